@@ -1,0 +1,35 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv first.
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work after it
+
+$(STAMP): pyproject.toml
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## run the pipeline offline on two variants of a small agent
+	@$(MAKE) --no-print-directory -C examples/quickstart AE_BIN=$(CURDIR)/bin/ show
+
+test: $(STAMP) ## the whole test suite
+	@$(VENV)/bin/python -m pytest -n auto
+
+lint: $(STAMP) ## ruff and mypy --strict
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+
+bench: $(STAMP) ## ratios beside the seed's harness, xargs and the orjson floor
+	@$(VENV)/bin/python bench/run.py
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build examples/*/build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,169 @@
+"""A tool's command line: Click with Unix manners, the options that many tools share, and exit codes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from agenteval import __version__
+from agenteval.console import Console
+from agenteval.errors import FAILED, INTERRUPTED, OK, USAGE, ClosedPipe, Stopped, UserError
+from agenteval.lightclick import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_STATUS = """\
+Exit status:
+  0    the tool did its job (a closed pipe, as in `| head -1`, too)
+  1    finished, but some records were refused or failed; each is reported
+  2    usage or configuration error; nothing was run
+  130  interrupted (Ctrl-C); 143 terminated
+"""
+
+
+class Tool(click.Command):
+    """One executable: errors as one line with its name, exit codes as documented, no traceback."""
+
+    exit_status = EXIT_STATUS
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Run with the process's arguments and end the process."""
+        name = self.name or "ae"
+        if os.environ.get(f"_{name.upper().replace('-', '_')}_COMPLETE"):
+            super().main(prog_name=name)
+        code = self._run(name, sys.argv[1:])
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                pass
+        os._exit(code)  # nothing is left to do, and an orderly end of the interpreter takes 5 ms
+
+    def _run(self, name: str, args: list[str]) -> int:
+        gc.set_threshold(50_000)  # records are trees: reference counts free them, the collector only searches
+        say = Console(name, progress=False).say
+        try:
+            signal.signal(signal.SIGTERM, _stop)
+            return self.main(args, prog_name=name, standalone_mode=False) or OK
+        except click.exceptions.Exit as request:
+            return request.exit_code
+        except click.UsageError as error:
+            say(f"{error.format_message()} (try '{name} --help')")
+            return USAGE
+        except click.ClickException as error:
+            say(error.format_message())
+            return USAGE
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        except Stopped as stopped:
+            return stopped.exit_code
+        except (ClosedPipe, BrokenPipeError):
+            return OK
+        except UserError as error:
+            say(str(error))
+            return error.exit_code
+        except Exception as error:
+            if "--debug" in args:
+                raise
+            say(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
+            return FAILED
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The docstring as it was written: examples keep their lines."""
+        formatter.write_paragraph()
+        formatter.write((self.help or "").strip() + "\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The exit codes."""
+        formatter.write_paragraph()
+        formatter.write(self.exit_status)
+
+
+def _stop(signum: int, _frame: object) -> None:
+    raise Stopped(signum)
+
+
+def tool(name: str, *, exit_status: str = EXIT_STATUS) -> Callable[[Callable[..., int | None]], Tool]:
+    """Make a function the tool `name`; its docstring is the help, what it returns is the exit code."""
+
+    def wrap(function: Callable[..., int | None]) -> Tool:
+        with_common = debug_option(version_option(function))
+        made = click.command(
+            name,
+            cls=Tool,
+            help=_dedent(function.__doc__ or ""),
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )(with_common)
+        made.exit_status = exit_status
+        return made
+
+    return wrap
+
+
+def _dedent(text: str) -> str:
+    lines = text.strip("\n").split("\n")
+    return "\n".join([lines[0].strip(), *(line.removeprefix("    ") for line in lines[1:])]).strip()
+
+
+# --- options that mean the same in every tool ---------------------------------------------------
+
+
+def version_option(function: F) -> F:
+    """--version: the name and the number."""
+
+    def show(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(f"{ctx.info_name} {__version__}")
+            ctx.exit()
+
+    return click.option(
+        "--version", is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
+    )(function)
+
+
+def debug_option(function: F) -> F:
+    """--debug: a traceback instead of one line, and what the tool does, on stderr."""
+    return click.option("--debug", is_flag=True, help="Say on stderr what is done; show tracebacks.")(function)
+
+
+def input_argument(metavar: str) -> Callable[[F], F]:
+    """The input file (stdin when missing or -), and the seed's --stdin."""
+
+    def wrap(function: F) -> F:
+        function = click.option("--stdin", is_flag=True, hidden=True, expose_value=False)(function)
+        return click.argument("path", metavar=f"[{metavar}]", required=False)(function)
+
+    return wrap
+
+
+def output_option(function: F) -> F:
+    """-o FILE."""
+    return click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")(function)
+
+
+def append_options(function: F) -> F:
+    """--append and --resume, for tools whose records cost money."""
+    function = click.option(
+        "--resume",
+        is_flag=True,
+        help="With -o: skip the ids already there, repair a line cut off by a crash, do the rest.",
+    )(function)
+    return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
+
+
+def strict_option(function: F) -> F:
+    """--strict."""
+    return click.option("--strict", is_flag=True, help="Stop at the first record that is refused or fails.")(function)
+
+
+def progress_option(function: F) -> F:
+    """--progress and --no-progress; by default a bar where stderr is a terminal."""
+    return click.option(
+        "--progress/--no-progress",
+        default=None,
+        help="Force progress lines on stderr, or turn progress off.  [default: a bar on a terminal]",
+    )(function)

@@ -1,0 +1,44 @@
+"""The few errors a user can meet, and the exit codes."""
+
+from __future__ import annotations
+
+OK = 0
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+class UserError(Exception):
+    """A usage or configuration error: one line, exit code 2, nothing was run."""
+
+    exit_code = USAGE
+
+
+class OutputError(UserError):
+    """The output could not be written (a full disk): one line, exit code 1."""
+
+    exit_code = FAILED
+
+
+class StrictStop(UserError):
+    """--strict met its first refused record; the line that says why is already out."""
+
+    exit_code = FAILED
+
+
+class ClosedPipe(Exception):
+    """Whoever read our stdout has gone (`| head -1`): end quietly with 0."""
+
+
+class Stopped(BaseException):
+    """SIGINT, SIGTERM or SIGHUP arrived; a BaseException so that no record's error handling eats it."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+        self.exit_code = 128 + signum
+
+
+class BadRecord(Exception):
+    """One input line that is refused; the others go on."""

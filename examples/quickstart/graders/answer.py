@@ -1,0 +1,37 @@
+"""Is the answer right? A Python file with a `grade` function is the quickest grader to write and to run.
+
+A hint that is a number is compared with the last number of the output: exactly, or within the
+prompt's own `tolerance` (a share: 0.01 is 1 %). Any other hint must stand in the output as a word.
+"""
+
+import re
+from typing import Any
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def grade(record: dict[str, Any]) -> dict[str, Any]:
+    """The grader result: `pass`, `score` from 0 to 1, and `reasoning` for whoever reads the report."""
+    output, hint = record.get("output") or "", record.get("hint") or ""
+    if record.get("errors"):
+        return verdict(False, f"the agent failed: {record['errors'][0]}")
+    if NUMBER.fullmatch(hint):
+        return grade_number(output, value(hint), record.get("tolerance") or 0)
+    found = re.search(rf"\b{re.escape(hint)}\b", output, re.IGNORECASE) is not None
+    return verdict(found, f"says {hint}" if found else f"does not say {hint}")
+
+
+def grade_number(output: str, expected: float, tolerance: float) -> dict[str, Any]:
+    numbers = NUMBER.findall(output)
+    if not numbers:
+        return verdict(False, f"no number, expected {expected:g}")
+    got = value(numbers[-1])
+    return verdict(abs(got - expected) <= tolerance * abs(expected), f"got {got:.12g}, expected {expected:.12g}")
+
+
+def value(digits: str) -> float:
+    return float(digits.replace(",", ""))
+
+
+def verdict(passed: bool, reasoning: str) -> dict[str, Any]:
+    return {"pass": passed, "score": 1.0 if passed else 0.0, "reasoning": reasoning}
