@@ -23,7 +23,7 @@ class Console:
         self._lock = threading.Lock()
         self._shown = ""
         self._total: int | None = None
-        self._done = self._failed = 0
+        self.done = self._failed = 0
         self._start = self._drawn = 0.0
 
     # --- messages ---
@@ -47,15 +47,15 @@ class Console:
 
     def advance(self, *, failed: bool = False, label: str = "") -> None:
         """One more done."""
-        self._done += 1
+        self.done += 1
         self._failed += failed
         if not (self._bar or self._lines):
             return
         with self._lock:
             if self._lines:
                 of = f"/{self._total}" if self._total is not None else ""
-                self._write(f"{self.tool}: [{self._done}{of}] {label}{' failed' if failed else ''}\n")
-            elif time.monotonic() - self._drawn >= 0.1 or self._done == self._total:
+                self._write(f"{self.tool}: [{self.done}{of}] {label}{' failed' if failed else ''}\n")
+            elif time.monotonic() - self._drawn >= 0.1 or self.done == self._total:
                 self._draw()
 
     def finish(self) -> None:
@@ -67,16 +67,16 @@ class Console:
 
     def _draw(self) -> None:
         elapsed = (self._drawn := time.monotonic()) - self._start
-        rate = self._done / elapsed if elapsed > 0 else 0.0
-        parts = [f"{self._done}{f'/{self._total}' if self._total is not None else ''} {self._noun}"]
+        rate = self.done / elapsed if elapsed > 0 else 0.0
+        parts = [f"{self.done}{f'/{self._total}' if self._total is not None else ''} {self._noun}"]
         if self._total:
-            full = int(BAR * min(1.0, self._done / self._total))
+            full = int(BAR * min(1.0, self.done / self._total))
             parts.insert(0, "█" * full + "░" * (BAR - full))
         parts.append(f"{rate:.1f}/s")
         if self._failed:
             parts.append(f"{self._failed} failed")
         if self._total and rate:
-            parts.append(f"{_clock((self._total - self._done) / rate)} left")
+            parts.append(f"{_clock((self._total - self.done) / rate)} left")
         line = " ".join([f"{self.tool}:", "  ".join(parts)])
         erase = self._erase()
         self._shown = line[: _columns() - 1]

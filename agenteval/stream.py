@@ -198,21 +198,30 @@ def read_json_file(path: str) -> Any:
 class Output:
     """stdout or a file; each record leaves whole, in one write, from whatever thread."""
 
-    def __init__(self, path: str | None = None, *, append: bool = False, inputs: tuple[str | None, ...] = ()) -> None:
+    def __init__(
+        self, path: str | None = None, *, append: bool = False, inputs: tuple[str | None, ...] = (), lazy: bool = False
+    ) -> None:
         self.path = None if path in (None, "-") else path
         self.name = self.path or "stdout"
+        self._append = append
         self._lock = threading.Lock()
+        self.fd = 1
+        if self.path is not None:
+            _refuse_input_as_output(self.path, inputs)
+        if not lazy:
+            self.open()
+
+    def open(self) -> None:
+        """Open the file, emptying it unless we append; called once nothing can go wrong before the first record."""
         if self.path is None:
-            self.fd = 1
             return
-        _refuse_input_as_output(self.path, inputs)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if append else 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if self._append else 0)
         try:
             self.fd = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
         self._lock_file()
-        if not append and stat.S_ISREG(os.fstat(self.fd).st_mode):
+        if not self._append and stat.S_ISREG(os.fstat(self.fd).st_mode):
             os.ftruncate(self.fd, 0)
 
     def write(self, record: Any) -> None:
@@ -237,8 +246,9 @@ class Output:
 
     def close(self) -> None:
         """The last bytes are the file system's now; a delayed write error (NFS, quota) still shows."""
-        if self.path is None:
+        if self.path is None or self.fd == 1:
             return
+        self._lock.acquire(timeout=1)  # a record that is being written is written whole
         try:
             os.close(self.fd)
         except OSError as error:

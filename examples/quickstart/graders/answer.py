@@ -24,9 +24,10 @@ def grade(record: dict[str, Any]) -> dict[str, Any]:
 def grade_number(output: str, expected: float, tolerance: float) -> dict[str, Any]:
     numbers = NUMBER.findall(output)
     if not numbers:
-        return verdict(False, f"no number, expected {expected:g}")
+        return verdict(False, f"no number, expected {expected:.12g}")
     got = value(numbers[-1])
-    return verdict(abs(got - expected) <= tolerance * abs(expected), f"got {got:.12g}, expected {expected:.12g}")
+    near = abs(got - expected) <= tolerance * abs(expected)
+    return verdict(near, f"got {got:.12g}, expected {expected:.12g}")
 
 
 def value(digits: str) -> float:

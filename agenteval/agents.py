@@ -1,0 +1,220 @@
+"""The ways to name an agent: an adapter schema, a --simple template, a --shell line.
+
+An agent opens a conversation per prompt; a conversation knows how to say the next turn, and listens to what
+came back, because the next turn may need the session's id or the history.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from typing import NamedTuple, Protocol
+
+from agenteval.adapter import Adapter
+from agenteval.errors import UserError
+
+DEFAULT_TIMEOUT = 60_000
+DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
+
+
+class Utterance(NamedTuple):
+    """One turn as a command line."""
+
+    program: str
+    argv: list[str]
+    env: dict[str, str]
+    stdin: bytes | None = None
+
+
+class Conversation(Protocol):
+    """One session with an agent."""
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        """The command line of the next turn; ValueError when it cannot be said."""
+        ...
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """What came back for the turn `text`."""
+        ...
+
+
+class Agent(Protocol):
+    """Something to run prompts through."""
+
+    timeout: float | None
+
+    def open(self) -> Conversation: ...
+
+
+# --- adapter schema -----------------------------------------------------------------------------
+
+
+class SchemaAgent:
+    """An agent described by an adapter schema."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.timeout = adapter.config.timeout
+        self.program = find_program(adapter.config.command[0])
+
+    def open(self) -> Conversation:
+        iterative = self.adapter.config.session_mode == "iterative"
+        return _IterativeConversation(self) if iterative else _StreamConversation(self)
+
+    def utterance(self, text: str, cwd: str, resume: list[str], resume_first: bool) -> Utterance:
+        """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
+        config = self.adapter.config
+        argv = list(config.command)
+        if resume_first:
+            argv += resume
+        if config.output and config.output.flag:
+            argv += [config.output.flag, config.output.value]
+        argv += config.auto_approve or []
+        if config.cwd_flag:
+            argv += [config.cwd_flag, cwd]
+        if not resume_first:
+            argv += resume
+        env = dict(config.env or {})
+        if config.prompt.stdin:
+            return Utterance(self.program, argv, env, f"{text}\n".encode())
+        argv += [config.prompt.flag, text] if config.prompt.flag else [text]
+        return Utterance(self.program, argv, env)
+
+
+class _StreamConversation:
+    """Later turns resume the agent's own session by its id."""
+
+    def __init__(self, agent: SchemaAgent) -> None:
+        self.agent = agent
+        self.turn = 0
+        self.session_id: str | None = None
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        resume = self.agent.adapter.config.resume
+        if self.turn == 0 or resume is None:
+            return self.agent.utterance(text, cwd, [], False)
+        if self.session_id is None:
+            raise ValueError("the agent named no session id, so its session cannot be resumed")
+        if resume.args:
+            return self.agent.utterance(
+                text, cwd, [part.replace("{sessionId}", self.session_id) for part in resume.args], True
+            )
+        return self.agent.utterance(text, cwd, [resume.flag or "", self.session_id], False)
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        self.turn += 1
+        self.session_id = self.agent.adapter.session_id(lines) or self.session_id
+
+
+class _IterativeConversation:
+    """Later turns carry what was said before in the prompt."""
+
+    def __init__(self, agent: SchemaAgent) -> None:
+        self.agent = agent
+        self.history: list[str] = []
+        template = agent.adapter.config.history_template
+        if template is None or isinstance(template, str):
+            self.system, self.format = "", template or DEFAULT_HISTORY
+        else:
+            self.system, self.format = template.system or "", template.turn_format
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return self.agent.utterance(self._with_history(text), cwd, [], False)
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        output = self.agent.adapter.turn_output(lines)
+        before, _, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
+        shown = before.replace("{{input}}", text) + (output if _ else "") + after.replace("{{input}}", text)
+        self.history.append(shown)
+
+    def _with_history(self, text: str) -> str:
+        if not self.history:
+            return text
+        head = [self.system] if self.system else []
+        return "\n\n".join([*head, *self.history, f"User: {text}"])
+
+
+# --- templates ----------------------------------------------------------------------------------
+
+
+class TemplateAgent:
+    """`--simple "cmd {} …"`: split like a shell would, run without one, each turn on its own."""
+
+    timeout: float | None = None
+
+    def __init__(self, template: str) -> None:
+        if needs := _shell_syntax(template):
+            raise UserError(f"--simple: {needs} needs a shell: use --shell '… \"$PROMPT\" …' instead")
+        try:
+            self.argv = shlex.split(template)
+        except ValueError as error:
+            raise UserError(f"--simple: {error}") from None
+        if not any("{}" in word for word in self.argv[1:]):
+            raise UserError("--simple: put {} where the prompt goes, after the command")
+        if "{}" in self.argv[0]:
+            raise UserError("--simple: the command itself cannot be {}")
+        self.program = find_program(self.argv[0])
+
+    def open(self) -> Conversation:
+        return self
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return Utterance(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """A template remembers nothing."""
+
+
+class ShellAgent:
+    """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment."""
+
+    timeout: float | None = None
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.program = find_program("sh")
+
+    def open(self) -> Conversation:
+        return self
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return Utterance(self.program, ["sh", "-c", self.line], {"PROMPT": text})
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """A shell line remembers nothing."""
+
+
+def _shell_syntax(template: str) -> str | None:
+    """What in the template only a shell could do, or None."""
+    quote = ""
+    escaped = False
+    for char in template:
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            if char == quote:
+                quote = ""
+            elif quote == '"' and char in "$`":
+                return f'"{char}"'
+        elif char in "'\"":
+            quote = char
+        elif char in "|&;<>()$`\n":
+            return f'"{char}"' if char != "\n" else "a line break"
+    return None
+
+
+def find_program(name: str) -> str:
+    """The absolute path of a command; UserError before anything is run when there is none."""
+    if "/" in name:
+        if not os.path.exists(name):
+            raise UserError(f"{name}: no such command")
+        if os.path.isdir(name) or not os.access(name, os.X_OK):
+            raise UserError(f"{name}: not executable (chmod +x {name})")
+        return os.path.abspath(name)
+    found = shutil.which(name)
+    if found is None:
+        raise UserError(f"{name}: command not found; is it installed and on PATH?")
+    return os.path.abspath(found)

@@ -1,0 +1,219 @@
+"""Paths into an event: `'literal'`, `$.a.b[0].c`, `$.list[*].a`, and full RFC 9535 JSONPath.
+
+The plain forms are closures over dict.get; only other expressions load the RFC 9535 package, which is
+slow to import. Names after a dot may hold dashes and the like (`$.a-b`), as in the seed's harness.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+
+Getter = Callable[[Any], Any]
+Key = str | int
+
+ITEMS = "*"  # in `Path.reads`: every item of a list
+
+_SEGMENT = re.compile(
+    r"""\.(?P<name>[^\s.\[\]*?@()'",:]+)
+      | \[(?P<index>0|-?[1-9][0-9]*)\]
+      | \['(?P<single>[^'\\]*)'\]
+      | \["(?P<double>[^"\\]*)"\]""",
+    re.VERBOSE,
+)
+# The seed's harness takes anything between dots as a name: `$.exit code.@value`.
+_SEED_NAME = re.compile(r"\.([^.\[\]]+)")
+_SEED_NAMES = re.compile(r"\$(\.[^.\[\]]+)+")
+
+
+class PathError(ValueError):
+    """Not a path; the message says why."""
+
+
+class Path(NamedTuple):
+    """A compiled path; `reads` is the part of a value it looks at, None for no part and () for all of it."""
+
+    text: str
+    get: Getter
+    reads: tuple[str, ...] | None
+
+
+def compile_path(text: str) -> Path:
+    """The path as a function of a value that gives None where nothing is found; PathError if it is none."""
+    if not text:
+        return Path(text, _nothing, None)
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        literal = text[1:-1]
+        return Path(text, lambda value: literal, None)
+    if not text.startswith("$"):
+        raise PathError("a path starts with $, a literal stands in single quotes")
+    keys = _plain_keys(text)
+    if keys is not None:
+        return Path(text, _getter(keys), _reads(keys))
+    if wildcard := split_wildcard(text):
+        return _over_items(text, *wildcard)
+    try:
+        return _rfc9535(text)
+    except PathError:
+        if not _SEED_NAMES.fullmatch(text):
+            raise
+        keys = tuple(_SEED_NAME.findall(text))
+        return Path(text, _getter(keys), _reads(keys))
+
+
+def split_wildcard(text: str) -> tuple[Path, Path] | None:
+    """The list and the path inside its items, for `$.a.list[*].b`; None for any other path."""
+    head, star, rest = text.partition("[*]")
+    keys = _plain_keys(head)
+    inner = _plain_keys("$" + rest)
+    if not star or keys is None or inner is None:
+        return None
+    return Path(head, _getter(keys), _reads(keys)), Path("$" + rest, _getter(inner), _reads(inner))
+
+
+def decoder_for(reads: Iterable[tuple[str, ...]]) -> Callable[[str], Any]:
+    """A JSON decoder that builds only those parts of an object: to skip the rest is twice as fast."""
+    tree: dict[str, Any] = {}
+    for keys in reads:
+        if not keys:
+            return msgspec.json.Decoder().decode
+        _grow(tree, keys)
+    return msgspec.json.Decoder(_object_type(tree)).decode
+
+
+def _plain_keys(text: str) -> tuple[Key, ...] | None:
+    """The keys of a path of names and indices, or None for any other expression."""
+    keys: list[Key] = []
+    at = 1
+    while at < len(text):
+        found = _SEGMENT.match(text, at)
+        if found is None:
+            return None
+        index = found["index"]
+        keys.append(int(index) if index else next(key for key in found.groups() if key is not None))
+        at = found.end()
+    return tuple(keys)
+
+
+def _getter(keys: tuple[Key, ...]) -> Getter:
+    """The value under these keys; one and two names, nearly all there is, take the short way."""
+    if not keys:
+        return _itself
+    if len(keys) <= 2 and not any(isinstance(key, int) or key.isdigit() for key in keys):
+        return _one(keys[0]) if len(keys) == 1 else _two(*keys)
+    return lambda value: _walk(value, keys)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _nothing(value: Any) -> None:
+    return None
+
+
+def _one(name: Key) -> Getter:
+    def get(value: Any) -> Any:
+        return value.get(name) if type(value) is dict else None
+
+    return get
+
+
+def _two(first: Key, second: Key) -> Getter:
+    def get(value: Any) -> Any:
+        if type(value) is dict:
+            value = value.get(first)
+            if type(value) is dict:
+                return value.get(second)
+        return None
+
+    return get
+
+
+def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
+    for key in keys:
+        if type(value) is dict:
+            value = value.get(key)
+        elif type(value) is list:
+            index = int(key) if isinstance(key, int) or key.isdecimal() else len(value)  # `$.list.0`, as JavaScript
+            value = value[index] if -len(value) <= index < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _over_items(text: str, items: Path, inner: Path) -> Path:
+    """The list itself for `$.list[*]`, as in the seed's harness; for `$.list[*].a` what the items hold."""
+    reads = (*(items.reads or ()), ITEMS, *(inner.reads or ()))
+    if inner.reads == ():
+        get = items.get
+        return Path(text, lambda value: found if type(found := get(value)) is list else None, reads)
+
+    def collect(value: Any) -> Any:
+        found = items.get(value)
+        if type(found) is not list:
+            return None
+        return _collapse([part for item in found if (part := inner.get(item)) is not None])
+
+    return Path(text, collect, reads)
+
+
+def _collapse(values: list[Any]) -> Any:
+    """What a query found, as one value: texts are joined."""
+    if len(values) < 2:
+        return values[0] if values else None
+    return "".join(values) if all(type(value) is str for value in values) else values
+
+
+def _rfc9535(text: str) -> Path:
+    import jsonpath_rfc9535
+
+    try:
+        query = jsonpath_rfc9535.compile(text)
+    except (jsonpath_rfc9535.JSONPathError, RecursionError) as error:
+        raise PathError(str(error).split("\n")[0]) from None
+
+    def get(value: Any) -> Any:
+        try:
+            return _collapse(query.find(value).values())
+        except (jsonpath_rfc9535.JSONPathError, RecursionError):  # nested too deeply for a descendant query
+            return None
+
+    return Path(text, get, ())
+
+
+def _reads(keys: tuple[Key, ...]) -> tuple[str, ...]:
+    """The keys as parts of a value; an index may be any item, a numeric name an item or a field."""
+    names: list[str] = []
+    for key in keys:
+        if isinstance(key, str) and (key.isdigit() or key == ITEMS):
+            break
+        names.append(ITEMS if isinstance(key, int) else key)
+    return tuple(names)
+
+
+def _grow(tree: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Add a branch; a leaf is None and keeps the whole value below it."""
+    *stem, leaf = keys
+    for key in stem:
+        below = tree.setdefault(key, {})
+        if below is None:
+            return
+        tree = below
+    tree[leaf] = None
+
+
+def _object_type(tree: dict[str, Any]) -> Any:
+    fields = {key: _value_type(below) for key, below in tree.items() if key != ITEMS}
+    return TypedDict("Event", fields, total=False)  # type: ignore[operator]
+
+
+def _value_type(tree: dict[str, Any] | None) -> Any:
+    """Any JSON value, of which objects and lists are built only as far as the tree goes."""
+    if tree is None:
+        return Any
+    item: Any = _value_type(tree[ITEMS]) if ITEMS in tree else Any
+    return _object_type(tree) | list[item] | str | int | float | bool | None

@@ -1,0 +1,331 @@
+"""What a schema says about one kind of event, compiled: conditions, extracts, result and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from agenteval.errors import UserError
+from agenteval.headless import Condition, OutputEvent, ResultEvent, Usage, Wanted
+from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
+from agenteval.trajectory import Trajectory, as_text, is_true, status_of
+
+Event = dict[str, Any]
+Emit = Callable[[Any, Event, Trajectory], None]  # the item or event, the event it is in
+Handler = Callable[[Event, Trajectory], bool | None]  # True: this was it, look no further
+Test = Callable[[Any], bool]
+
+_UNTYPED = object()  # equals nothing, but is not None: "*" takes items of any type or none
+
+
+class Schema:
+    """Compiles the paths of one schema file: a wrong one is named, and what they read is remembered."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.reads: set[tuple[str, ...]] = set()
+
+    def wrong(self, field: str, why: str) -> UserError:
+        """The error for a field, to be raised."""
+        return UserError(f"{self.source}: {field}{why}")
+
+    def path(self, text: str, field: str, base: tuple[str, ...] = ()) -> Path:
+        """The path compiled; `base` is where in the event the value lies that it is applied to."""
+        try:
+            path = compile_path(text)
+        except PathError as error:
+            raise self.wrong(field, f': "{text}" is not a JSONPath ({error})') from None
+        if path.reads is not None:
+            self.reads.add((*base, *path.reads))
+        return path
+
+    def first(self, paths: str | list[str] | None, field: str) -> Getter | None:
+        """The first value that these paths find in an event, None for no path."""
+        return first_of([path.get for path in self.each(paths, field)])
+
+    def each(self, paths: str | list[str] | None, field: str) -> list[Path]:
+        """The paths compiled, one by one."""
+        return [self.path(text, field) for text in as_list(paths)]
+
+
+class EventTest(NamedTuple):
+    """A condition on the whole event; `words` are the texts it asks for, None where it asks otherwise."""
+
+    path: Path
+    test: Test
+    words: frozenset[str] | None
+
+    def holds(self, event: Event) -> bool:
+        """Whether the event fits."""
+        return self.test(self.path.get(event))
+
+
+class ItemTest(NamedTuple):
+    """A condition on each item of a list of the event."""
+
+    items: Path
+    kind: Getter
+    test: Test
+    words: frozenset[str] | None
+
+
+class Rule(NamedTuple):
+    """One of `outputEvents`, compiled; `lone` if its match is a single condition, the seed's form."""
+
+    tests: tuple[EventTest, ...]
+    item: ItemTest | None
+    emit: Emit
+    lone: bool
+
+
+class Action(NamedTuple):
+    """What else is to be done with an event when the tests hold: take the result or the usage from it."""
+
+    tests: tuple[EventTest, ...]
+    act: Handler
+
+
+def as_list(value: Any) -> list[Any]:
+    """One or many as a list; nothing for None and for an empty path."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+def first_of(getters: list[Getter]) -> Getter | None:
+    """One function for several: the first value that is found."""
+    if len(getters) < 2:
+        return getters[0] if getters else None
+
+    def get(value: Any) -> Any:
+        return next((found for getter in getters if (found := getter(value)) is not None), None)
+
+    return get
+
+
+def wanted_test(wanted: Wanted) -> tuple[Test, frozenset[str] | None]:
+    """Whether a value is one of those wanted, and these as words where all are plain texts."""
+    values = as_list(wanted) or [wanted]
+    if "*" in values:
+        return (lambda value: value is not None), None
+    if all(type(value) is str for value in values):
+        words = frozenset(values)
+        return (lambda value: type(value) is str and value in words), words
+    pairs = [(type(value) is bool, value) for value in values]  # in Python true equals 1, in JSON it does not
+    return (lambda value: any(value == one and (type(value) is bool) == flag for flag, one in pairs)), None
+
+
+def compile_condition(schema: Schema, condition: Condition, field: str) -> EventTest | ItemTest:
+    """The condition as a test of the event or, with `[*]` in its path, of the items of a list."""
+    if (condition.value is None) == (condition.not_ is None):
+        raise schema.wrong(field, ' must have either "value" or "not"')
+    if condition.not_ is None:
+        test, words = wanted_test(condition.value)  # type: ignore[arg-type]
+    else:
+        positive, words = wanted_test(condition.not_)[0], None
+        test = lambda value: not positive(value)  # noqa: E731
+    wildcard = split_wildcard(condition.path)
+    if wildcard is None:
+        return EventTest(schema.path(condition.path, f"{field}.path"), test, words)
+    items, inner = wildcard
+    base = (*(items.reads or ()), ITEMS)
+    if inner.reads == ():
+        schema.reads.add((*base, "type"))
+        return ItemTest(items, item_kind, test, words)
+    schema.reads.add((*base, *(inner.reads or ())))
+    return ItemTest(items, inner.get, test, words)
+
+
+def item_kind(item: Any) -> Any:
+    """What of a list item is compared: its type, of a text or number itself."""
+    if type(item) is not dict:
+        return item
+    kind = item.get("type")
+    return _UNTYPED if kind is None else kind
+
+
+def compile_match(
+    schema: Schema, match: Condition | list[Condition] | None, field: str
+) -> tuple[tuple[EventTest, ...], ItemTest | None]:
+    """The conditions on the event, and the one on list items if there is one."""
+    if isinstance(match, Condition):
+        tests = [compile_condition(schema, match, field)]
+    else:
+        tests = [compile_condition(schema, one, f"{field}[{n}]") for n, one in enumerate(match or [])]
+    items = [test for test in tests if isinstance(test, ItemTest)]
+    if len(items) > 1:
+        raise schema.wrong(field, " may have [*] in one condition only")
+    return tuple(test for test in tests if isinstance(test, EventTest)), items[0] if items else None
+
+
+def compile_rules(schema: Schema, events: list[OutputEvent]) -> list[Rule]:
+    """The `outputEvents` of a schema, compiled in order."""
+    rules = []
+    for n, event in enumerate(events):
+        field = f"outputEvents[{n}]"
+        if event.match == []:
+            raise schema.wrong(f"{field}.match", " must have a condition")
+        tests, item = compile_match(schema, event.match, f"{field}.match")
+        base = (*(item.items.reads or ()), ITEMS) if item else ()
+        lone = isinstance(event.match, Condition)
+        rules.append(Rule(tests, item, compile_emit(schema, event, field, base), lone))
+    return rules
+
+
+def compile_emit(schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> Emit:
+    """What becomes of a matched event or item."""
+    reach = _Reach(schema, event, field, base)
+    if event.emit_as == "tool_call":
+        emit = _tool_emit(reach)
+    elif event.emit_as == "plan":
+        emit = _plan_emit(reach.first("entries"))
+    elif event.emit_as == "error":
+        emit = _error_emit(reach.first("content") or reach.whole())
+    else:
+        emit = _text_emit(event.emit_as, reach.first("content"), reach.delta())
+    if reach.pairs:
+        return lambda item, event, out: emit((item, event), event, out)
+    return emit
+
+
+class _Reach:
+    """Getters for the extracts of one of `outputEvents`: relative to the item, or with ^ to the event.
+
+    Only where a ^ is used they take the pair of both; to pass the pair always would slow down all others.
+    """
+
+    def __init__(self, schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> None:
+        self.schema, self.event, self.field, self.base = schema, event, field, base
+        extract = event.extract
+        fields = extract.__struct_fields__ if extract else ()
+        self.named = {name: as_list(getattr(extract, name)) for name in fields}
+        self.named["delta"] = [event.delta] if isinstance(event.delta, str) else []
+        self.pairs = any(text.startswith("^") for texts in self.named.values() for text in texts)
+
+    def each(self, name: str) -> list[Getter]:
+        field = f"{self.field}.delta" if name == "delta" else f"{self.field}.extract.{_camel(name)}"
+        return [self._getter(text, field) for text in self.named.get(name, ()) if text]
+
+    def first(self, name: str) -> Getter | None:
+        return first_of(self.each(name))
+
+    def delta(self) -> bool | Getter:
+        return self.first("delta") or self.event.delta is True
+
+    def whole(self) -> Getter:
+        return self._getter("$", self.field)
+
+    def _getter(self, text: str, field: str) -> Getter:
+        upward = text.startswith("^")
+        get = self.schema.path(text[upward:], field, () if upward else self.base).get
+        if not self.pairs:
+            return get
+        at = 1 if upward else 0
+        return lambda pair: get(pair[at])
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.title() for word in rest)
+
+
+def _text_emit(kind: str, get: Getter | None, delta: bool | Getter) -> Emit:
+    def whole(item: Any, event: Event, out: Trajectory) -> None:
+        content = get(item) if get else ""
+        if content is not None:
+            out.text(kind, content if type(content) is str else as_text(content))
+
+    def piece(item: Any, event: Event, out: Trajectory) -> None:
+        content = get(item) if get else ""
+        if content is not None:
+            out.piece(kind, content if type(content) is str else as_text(content))
+
+    if isinstance(delta, bool):
+        return piece if delta else whole
+    return lambda item, event, out: (piece if is_true(delta(item)) else whole)(item, event, out)
+
+
+def _plan_emit(get: Getter | None) -> Emit:
+    return lambda item, event, out: out.plan(get(item) if get else None)
+
+
+def _error_emit(get: Getter) -> Emit:
+    return lambda item, event, out: out.fail(error_texts(get(item)) or ["the agent reports an error"])
+
+
+def _tool_emit(reach: _Reach) -> Emit:
+    ident, title, status = reach.first("id"), reach.first("title"), reach.first("status")
+    given, output, duration = reach.first("input"), reach.first("output"), reach.first("duration")
+    flags = reach.each("is_error")
+    is_result = title is None and given is None  # names no tool: it can only be the answer to a call
+
+    def emit(item: Any, event: Event, out: Trajectory) -> None:
+        key = ident(item) if ident else None
+        name = title(item) if title else None
+        result = output(item) if output else None
+        said = [flag for get in flags if (flag := get(item)) is not None]
+        if said and any(map(is_true, said)):
+            state = "failed"
+        else:
+            state = (status and status_of(status(item))) or (
+                "completed" if is_result or said or result is not None else "pending"
+            )
+        out.tool(
+            key if key is None or type(key) is str else as_text(key),
+            name if name is None or type(name) is str else as_text(name),
+            state,
+            given(item) if given else None,
+            result,
+            duration(item) if duration else None,
+        )
+
+    return emit
+
+
+def error_texts(value: Any) -> list[str]:
+    """The value as error texts: each of a list, none for an empty one."""
+    if type(value) is list and all(type(item) is str for item in value):
+        return [item for item in value if item]
+    text = as_text(value)
+    return [text] if text else []
+
+
+def compile_result(schema: Schema, result: ResultEvent) -> Action:
+    """Take the final text and the agent's own word on whether it failed."""
+    test, words = wanted_test(result.match_value)
+    match = EventTest(schema.path(result.match_path, "result.matchPath"), test, words)
+    content = schema.path(result.content_path, "result.contentPath").get
+    flags = [path.get for path in schema.each(result.is_error_path, "result.isErrorPath")]
+    reason = schema.first(result.error_path, "result.errorPath")
+
+    def act(event: Event, out: Trajectory) -> None:
+        out.result = as_text(content(event))
+        if any(is_true(get(event)) for get in flags):
+            found = error_texts(reason(event)) if reason else []
+            out.result_errors = found or [out.result or "the agent reports an error"]
+        else:
+            out.result_errors = []
+
+    return Action((match,), act)
+
+
+def compile_usage(schema: Schema, usage: Usage) -> Action:
+    """Take the tokens and cost that an event reports."""
+    tests, item = compile_match(schema, usage.match, "usage.match")
+    if item is not None:
+        raise schema.wrong("usage.match", " may not have [*]")
+    names = ("inputTokens", "outputTokens", "cachedTokens", "costUsd")
+    paths = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost_usd)
+    fields = [
+        (name, [path.get for path in schema.each(texts, f"usage.{name}")])
+        for name, texts in zip(names, paths, strict=True)
+    ]
+    adds_up = usage.per_turn == "sum"
+
+    def act(event: Event, out: Trajectory) -> None:
+        for name, getters in fields:
+            numbers = [n for get in getters if type(n := get(event)) is int or type(n) is float]
+            if numbers:
+                out.usage[name] = sum(numbers) + (out.usage.get(name, 0) if adds_up else 0)
+
+    return Action(tests, act)

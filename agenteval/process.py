@@ -1,0 +1,314 @@
+"""One process tree: start it, read it with arrival times, end it for sure.
+
+The tool's half of the process layer; the guardian's half starts and ends the processes. A call of
+`Processes.run` starts one process, feeds its stdin, reads stdout and stderr until it has ended and says how.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from typing import NamedTuple
+
+from agenteval.errors import UserError
+from agenteval.guardian import GRACE, become_guardian, send
+
+PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, 64 KiB by default
+STDERR_TAIL = 8 << 10
+MAX_ARGUMENT = 128 << 10
+READ_SIZE = 1 << 16
+F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
+
+
+class Command(NamedTuple):
+    """What to start: the program's path first, then its argument list."""
+
+    program: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: bytes | None = None
+
+
+class Outcome(NamedTuple):
+    """What a process printed and how it ended; `error` says why it did not run or was ended."""
+
+    lines: list[bytes]
+    times: list[float]  # time.monotonic() at each line's arrival
+    stderr: bytes
+    exit_code: int | None
+    signal: str | None
+    timed_out: bool
+    started: float | None
+    error: str | None
+    left_helpers: bool
+
+
+class Processes:
+    """Starts processes through the guardian; one for the whole tool, used from many threads."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self._lock = threading.Lock()
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            become_guardian(theirs)
+        theirs.close()
+        self._guardian = pid
+        self._control = ours
+
+    def run(self, key: str, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+        """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
+        return _Run(self, key, command, timeout, max_output).outcome()
+
+    def start(self, key: str, command: Command, fds: list[int]) -> None:
+        """Ask the guardian for a process; fds are its status pipe, stdout, stderr and, if used, stdin."""
+        request = ("start", key, [command.program, *command.argv], command.cwd, command.env, len(fds) > 3)
+        self._request(request, fds)
+
+    def end(self, key: str | None, grace: float = GRACE) -> int:
+        """Begin to end an agent's whole tree (None: all); the descriptor returned closes when it is gone."""
+        gone, reply = os.pipe()
+        try:
+            self._request(("end", key, grace), [reply])
+        finally:
+            os.close(reply)
+        return gone
+
+    def end_and_wait(self, key: str | None, grace: float = GRACE) -> None:
+        """End an agent's whole tree and return when nothing of it is left."""
+        gone = self.end(key, grace)
+        try:
+            os.read(gone, 1)
+        finally:
+            os.close(gone)
+
+    def close(self) -> None:
+        """Let the guardian kill what is left, and wait for it."""
+        self._control.close()
+        try:
+            os.waitpid(self._guardian, 0)
+        except ChildProcessError:
+            pass
+
+    def _request(self, request: tuple[object, ...], fds: list[int]) -> None:
+        try:
+            with self._lock:
+                send(self._control, request, fds)
+        except OSError:
+            raise UserError("the guardian process was killed; its agents went with it") from None
+
+
+class _Run:
+    """One process while it runs."""
+
+    def __init__(
+        self, owner: Processes, key: str, command: Command, timeout: float | None, max_output: int
+    ) -> None:
+        self.owner, self.key, self.command = owner, key, command
+        self.max_output = max_output
+        self.size = 0
+        self.lines: list[bytes] = []
+        self.times: list[float] = []
+        self.partial: list[bytes] = []
+        self.stderr = bytearray()
+        self.status = b""
+        self.input = memoryview(command.stdin or b"")
+        self.started: float | None = None
+        self.error: str | None = None
+        self.timed_out = False
+        self.poller = select.poll()
+        self.open: dict[int, str] = {}
+        self.deadline = time.monotonic() + timeout if timeout is not None else None
+
+    def outcome(self) -> Outcome:
+        """Start, attend until the end, and sum up."""
+        try:
+            self._start()
+            self._attend()
+            self._drain()
+        finally:
+            for fd in list(self.open):
+                self._close(fd)
+        if self.partial and any(self.partial):
+            self._add_line(b"".join(self.partial), time.monotonic())
+        code, signal_name, left = self._ending()
+        return Outcome(
+            self.lines,
+            self.times,
+            bytes(self.stderr),
+            code,
+            signal_name,
+            self.timed_out,
+            self.started,
+            self.error,
+            left,
+        )
+
+    # --- start ---
+
+    def _start(self) -> None:
+        theirs = [self._pipe("status"), self._pipe("stdout"), self._pipe("stderr")]
+        if self.command.stdin is not None:
+            theirs.append(self._pipe("stdin"))
+        try:
+            self.owner.start(self.key, self.command, theirs)
+        finally:
+            for fd in theirs:
+                os.close(fd)
+
+    def _pipe(self, role: str) -> int:
+        """A pipe of which our end is polled; returns the other end."""
+        read, write = os.pipe()
+        ours, theirs = (write, read) if role == "stdin" else (read, write)
+        if role in ("stdout", "stdin") and F_SETPIPE_SZ is not None:
+            try:
+                fcntl.fcntl(ours, F_SETPIPE_SZ, PIPE_SIZE)
+            except OSError:
+                pass  # the user's share of pipe memory is used up; 64 KiB will do
+        os.set_blocking(ours, False)
+        self.open[ours] = role
+        self.poller.register(ours, select.POLLOUT if role == "stdin" else select.POLLIN)
+        return theirs
+
+    # --- attend ---
+
+    def _attend(self) -> None:
+        """Poll until the process has ended (status closed) or, once it is being ended, its tree is gone."""
+        roles = {"stdout": self._read_stdout, "stderr": self._read_stderr, "status": self._read_status}
+        while True:
+            for fd, _event in self.poller.poll(self._patience()):
+                role = self.open.get(fd)
+                if role == "stdin":
+                    self._write_stdin(fd)
+                elif role == "gone":
+                    self._close(fd)
+                elif role is not None:
+                    roles[role](fd)
+            busy = self.open.values()
+            if "gone" not in busy and "status" not in busy:
+                return
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                self.timed_out = True
+                self._end()
+
+    def _patience(self) -> float | None:
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.monotonic()) * 1000 + 1
+
+    def _end(self) -> None:
+        self.deadline = None
+        if "gone" not in self.open.values():
+            gone = self.owner.end(self.key)
+            self.open[gone] = "gone"
+            self.poller.register(gone, select.POLLIN)
+
+    def _read_stdout(self, fd: int) -> bool:
+        data = self._read(fd)
+        if not data:
+            return False
+        self.size += len(data)
+        if self.size > self.max_output:
+            data = data[: len(data) - (self.size - self.max_output)] if self.error is None else b""
+            self.error = f"output exceeded {self.max_output} bytes (--max-output); the agent was ended"
+            self._end()
+        now = time.monotonic()
+        first, *more = data.split(b"\n")
+        self.partial.append(first)
+        if more:
+            self._add_line(b"".join(self.partial), now)
+            self.partial = [more.pop()]
+            for line in more:
+                self._add_line(line, now)
+        return True
+
+    def _add_line(self, line: bytes, now: float) -> None:
+        self.lines.append(line)
+        self.times.append(now)
+
+    def _read_stderr(self, fd: int) -> bool:
+        data = self._read(fd)
+        self.stderr += data
+        del self.stderr[:-STDERR_TAIL]
+        return bool(data)
+
+    def _read_status(self, fd: int) -> bool:
+        data = self._read(fd)
+        self.status += data
+        if self.started is None and self.status.startswith(b"started"):
+            self.started = time.monotonic()
+        return bool(data)
+
+    def _write_stdin(self, fd: int) -> None:
+        try:
+            self.input = self.input[os.write(fd, self.input[:PIPE_SIZE]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.input = memoryview(b"")  # it does not want to read its input; that is its own business
+        if not self.input:
+            self._close(fd)
+
+    def _read(self, fd: int) -> bytes:
+        try:
+            data = os.read(fd, READ_SIZE)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._close(fd)
+        return data
+
+    def _close(self, fd: int) -> None:
+        if self.open.pop(fd, None) is not None:
+            self.poller.unregister(fd)
+            os.close(fd)
+
+    # --- the end ---
+
+    def _drain(self) -> None:
+        """Take what the process left in its pipes; a helper that holds them open is not waited for."""
+        for role, read in (("stdout", self._read_stdout), ("stderr", self._read_stderr)):
+            for fd in [fd for fd, name in self.open.items() if name == role]:
+                while read(fd) and self.size <= self.max_output:
+                    pass
+
+    def _ending(self) -> tuple[int | None, str | None, bool]:
+        words = self.status.split()
+        if words[:1] == [b"failed"]:
+            self.error = _start_failure(int(words[1]), self.command)
+            return None, None, False
+        if len(words) < 5:
+            self.error = self.error or "ended by the guardian"
+            return None, None, False
+        status, left = int(words[3]), words[4] == b"1"
+        if os.WIFSIGNALED(status):
+            return None, _signal_name(os.WTERMSIG(status)), left
+        return os.WEXITSTATUS(status), None, left
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _start_failure(number: int, command: Command) -> str:
+    program = command.argv[0]
+    advice = {
+        errno.ENOENT: "not found (or the interpreter its #! line names is not)",
+        errno.EACCES: "not executable: chmod +x it",
+        errno.ENOEXEC: "not a program: a script needs a #! line",
+        errno.E2BIG: "the prompt is too long for an argument; use a schema with prompt.stdin",
+        errno.EINVAL: "an argument or the environment has a NUL character, which no process can be given",
+    }
+    return f"cannot start {program}: {advice.get(number, os.strerror(number))}"

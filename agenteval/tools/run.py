@@ -1,0 +1,36 @@
+"""ae-run: prompts → raw: run each prompt through an agent and keep what it printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenteval.command import input_argument, tool
+from agenteval.records import Record
+from agenteval.running import Run, Settings, agent_options
+
+
+def as_it_came(raw: Record) -> Record:
+    """ae-run writes raw records unchanged."""
+    return raw
+
+
+@tool("ae-run")
+@input_argument("PROMPTS")
+@agent_options
+def main(path: str | None, **options: Any) -> int:
+    """Run each prompt through an agent and write its raw output as JSONL.
+
+    PROMPTS is a JSONL file (or stdin): {"id": "a", "input": "…"} per line; a list as input gives
+    the turns of one session. Name the agent with one of -s, --simple and --shell.
+
+    \b
+    Examples:
+      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl
+      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl --resume
+      ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
+      jq -c 'select(.metadata.category == "ui")' prompts.jsonl | ae-run --shell 'my-agent "$PROMPT"'
+
+    An agent that fails, crashes or times out is data: its record has `errors` and the exit code
+    stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
+    """
+    return Run("ae-run", path, Settings(**options))(as_it_came)

@@ -1,0 +1,88 @@
+"""A fresh directory per prompt, named after its id and never outside its base."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+
+from agenteval.agents import find_program
+from agenteval.errors import UserError
+from agenteval.process import Command, Processes
+
+LONGEST_NAME = 100
+CLONE_TIMEOUT = 600.0
+
+
+def workspace_name(prompt_id: str, trial: int | None = None) -> str:
+    """`prompt-<id>[-trial-<n>]`; an id that is no safe file name keeps a digest, so that two never collide."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
+    ambiguous = safe != prompt_id or (sys.platform == "darwin" and safe != safe.lower())
+    if ambiguous:
+        safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:8]}"
+    return f"prompt-{safe}" + (f"-trial-{trial}" if trial is not None else "")
+
+
+class Workspaces:
+    """Makes the directories below a base, each with the template's content."""
+
+    def __init__(self, base: str, template: str | None, processes: Processes) -> None:
+        self.base = os.path.abspath(base)
+        self.processes = processes
+        try:
+            os.makedirs(self.base, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
+        self.fill = _filler(template, self)
+
+    def path(self, prompt_id: str, trial: int | None = None) -> str:
+        """Where a prompt's workspace is."""
+        return os.path.join(self.base, workspace_name(prompt_id, trial))
+
+    def make(self, prompt_id: str, key: str, trial: int | None = None) -> str:
+        """An empty or freshly filled directory; one left by an earlier run is replaced. OSError if it cannot be."""
+        path = self.path(prompt_id, trial)
+        if os.path.islink(path):
+            os.unlink(path)
+        elif os.path.isdir(path):
+            shutil.rmtree(path)
+        self.fill(path, key)
+        return path
+
+    def clone(self, repository: str, path: str, key: str) -> None:
+        """A git clone, run like any process of this prompt."""
+        argv = ["git", "clone", "--quiet", "--", repository, path]
+        command = Command(find_program("git"), argv, self.base, {"GIT_TERMINAL_PROMPT": "0"})
+        outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=1 << 20)
+        if outcome.exit_code != 0:
+            reason = outcome.error or outcome.stderr.decode("utf-8", "replace").strip() or "git clone failed"
+            raise OSError(" ".join(reason.split()))
+
+
+def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, str], None]:
+    if template is None:
+        return lambda path, _key: os.mkdir(path)
+    if os.path.isdir(template) and not _is_bare_repository(template):
+        source = os.path.abspath(template)
+        if os.path.commonpath([source, workspaces.base]) == source:
+            raise UserError(f"--workspace-template {template}: holds the workspace directory, and would copy itself")
+        return lambda path, _key: _copy(source, path)
+    if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
+        raise UserError(f"--workspace-template {template}: no such directory or git repository")
+    find_program("git")
+    repository = os.path.abspath(template) if os.path.isdir(template) else template
+    return lambda path, key: workspaces.clone(repository, path, key)
+
+
+def _copy(source: str, path: str) -> None:
+    try:
+        shutil.copytree(source, path, symlinks=True)
+    except shutil.Error as error:
+        raise OSError(str(error.args[0][0][2])) from None
+
+
+def _is_bare_repository(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
