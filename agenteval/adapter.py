@@ -5,34 +5,33 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from agenteval import headless
 from agenteval.dispatch import Dispatch
 from agenteval.errors import UserError
-from agenteval.headless import Extract, HeadlessAdapter, OutputEvent, PassthroughTypeMap
+from agenteval.headless import (
+    Condition,
+    Extract,
+    HeadlessAdapter,
+    OutputEvent,
+    PassthroughTypeMap,
+    StepKind,
+    UsageField,
+    parse_headless,
+)
 from agenteval.jsonpath import decoder_for
 from agenteval.mapping import Schema, compile_result, compile_rules, compile_usage
-from agenteval.trajectory import Step, Time, Trajectory, richness
+from agenteval.trajectory import Step, Time, Trajectory, as_text, richness
 
 __all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
 
 BUNDLED = os.path.join(os.path.dirname(__file__), "adapters")
+Numbers = dict[str, int | float]
 Times = list[int] | list[float] | list[int | float]
 
-_CHOICES = {
-    "version": (1,),
-    "sessionMode": get_args(headless.SessionMode),
-    "outputMode": get_args(headless.OutputMode),
-    "emitAs": get_args(headless.EmitAs),
-    "stdinFormat": get_args(headless.StdinFormat),
-    "perTurn": get_args(headless.PerTurn),
-    "cumulative": get_args(headless.UsageField),
-    "typeValues": get_args(headless.StepKind),
-}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -41,7 +40,7 @@ class Reading(NamedTuple):
 
     trajectory: list[Step]
     output: str
-    usage: dict[str, int | float]
+    usage: Numbers
     errors: list[str]
     tool_errors: bool
     session_id: str | None
@@ -60,8 +59,10 @@ class Adapter:
             actions.append(compile_usage(schema, config.usage))
         self._dispatch = Dispatch(rules, actions)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
-        self._session = schema.path(path, "resume.sessionIdPath").get
+        self._session = schema.path(path, "resume.sessionIdPath")
+        self._spare_session = path != "$.session_id"
         schema.reads.add(("session_id",))
+        self._cumulative = _cumulative_fields(config)
         self._decode = decoder_for(schema.reads)
 
     def read(
@@ -73,7 +74,8 @@ class Adapter:
     ) -> Reading:
         """What the lines say; `times` are theirs in ms, `turns` the number of lines of each turn."""
         out = Trajectory(record_id)
-        output, usage, session_id = "", {}, None
+        output, session_id = "", None
+        usage: Numbers = {}
         follow = self._follow_text if self.config.output_mode == "text" else self._follow
         for start, end in _spans(turns, len(lines)):
             first = len(out.steps)
@@ -90,37 +92,33 @@ class Adapter:
 
     def session_id(self, lines: Iterable[str]) -> str | None:
         """The id under which the session can be resumed, the last one seen; None if no line has one."""
-        found = None
-        for line in lines:
-            event = self._event(line)
-            if event is not None:
-                found = self._session_of(event) or found
-        return found
+        return self.read(list(lines)).session_id
 
     def _follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> str | None:
         """Hand the events of one turn to the trajectory; the session id comes back."""
-        decode, session, dispatch = self._decode, self._session, self._dispatch
-        tell, table, other = dispatch.tell, dispatch.table, dispatch.other
-        session_id = None
-        for line, time in zip(lines, _padded(times, len(lines)), strict=True):
+        decode, dispatch, spare = self._decode, self._dispatch, self._spare_session
+        table, other = dispatch.table, dispatch.other
+        (_, tell, _, tell_name), (_, session, _, session_name) = dispatch.tell, self._session
+        session_id = spare_id = None
+        for line, time in zip(lines, chain(times, repeat(None))):  # noqa: B905
             try:
                 event = decode(line)
-            except (ValueError, RecursionError):
+            except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
                 event = _decode_leniently(line)
-                if event is None:
-                    continue
             if type(event) is not dict:
                 continue
             try:
-                handle = table.get(tell(event), other)
-            except TypeError:  # not hashable: a list where other events have a word
+                handle = table.get(event.get(tell_name) if tell_name else tell(event), other)
+            except TypeError:  # a list where other events have a word
                 handle = dispatch.any
             if handle is not None:
                 out.time = time
                 handle(event, out)
-            if (found := session(event)) is not None:
+            if (found := event.get(session_name) if session_name else session(event)) is not None:
                 session_id = found
-        return session_id if type(session_id) is str else None
+            elif spare and type(found := event.get("session_id")) is str:
+                spare_id = found
+        return as_text(session_id) if session_id is not None else spare_id
 
     def _follow_text(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> str | None:
         """Take all lines of one turn as one message."""
@@ -128,3 +126,111 @@ class Adapter:
         if any(lines):
             out.text("message", "\n".join(lines))
         return None
+
+    def _output(self, out: Trajectory, first: int) -> str:
+        """The output of a turn whose steps begin at `first`."""
+        if out.result:
+            return out.result
+        texts = [step["content"] for step in out.steps[first:] if step["type"] == "message"]
+        texts = [text for text in texts if text]
+        return "\n".join(texts if self.config.result else texts[-1:])
+
+    def _add_usage(self, usage: Numbers, turn: Numbers) -> Numbers:
+        """Usage with that of one more turn, in which some fields may include the turns before."""
+        added = {name: n if name in self._cumulative else n + usage.get(name, 0) for name, n in turn.items()}
+        return {**usage, **added}
+
+
+def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
+    """The usage fields that include earlier turns; in iterative mode each turn is a session of its own."""
+    given = config.usage.cumulative if config.usage and config.session_mode == "stream" else False
+    return frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
+
+
+def _spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]:
+    """Where the lines of each turn begin and end; lines beyond those counted belong to the last."""
+    start = 0
+    for count in (turns or [])[:-1]:
+        yield start, start + count
+        start += count
+    yield start, total
+
+
+def _decode_leniently(line: str) -> Any:
+    """An event that strict JSON refuses but agents do print: half an emoji, NaN, a control character."""
+    text = line.strip().lstrip("\ufeff")
+    if not text.startswith("{"):
+        return None
+    import json
+
+    try:
+        return _writable(json.loads(text, parse_constant=lambda name: None, strict=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _writable(value: Any) -> Any:
+    """The value without what no encoder can write: lone surrogates and infinite numbers."""
+    if type(value) is str:
+        return _LONE_SURROGATE.sub("\ufffd", value)
+    if type(value) is list:
+        return [_writable(item) for item in value]
+    if type(value) is dict:
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    return None if type(value) is float and value in (float("inf"), float("-inf")) else value
+
+
+def _output_events(config: HeadlessAdapter) -> list[OutputEvent]:
+    """The kinds of events, in passthrough mode made from the type map."""
+    if config.output_mode != "passthrough":
+        return config.output_events or []
+    types = config.passthrough_type_map or PassthroughTypeMap()
+    path = f"$[{msgspec.json.encode(types.type_field).decode()}]"
+    steps = {kind: kind for kind in get_args(StepKind)} | (types.type_values or {})
+    extract = Extract(
+        content="$.content",
+        title=["$.name", "$.title"],
+        status="$.status",
+        id="$.id",
+        input="$.input",
+        output="$.output",
+        duration="$.duration",
+        entries="$.entries",
+    )
+    return [
+        OutputEvent(match=Condition(path=path, value=word), emit_as=kind, extract=extract)
+        for word, kind in steps.items()
+    ]
+
+
+def _check(schema: Schema, config: HeadlessAdapter) -> None:
+    """Refuse what is well formed but makes no sense."""
+    if config.prompt.flag and config.prompt.stdin:
+        raise schema.wrong("prompt", " may have flag or stdin, not both")
+    if config.resume and (config.resume.flag is None) == (config.resume.args is None):
+        raise schema.wrong("resume", " must have either flag or args")
+
+
+def bundled_adapters() -> list[str]:
+    """Names of the schemas that ship with the suite."""
+    return sorted(name.removesuffix(".json") for name in os.listdir(BUNDLED) if name.endswith(".json"))
+
+
+def load_adapter(ref: str) -> Adapter:
+    """The adapter in a file, or the one that ships with the suite under this name."""
+    path = ref
+    if not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
+        if ref not in bundled_adapters():
+            names = ", ".join(bundled_adapters())
+            raise UserError(f'no adapter schema is named "{ref}": give the path of a file, or one of {names}')
+        path = os.path.join(BUNDLED, ref + ".json")
+    try:
+        with open(path, "rb") as file:
+            return parse_adapter(file.read(), ref)
+    except OSError as error:
+        raise UserError(f"{ref}: {error.strerror}") from None
+
+
+def parse_adapter(data: bytes, source: str) -> Adapter:
+    """The adapter that this JSON describes; UserError names `source` and the field that is wrong."""
+    return Adapter(parse_headless(data, source), source)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agenteval.adapter import Adapter
 from agenteval.errors import UserError
+
+if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes to import
+    from agenteval.adapter import Adapter
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"

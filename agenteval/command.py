@@ -91,13 +91,13 @@ def tool(name: str, *, exit_status: str = EXIT_STATUS) -> Callable[[Callable[...
     """Make a function the tool `name`; its docstring is the help, what it returns is the exit code."""
 
     def wrap(function: Callable[..., int | None]) -> Tool:
-        with_common = debug_option(version_option(function))
         made = click.command(
             name,
             cls=Tool,
             help=_dedent(function.__doc__ or ""),
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-        )(with_common)
+        )(function)
+        made.params += [DEBUG, VERSION]
         made.exit_status = exit_status
         return made
 
@@ -112,22 +112,21 @@ def _dedent(text: str) -> str:
 # --- options that mean the same in every tool ---------------------------------------------------
 
 
-def version_option(function: F) -> F:
-    """--version: the name and the number."""
-
-    def show(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
-            click.echo(f"{ctx.info_name} {__version__}")
-            ctx.exit()
-
-    return click.option(
-        "--version", is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
-    )(function)
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"{ctx.info_name} {__version__}")
+        ctx.exit()
 
 
-def debug_option(function: F) -> F:
-    """--debug: a traceback instead of one line, and what the tool does, on stderr."""
-    return click.option("--debug", is_flag=True, help="Say on stderr what is done; show tracebacks.")(function)
+DEBUG = click.Option(["--debug"], is_flag=True, help="Say on stderr what is done; show tracebacks.")
+VERSION = click.Option(
+    ["--version"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 
 
 def input_argument(metavar: str) -> Callable[[F], F]:

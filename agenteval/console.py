@@ -66,7 +66,8 @@ class Console:
                 self._shown = ""
 
     def _draw(self) -> None:
-        elapsed = (self._drawn := time.monotonic()) - self._start
+        self._drawn = time.monotonic()
+        elapsed = self._drawn - self._start
         rate = self.done / elapsed if elapsed > 0 else 0.0
         parts = [f"{self.done}{f'/{self._total}' if self._total is not None else ''} {self._noun}"]
         if self._total:

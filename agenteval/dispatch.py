@@ -10,29 +10,31 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from agenteval.jsonpath import Getter, Path
+from agenteval.jsonpath import Getter, Path, compile_path
 from agenteval.mapping import Action, Emit, Event, EventTest, Handler, Rule, item_kind
 from agenteval.trajectory import Trajectory
 
 
 class Dispatch:
-    """All rules and actions behind one lookup: `table.get(tell(event), other)`, None for nothing to do."""
+    """All rules and actions behind one lookup: `table.get(tell.get(event), other)`; None: nothing to do."""
 
     def __init__(self, rules: list[Rule], actions: list[Action]) -> None:
         path = _telling_path(rules, actions)
-        self.tell: Getter = path.get if path else lambda event: None
+        self.tell = path or compile_path("")
         words: set[str] = set()
         for test in _tests(rules, actions):
             if path and test.path.text == path.text:
                 words.update(test.words or ())
-        self.table = {word: _handler(rules, actions, path, word) for word in words}
+        self.table: dict[Any, Handler | None] = {word: _handler(rules, actions, path, word) for word in words}
         self.other = _handler(rules, actions, path, None)
         self.any = _handler(rules, actions, None, None)
 
 
 def _tests(rules: list[Rule], actions: list[Action]) -> Iterable[EventTest]:
-    for owner in (*rules, *actions):
-        yield from owner.tests
+    for rule in rules:
+        yield from rule.tests
+    for action in actions:
+        yield from action.tests
 
 
 def _telling_path(rules: list[Rule], actions: list[Action]) -> Path | None:
@@ -44,15 +46,19 @@ def _telling_path(rules: list[Rule], actions: list[Action]) -> Path | None:
 
 def _handler(rules: list[Rule], actions: list[Action], path: Path | None, word: str | None) -> Handler | None:
     """What to do with an event that has this word (None: none of the words) at the path."""
-    rules = [rule._replace(tests=left) for rule in rules if (left := _left(rule.tests, path, word)) is not None]
-    steps = _step_handlers(rules)
-    acts = [
-        _guarded(action.act, left) for action in actions if (left := _left(action.tests, path, word)) is not None
-    ]
+
+    def left(owner: Rule | Action) -> tuple[EventTest, ...] | None:
+        return _undecided(owner.tests, path, word)
+
+    kept = [rule._replace(tests=tests) for rule in rules if (tests := left(rule)) is not None]
+    steps = _step_handlers(kept)
+    acts = [_guarded(action.act, tests) for action in actions if (tests := left(action)) is not None]
     return _in_turn([*([_until_true(steps)] if steps else []), *acts])
 
 
-def _left(tests: tuple[EventTest, ...], path: Path | None, word: str | None) -> tuple[EventTest, ...] | None:
+def _undecided(
+    tests: tuple[EventTest, ...], path: Path | None, word: str | None
+) -> tuple[EventTest, ...] | None:
     """The tests that the lookup has not decided yet, None where it has decided against."""
     if path is None:
         return tests

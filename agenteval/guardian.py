@@ -29,6 +29,7 @@ GRACE = 2.0
 HEADER = 8
 MAX_FDS = 4
 PR_SET_CHILD_SUBREAPER = 36
+CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 # Signals that Python, the tool or the guardian ignore or handle, and an agent must find untouched.
 DEFAULTED = [
     signal.SIGINT,
@@ -55,12 +56,16 @@ def send(control: socket.socket, request: tuple[Any, ...], fds: list[int]) -> No
 def receive(control: socket.socket) -> tuple[tuple[Any, ...], list[int]] | None:
     """The next request and its descriptors; None when the tool has gone."""
     fds = array.array("i")
-    header, ancillary, _flags, _address = control.recvmsg(HEADER, socket.CMSG_SPACE(MAX_FDS * fds.itemsize))
+    space = socket.CMSG_SPACE(MAX_FDS * fds.itemsize)
+    header, ancillary, _flags, _address = control.recvmsg(HEADER, space, CLOEXEC)
     if not header:
         return None
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    if not CLOEXEC:
+        for fd in fds:  # an agent that inherited another's pipes would hold them open
+            os.set_inheritable(fd, False)
     header += _exactly(control, HEADER - len(header))
     request = marshal.loads(_exactly(control, int.from_bytes(header, "little")))
     return request, list(fds)
@@ -82,7 +87,10 @@ class Guardian:
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.agents: dict[int, tuple[str, int]] = {}  # pid of an agent's process → its key, its status pipe
+        self.agents: dict[int, tuple[str, int, float]] = {}  # pid → the agent's key, its status pipe, when it started
+        self.nothing = os.open(os.devnull, os.O_RDONLY)
+        self.cwd = ""
+        self.environment = dict(os.environb)  # as bytes once: os.environ would decode and encode it for each agent
         self.ending: list[tuple[str | None, float, int]] = []  # key (None: all), when to SIGKILL, reply pipe
 
     def serve(self) -> None:
@@ -123,13 +131,15 @@ class Guardian:
 
     def _start(self, key: str, argv: list[str], cwd: str, env: dict[str, str], stdin: bool, fds: list[int]) -> None:
         status, stdout, stderr, *rest = fds
-        source = rest[0] if stdin else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        source = rest[0] if stdin else self.nothing
         try:
-            os.chdir(cwd)
+            if cwd != self.cwd:
+                os.chdir(cwd)
+                self.cwd = cwd
             pid = os.posix_spawn(
                 argv[0],
                 argv[1:],
-                {**os.environ, **env, KEY_VARIABLE: key},
+                {**self.environment, **_as_bytes(env), KEY_VARIABLE.encode(): key.encode()},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, source, 0),
                     (os.POSIX_SPAWN_DUP2, stdout, 1),
@@ -141,13 +151,12 @@ class Guardian:
             )
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else errno.EINVAL
-            _tell(status, f"failed {number}\n")
+            _tell(status, f"failed {number}")
             os.close(status)
         else:
-            self.agents[pid] = (key, status)
-            _tell(status, f"started {pid}\n")
+            self.agents[pid] = (key, status, time.monotonic())
         finally:
-            for fd in (source, stdout, stderr):
+            for fd in fds[1:]:
                 os.close(fd)
 
     def _end(self, key: str | None, grace: float, reply: int) -> None:
@@ -160,19 +169,22 @@ class Guardian:
     # --- ends ---
 
     def reap(self) -> None:
-        """Collect the dead; tell each agent's status pipe how it ended and whether it left helpers behind."""
+        """Collect the dead; tell each agent's status pipe how it ended and whether helpers are left behind."""
+        ended = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
-                return
-            agent = self.agents.pop(pid, None)
-            if agent is not None:
-                left = any(child not in self.agents for child in _children(os.getpid()))
-                _tell(agent[1], f"ended {status} {int(left)}\n")
-                os.close(agent[1])
+                break
+            if pid in self.agents:
+                ended.append((self.agents.pop(pid), status))
+        if ended:
+            left = any(child not in self.agents for child in _children(os.getpid()))
+            for (_key, pipe, started), status in ended:
+                _tell(pipe, f"ended {status} {int(left)} {started}")
+                os.close(pipe)
 
     def _press_on(self) -> None:
         """SIGKILL the trees whose grace is over; close the reply pipe of those that are gone."""
@@ -211,7 +223,7 @@ class Guardian:
             children.setdefault(parent, []).append(pid)
         if key is None:
             return _below(me, children)
-        roots = {pid for pid, (owner, _status) in self.agents.items() if owner == key}
+        roots = {pid for pid, (owner, *_) in self.agents.items() if owner == key}
         found = set(roots)
         for pid, (parent, session) in table.items():
             if session in roots or (parent == me and pid not in self.agents and self._owns(key, pid)):
@@ -225,7 +237,11 @@ class Guardian:
         if owner is not None:
             return owner == key
         # It cleared its environment. With no other agent at work there is only one it can come from.
-        return all(agent == key for agent, _status in self.agents.values())
+        return all(agent == key for agent, *_ in self.agents.values())
+
+
+def _as_bytes(env: dict[str, str]) -> dict[bytes, bytes]:
+    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _tell(pipe: int, text: str) -> None:

@@ -6,10 +6,14 @@ is optional. A path is `'literal'`, `$.a.b[0].c`, or any RFC 9535 JSONPath. An e
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
+
+from agenteval.errors import UserError
+from agenteval.records import explain
 
 EmitAs = Literal["thought", "tool_call", "message", "plan", "error"]
 StepKind = Literal["thought", "tool_call", "message", "plan"]
@@ -41,7 +45,7 @@ class Condition(_Part):
     ]
     value: Annotated[
         Wanted | None,
-        Meta(description='Holds when the value found equals this, or one of this list; "*" is any non-null value.'),
+        Meta(description='Holds when the value found is this, or one of these; "*" is any non-null value.'),
     ] = None
     not_: Annotated[
         Wanted | None,
@@ -61,27 +65,27 @@ class Extract(_Part):
     status: Annotated[
         Paths | None,
         Meta(
-            description="Status of a tool call: pending, in_progress, completed, failed, or a word (or boolean: "
-            "true is completed) that says the same. Not given: a call is pending, a result completed."
+            description="Status of a tool call: pending, in_progress, completed, failed, or a word (or "
+            "boolean: true is completed) that says so. Not given: a call is pending, a result completed."
         ),
     ] = None
     id: Annotated[
         Paths | None,
         Meta(
-            description="Id of a tool call, the same in the call and in its result. Without it a result closes "
-            "the oldest open call of its name, without a name the oldest open call."
+            description="Id of a tool call, the same in the call and in its result. Without it a result "
+            "closes the oldest open call of its name, without a name the oldest open call."
         ),
     ] = None
     input: Annotated[Paths | None, Meta(description="What the tool was given; any JSON value.")] = None
     output: Annotated[
         Paths | None,
-        Meta(description="What the tool gave back; any JSON value. An event in which it is found is a result."),
+        Meta(description="What the tool gave back; any JSON value. An event that has it is a result."),
     ] = None
     is_error: Annotated[
         Paths | None,
         Meta(
             description="The call failed when any of these paths finds true, a number other than 0 (an exit "
-            'code), a text other than "false", "0", "no", "none" and "null", or a list or object with content.'
+            'code), a text other than "", "false", "0", "no", "none", "null", or a non-empty list or object.'
         ),
     ] = None
     duration: Annotated[
@@ -91,7 +95,7 @@ class Extract(_Part):
 
 
 class OutputEvent(_Part):
-    """One kind of event and the trajectory step it becomes; the first of `outputEvents` that matches counts."""
+    """One kind of event and the step it becomes; the first of `outputEvents` that matches counts."""
 
     match: Annotated[
         Condition | list[Condition],
@@ -108,8 +112,8 @@ class OutputEvent(_Part):
     delta: Annotated[
         bool | str,
         Meta(
-            description="true, or a path that finds something true: the text is a piece, and consecutive pieces "
-            "of a kind are joined into one step. The whole text, when it follows its pieces, is not repeated."
+            description="true, or a path that finds something true: the text is a piece, and consecutive "
+            "pieces of a kind are one step. The whole text, when it follows its pieces, is not repeated."
         ),
     ] = False
 
@@ -118,7 +122,7 @@ class PromptInput(_Part):
     """How the prompt reaches the agent: after a flag, as the last argument, or on stdin."""
 
     flag: Annotated[
-        str | None, Meta(description='Flag before the prompt, such as "-p"; "" or missing: the last argument.')
+        str | None, Meta(description='Flag before the prompt, such as "-p"; "" or none: the last argument.')
     ] = None
     stdin: Annotated[bool, Meta(description="Write the prompt to stdin instead.")] = False
     stdin_format: Annotated[StdinFormat | None, Meta(description="Format on stdin.")] = None
@@ -138,8 +142,8 @@ class Resume(_Part):
     args: Annotated[
         list[str] | None,
         Meta(
-            description="Arguments instead of flag and id, in the same place (before the prompt); `{sessionId}` "
-            'in them is replaced: ["--resume={sessionId}"].'
+            description="Arguments instead of flag and id, in the same place (before the prompt); in them "
+            '`{sessionId}` is replaced: ["--resume={sessionId}"].'
         ),
     ] = None
     command: Annotated[
@@ -148,7 +152,7 @@ class Resume(_Part):
     ] = None
     session_id_path: Annotated[
         str | None,
-        Meta(description="Path of the session id in an event, the last one found counts; else `$.session_id`."),
+        Meta(description="Path of the session id, the last one found counts; else `$.session_id`."),
     ] = None
 
 
@@ -166,13 +170,13 @@ class ResultEvent(_Part):
     """The event that ends a turn and carries the final text; a turn's last one counts."""
 
     match_path: Annotated[str, Meta(description="Path that tells the event.")]
-    match_value: Annotated[Wanted, Meta(description='The value there, or a list of values; "*" is any non-null.')]
+    match_value: Annotated[Wanted, Meta(description='The value there, or several; "*" is any non-null.')]
     content_path: Annotated[
         str, Meta(description="Path of the final text; where it finds none, the messages joined by newlines.")
     ] = ""
     is_error_path: Annotated[
         Paths | None,
-        Meta(description="The agent failed when any of these paths finds something true, as for `extract.isError`."),
+        Meta(description="The agent failed when any of these finds something true, as `extract.isError`."),
     ] = None
     error_path: Annotated[
         Paths | None,
@@ -198,8 +202,8 @@ class Usage(_Part):
     cumulative: Annotated[
         bool | list[UsageField],
         Meta(
-            description="true, or the names of the fields that already include the earlier turns of a resumed "
-            "session: there the last turn counts. Otherwise turns add up."
+            description="true, or the names of the fields that already include the earlier turns of a "
+            "resumed session: there the last turn counts. Otherwise turns add up."
         ),
     ] = False
 
@@ -225,21 +229,21 @@ class HeadlessAdapter(_Part):
         ),
     ]
     prompt: Annotated[PromptInput, Meta(description="How the prompt reaches the agent.")]
-    description: Annotated[str | None, Meta(description="What a reader should know about this schema.")] = None
+    description: Annotated[str | None, Meta(description="What a reader should know.")] = None
     proven_on: Annotated[str | None, Meta(description="Version of the program it was tried with.")] = None
-    timeout: Annotated[float | None, Meta(gt=0, description="Milliseconds per turn, by default.")] = None
-    output: Annotated[OutputFormat | None, Meta(description="The flag that makes the agent print events.")] = None
+    timeout: Annotated[float, Meta(gt=0, description="Milliseconds per turn, by default.")] | None = None
+    output: Annotated[OutputFormat | None, Meta(description="What makes the agent print events.")] = None
     auto_approve: Annotated[
         list[str] | None, Meta(description="Arguments that let the agent act without asking.")
     ] = None
     resume: Annotated[Resume | None, Meta(description="How a later turn resumes the session.")] = None
-    cwd_flag: Annotated[str | None, Meta(description="Flag that is followed by the working directory.")] = None
-    env: Annotated[dict[str, str] | None, Meta(description="Environment variables to set for the agent.")] = None
+    cwd_flag: Annotated[str | None, Meta(description="Flag before the working directory.")] = None
+    env: Annotated[dict[str, str] | None, Meta(description="Environment variables of the agent.")] = None
     output_mode: Annotated[
         OutputMode,
         Meta(
-            description="jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. "
-            "text: all that is printed is one message."
+            description="jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps "
+            "already. text: all that is printed is one message."
         ),
     ] = "jsonpath"
     output_events: Annotated[
@@ -250,10 +254,92 @@ class HeadlessAdapter(_Part):
     ] = None
     result: Annotated[
         ResultEvent | None,
-        Meta(description="The event with the final text; not given: the last message of the turn is the output."),
+        Meta(description="The event with the final text; not given: the turn's last message is the output."),
     ] = None
     usage: Annotated[Usage | None, Meta(description="Where tokens and cost are reported.")] = None
     history_template: Annotated[
         str | HistoryTemplate | None,
         Meta(description="Iterative mode: one earlier turn, with {{input}} and {{output}}."),
     ] = None
+
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "version": (1,),
+    "sessionMode": get_args(SessionMode),
+    "outputMode": get_args(OutputMode),
+    "emitAs": get_args(EmitAs),
+    "stdinFormat": get_args(StdinFormat),
+    "perTurn": get_args(PerTurn),
+    "cumulative": get_args(UsageField),
+    "typeValues": get_args(StepKind),
+}
+
+
+def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
+    """The schema in this JSON; UserError names `source` and the field that is wrong."""
+    try:
+        raw = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise UserError(f"{source}: not JSON ({error})") from None
+    message = _fault(raw)
+    if message:
+        raise UserError(f"{source}: {_explain(raw, message)}")
+    return msgspec.convert(raw, HeadlessAdapter)
+
+
+def _fault(raw: Any) -> str:
+    """What msgspec says against the schema, "" if nothing."""
+    try:
+        msgspec.convert(raw, HeadlessAdapter)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def _explain(raw: Any, message: str) -> str:
+    """What is wrong, with the number of the list item and the choices there are."""
+    what, at, path = message.partition(" - at `$")
+    if not at:
+        return explain(message).replace("a record", "an adapter schema").replace('"', "")
+    field, value = _locate(raw, path.rstrip("`").lstrip("."), message)
+    name = next((name for name in reversed(re.split(r"[.\[]", field)) if name in _CHOICES), None)
+    if what.startswith("Invalid enum value") and name:
+        choices = ", ".join(map(str, _CHOICES[name]))
+        got = msgspec.json.encode(value).decode()
+        return f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
+    return explain(f"{what} - at `$.{field}`").replace('"', "", 2)
+
+
+def _locate(raw: Any, path: str, message: str) -> tuple[str, Any]:
+    """The path with what its [...] stand for, and the value there: each item is tried alone."""
+    *parts, last = path.split("[...]")
+    keys: list[Any] = []
+    shown = ""
+    for part in parts:
+        keys += part.strip(".").split(".") if part else []
+        holder = _at(raw, keys)
+        for label in range(len(holder)) if isinstance(holder, list) else holder:
+            alone = [holder[label]] if isinstance(holder, list) else {label: holder[label]}
+            if _fault(_with(raw, keys, alone)) == message:
+                break
+        else:
+            return path, None
+        raw = _with(raw, keys, alone)
+        shown += f"{part}[{label}]" if isinstance(label, int) else f"{part}.{label}"
+        keys.append(0 if isinstance(label, int) else label)
+    return shown + last, _at(raw, [*keys, *filter(None, last.split("."))])
+
+
+def _at(raw: Any, keys: list[Any]) -> Any:
+    for key in keys:
+        raw = raw[key]
+    return raw
+
+
+def _with(raw: Any, keys: list[Any], value: Any) -> Any:
+    """A copy in which another value stands under the keys."""
+    if not keys:
+        return value
+    copy = raw.copy()
+    copy[keys[0]] = _with(raw[keys[0]], keys[1:], value)
+    return copy

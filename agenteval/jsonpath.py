@@ -34,17 +34,22 @@ class PathError(ValueError):
 
 
 class Path(NamedTuple):
-    """A compiled path; `reads` is the part of a value it looks at, None for no part and () for all of it."""
+    """A compiled path.
+
+    `reads` is the part of a value it looks at, None for no part and () for all of it; `name` is set where
+    the path is that one name, which a hot loop looks up without a call.
+    """
 
     text: str
     get: Getter
     reads: tuple[str, ...] | None
+    name: str | None = None
 
 
 def compile_path(text: str) -> Path:
     """The path as a function of a value that gives None where nothing is found; PathError if it is none."""
     if not text:
-        return Path(text, _nothing, None)
+        return Path(text, nothing, None)
     if len(text) > 1 and text[0] == text[-1] == "'":
         literal = text[1:-1]
         return Path(text, lambda value: literal, None)
@@ -52,7 +57,7 @@ def compile_path(text: str) -> Path:
         raise PathError("a path starts with $, a literal stands in single quotes")
     keys = _plain_keys(text)
     if keys is not None:
-        return Path(text, _getter(keys), _reads(keys))
+        return _plain(text, keys)
     if wildcard := split_wildcard(text):
         return _over_items(text, *wildcard)
     try:
@@ -61,7 +66,7 @@ def compile_path(text: str) -> Path:
         if not _SEED_NAMES.fullmatch(text):
             raise
         keys = tuple(_SEED_NAME.findall(text))
-        return Path(text, _getter(keys), _reads(keys))
+        return _plain(text, keys)
 
 
 def split_wildcard(text: str) -> tuple[Path, Path] | None:
@@ -71,7 +76,7 @@ def split_wildcard(text: str) -> tuple[Path, Path] | None:
     inner = _plain_keys("$" + rest)
     if not star or keys is None or inner is None:
         return None
-    return Path(head, _getter(keys), _reads(keys)), Path("$" + rest, _getter(inner), _reads(inner))
+    return _plain(head, keys), _plain("$" + rest, inner)
 
 
 def decoder_for(reads: Iterable[tuple[str, ...]]) -> Callable[[str], Any]:
@@ -98,6 +103,12 @@ def _plain_keys(text: str) -> tuple[Key, ...] | None:
     return tuple(keys)
 
 
+def _plain(text: str, keys: tuple[Key, ...]) -> Path:
+    only = keys[0] if len(keys) == 1 else None
+    name = only if isinstance(only, str) and not only.isdigit() else None
+    return Path(text, _getter(keys), _reads(keys), name)
+
+
 def _getter(keys: tuple[Key, ...]) -> Getter:
     """The value under these keys; one and two names, nearly all there is, take the short way."""
     if not keys:
@@ -111,8 +122,8 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _nothing(value: Any) -> None:
-    return None
+def nothing(value: Any) -> None:
+    """What an empty path finds."""
 
 
 def _one(name: Key) -> Getter:
@@ -138,7 +149,8 @@ def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
         if type(value) is dict:
             value = value.get(key)
         elif type(value) is list:
-            index = int(key) if isinstance(key, int) or key.isdecimal() else len(value)  # `$.list.0`, as JavaScript
+            # `$.list.0` is `$.list[0]` in the seed's harness, because it is in JavaScript
+            index = int(key) if isinstance(key, int) or key.isdecimal() else len(value)
             value = value[index] if -len(value) <= index < len(value) else None
         else:
             return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from agenteval.errors import UserError
 from agenteval.headless import Condition, OutputEvent, ResultEvent, Usage, Wanted
 from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
-from agenteval.trajectory import Trajectory, as_text, is_true, status_of
+from agenteval.trajectory import Trajectory, as_text, is_true
 
 Event = dict[str, Any]
 Emit = Callable[[Any, Event, Trajectory], None]  # the item or event, the event it is in
@@ -38,10 +38,6 @@ class Schema:
         if path.reads is not None:
             self.reads.add((*base, *path.reads))
         return path
-
-    def first(self, paths: str | list[str] | None, field: str) -> Getter | None:
-        """The first value that these paths find in an event, None for no path."""
-        return first_of([path.get for path in self.each(paths, field)])
 
     def each(self, paths: str | list[str] | None, field: str) -> list[Path]:
         """The paths compiled, one by one."""
@@ -92,15 +88,27 @@ def as_list(value: Any) -> list[Any]:
     return [] if value is None or value == "" else [value]
 
 
-def first_of(getters: list[Getter]) -> Getter | None:
-    """One function for several: the first value that is found."""
-    if len(getters) < 2:
-        return getters[0] if getters else None
+def first_of(paths: list[Path]) -> Path | None:
+    """One path for several: the first value that is found."""
+    if len(paths) < 2:
+        return paths[0] if paths else None
 
     def get(value: Any) -> Any:
-        return next((found for getter in getters if (found := getter(value)) is not None), None)
+        return next((found for path in paths if (found := path.get(value)) is not None), None)
 
-    return get
+    return Path(" or ".join(path.text for path in paths), get, ())
+
+
+def any_true(paths: list[Path]) -> Path | None:
+    """One path for several: true if any finds something true, None if none finds anything."""
+    if len(paths) < 2:
+        return paths[0] if paths else None
+
+    def get(value: Any) -> bool | None:
+        found = [one for path in paths if (one := path.get(value)) is not None]
+        return any(map(is_true, found)) if found else None
+
+    return Path(" or ".join(path.text for path in paths), get, ())
 
 
 def wanted_test(wanted: Wanted) -> tuple[Test, frozenset[str] | None]:
@@ -173,55 +181,76 @@ def compile_rules(schema: Schema, events: list[OutputEvent]) -> list[Rule]:
 
 
 def compile_emit(schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> Emit:
-    """What becomes of a matched event or item."""
+    """What becomes of a matched event or item: a call of a method of Trajectory with what was extracted."""
     reach = _Reach(schema, event, field, base)
     if event.emit_as == "tool_call":
         emit = _tool_emit(reach)
     elif event.emit_as == "plan":
-        emit = _plan_emit(reach.first("entries"))
+        emit = passing("plan", reach.first("entries"))
     elif event.emit_as == "error":
-        emit = _error_emit(reach.first("content") or reach.whole())
+        emit = passing("fail", _with_errors(reach.first("content") or reach.whole()))
     else:
-        emit = _text_emit(event.emit_as, reach.first("content"), reach.delta())
+        emit = _text_emit(event, reach)
     if reach.pairs:
         return lambda item, event, out: emit((item, event), event, out)
     return emit
 
 
+def passing(method: str, *arguments: Path | str | None) -> Emit:
+    """A function that calls a method of Trajectory with what the paths find, and with texts as they are.
+
+    It is written as source, because a plain name is then looked up without a call: with some thousand
+    calls per record this is what reading a trajectory costs.
+    """
+    known: dict[str, Any] = {}
+    parts = []
+    for n, argument in enumerate(arguments):
+        if argument is None or isinstance(argument, str):
+            parts.append(repr(argument))
+        elif argument.name is not None:
+            parts.append(f"item.get({argument.name!r}) if type(item) is dict else None")
+        else:
+            known[f"get{n}"] = argument.get
+            parts.append(f"get{n}(item)")
+    exec(f"def emit(item, event, out): out.{method}({', '.join(parts)})", known)
+    emit: Emit = known["emit"]
+    return emit
+
+
 class _Reach:
-    """Getters for the extracts of one of `outputEvents`: relative to the item, or with ^ to the event.
+    """Paths for the extracts of one of `outputEvents`: relative to the item, or with ^ to the event.
 
     Only where a ^ is used they take the pair of both; to pass the pair always would slow down all others.
     """
 
     def __init__(self, schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> None:
-        self.schema, self.event, self.field, self.base = schema, event, field, base
+        self.schema, self.field, self.base = schema, field, base
         extract = event.extract
         fields = extract.__struct_fields__ if extract else ()
         self.named = {name: as_list(getattr(extract, name)) for name in fields}
         self.named["delta"] = [event.delta] if isinstance(event.delta, str) else []
         self.pairs = any(text.startswith("^") for texts in self.named.values() for text in texts)
 
-    def each(self, name: str) -> list[Getter]:
-        field = f"{self.field}.delta" if name == "delta" else f"{self.field}.extract.{_camel(name)}"
-        return [self._getter(text, field) for text in self.named.get(name, ()) if text]
+    def has(self, name: str) -> bool:
+        return any(self.named.get(name, ()))
 
-    def first(self, name: str) -> Getter | None:
+    def each(self, name: str) -> list[Path]:
+        field = f"{self.field}.delta" if name == "delta" else f"{self.field}.extract.{_camel(name)}"
+        return [self._path(text, field) for text in self.named.get(name, ()) if text]
+
+    def first(self, name: str) -> Path | None:
         return first_of(self.each(name))
 
-    def delta(self) -> bool | Getter:
-        return self.first("delta") or self.event.delta is True
+    def whole(self) -> Path:
+        return self._path("$", self.field)
 
-    def whole(self) -> Getter:
-        return self._getter("$", self.field)
-
-    def _getter(self, text: str, field: str) -> Getter:
+    def _path(self, text: str, field: str) -> Path:
         upward = text.startswith("^")
-        get = self.schema.path(text[upward:], field, () if upward else self.base).get
+        path = self.schema.path(text[upward:], field, () if upward else self.base)
         if not self.pairs:
-            return get
-        at = 1 if upward else 0
-        return lambda pair: get(pair[at])
+            return path
+        at, get = 1 if upward else 0, path.get
+        return Path(text, lambda pair: get(pair[at]), path.reads)
 
 
 def _camel(name: str) -> str:
@@ -229,57 +258,30 @@ def _camel(name: str) -> str:
     return head + "".join(word.title() for word in rest)
 
 
-def _text_emit(kind: str, get: Getter | None, delta: bool | Getter) -> Emit:
-    def whole(item: Any, event: Event, out: Trajectory) -> None:
-        content = get(item) if get else ""
-        if content is not None:
-            out.text(kind, content if type(content) is str else as_text(content))
-
-    def piece(item: Any, event: Event, out: Trajectory) -> None:
-        content = get(item) if get else ""
-        if content is not None:
-            out.piece(kind, content if type(content) is str else as_text(content))
-
-    if isinstance(delta, bool):
-        return piece if delta else whole
-    return lambda item, event, out: (piece if is_true(delta(item)) else whole)(item, event, out)
-
-
-def _plan_emit(get: Getter | None) -> Emit:
-    return lambda item, event, out: out.plan(get(item) if get else None)
-
-
-def _error_emit(get: Getter) -> Emit:
-    return lambda item, event, out: out.fail(error_texts(get(item)) or ["the agent reports an error"])
+def _text_emit(event: OutputEvent, reach: _Reach) -> Emit:
+    content = reach.first("content") or ""
+    whole, piece = passing("text", event.emit_as, content), passing("piece", event.emit_as, content)
+    delta = reach.first("delta")
+    if delta is None:
+        return piece if event.delta is True else whole
+    get = delta.get
+    return lambda item, event, out: (piece if is_true(get(item)) else whole)(item, event, out)
 
 
 def _tool_emit(reach: _Reach) -> Emit:
-    ident, title, status = reach.first("id"), reach.first("title"), reach.first("status")
-    given, output, duration = reach.first("input"), reach.first("output"), reach.first("duration")
-    flags = reach.each("is_error")
-    is_result = title is None and given is None  # names no tool: it can only be the answer to a call
+    ident, title, given = reach.first("id"), reach.first("title"), reach.first("input")
+    if not any(map(reach.has, ("output", "status", "is_error", "duration"))):
+        return passing("call", ident, title, given)
+    # What names no tool can only be the answer to a call.
+    otherwise = "pending" if title or given else "completed"
+    flag = any_true(reach.each("is_error"))
+    output, status, duration = reach.first("output"), reach.first("status"), reach.first("duration")
+    return passing("report", ident, title, given, output, status, flag, duration, otherwise)
 
-    def emit(item: Any, event: Event, out: Trajectory) -> None:
-        key = ident(item) if ident else None
-        name = title(item) if title else None
-        result = output(item) if output else None
-        said = [flag for get in flags if (flag := get(item)) is not None]
-        if said and any(map(is_true, said)):
-            state = "failed"
-        else:
-            state = (status and status_of(status(item))) or (
-                "completed" if is_result or said or result is not None else "pending"
-            )
-        out.tool(
-            key if key is None or type(key) is str else as_text(key),
-            name if name is None or type(name) is str else as_text(name),
-            state,
-            given(item) if given else None,
-            result,
-            duration(item) if duration else None,
-        )
 
-    return emit
+def _with_errors(path: Path) -> Path:
+    get = path.get
+    return Path(path.text, lambda item: error_texts(get(item)) or ["the agent reports an error"], path.reads)
 
 
 def error_texts(value: Any) -> list[str]:
@@ -295,16 +297,15 @@ def compile_result(schema: Schema, result: ResultEvent) -> Action:
     test, words = wanted_test(result.match_value)
     match = EventTest(schema.path(result.match_path, "result.matchPath"), test, words)
     content = schema.path(result.content_path, "result.contentPath").get
-    flags = [path.get for path in schema.each(result.is_error_path, "result.isErrorPath")]
-    reason = schema.first(result.error_path, "result.errorPath")
+    failed = any_true(schema.each(result.is_error_path, "result.isErrorPath"))
+    reason = first_of(schema.each(result.error_path, "result.errorPath"))
 
     def act(event: Event, out: Trajectory) -> None:
         out.result = as_text(content(event))
-        if any(is_true(get(event)) for get in flags):
-            found = error_texts(reason(event)) if reason else []
+        out.result_errors = []
+        if failed and is_true(failed.get(event)):
+            found = error_texts(reason.get(event)) if reason else []
             out.result_errors = found or [out.result or "the agent reports an error"]
-        else:
-            out.result_errors = []
 
     return Action((match,), act)
 

@@ -141,17 +141,8 @@ class _Run:
         if self.partial and any(self.partial):
             self._add_line(b"".join(self.partial), time.monotonic())
         code, signal_name, left = self._ending()
-        return Outcome(
-            self.lines,
-            self.times,
-            bytes(self.stderr),
-            code,
-            signal_name,
-            self.timed_out,
-            self.started,
-            self.error,
-            left,
-        )
+        printed = (self.lines, self.times, bytes(self.stderr))
+        return Outcome(*printed, code, signal_name, self.timed_out, self.started, self.error, left)
 
     # --- start ---
 
@@ -174,7 +165,8 @@ class _Run:
                 fcntl.fcntl(ours, F_SETPIPE_SZ, PIPE_SIZE)
             except OSError:
                 pass  # the user's share of pipe memory is used up; 64 KiB will do
-        os.set_blocking(ours, False)
+        if role == "stdin":
+            os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
         self.open[ours] = role
         self.poller.register(ours, select.POLLOUT if role == "stdin" else select.POLLIN)
         return theirs
@@ -244,8 +236,6 @@ class _Run:
     def _read_status(self, fd: int) -> bool:
         data = self._read(fd)
         self.status += data
-        if self.started is None and self.status.startswith(b"started"):
-            self.started = time.monotonic()
         return bool(data)
 
     def _write_stdin(self, fd: int) -> None:
@@ -278,6 +268,7 @@ class _Run:
         """Take what the process left in its pipes; a helper that holds them open is not waited for."""
         for role, read in (("stdout", self._read_stdout), ("stderr", self._read_stderr)):
             for fd in [fd for fd, name in self.open.items() if name == role]:
+                os.set_blocking(fd, False)
                 while read(fd) and self.size <= self.max_output:
                     pass
 
@@ -285,11 +276,11 @@ class _Run:
         words = self.status.split()
         if words[:1] == [b"failed"]:
             self.error = _start_failure(int(words[1]), self.command)
+        if words[:1] != [b"ended"]:
+            self.error = self.error or "the guardian process was killed"
             return None, None, False
-        if len(words) < 5:
-            self.error = self.error or "ended by the guardian"
-            return None, None, False
-        status, left = int(words[3]), words[4] == b"1"
+        status, left = int(words[1]), words[2] == b"1"
+        self.started = float(words[3])
         if os.WIFSIGNALED(status):
             return None, _signal_name(os.WTERMSIG(status)), left
         return os.WEXITSTATUS(status), None, left

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from agenteval.adapter import load_adapter
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.command import append_options, output_option, progress_option, strict_option
 from agenteval.console import Console
@@ -92,9 +91,10 @@ AGENT_OPTIONS = [
 
 def agent_options(function: F) -> F:
     """All options that name an agent and say how to run it."""
+    function = output_option(append_options(strict_option(progress_option(function))))
     for option in reversed(AGENT_OPTIONS):
         function = option(function)
-    return output_option(append_options(strict_option(progress_option(function))))
+    return function
 
 
 class Settings(NamedTuple):
@@ -131,6 +131,8 @@ def agent_of(settings: Settings) -> Agent:
         given = " and ".join(f"--{name}" for name in named) or "none"
         raise UserError(f"name one agent with -s SCHEMA, --simple or --shell; given: {given} (--help shows how)")
     if settings.schema is not None:
+        from agenteval.adapter import load_adapter
+
         return SchemaAgent(load_adapter(settings.schema))
     if settings.simple is not None:
         return TemplateAgent(settings.simple)
@@ -216,9 +218,14 @@ class Run:
         source = Source(path)
         keep = settings.append or settings.resume
         self.output = Output(settings.output, append=keep, inputs=(path,), lazy=True)
-        done = written_ids(self.output.path) if keep and self.output.path else set()
+        done = self._continue_file() if keep else set()
         self.prompts = Prompts(source, self.console, settings.shard, done if settings.resume else set())
         self.failures = 0
+
+    def _continue_file(self) -> set[str]:
+        """The ids in the output file, which is locked first: nobody else may be writing to it."""
+        self.output.open()
+        return written_ids(self.output.path or "")
 
     def __call__(self, finish: Callable[[Record], Record]) -> int:
         """Run every prompt and write what `finish` makes of its raw record; returns the exit code."""

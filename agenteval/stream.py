@@ -213,7 +213,7 @@ class Output:
 
     def open(self) -> None:
         """Open the file, emptying it unless we append; called once nothing can go wrong before the first record."""
-        if self.path is None:
+        if self.path is None or self.fd != 1:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if self._append else 0)
         try:

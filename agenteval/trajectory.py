@@ -19,7 +19,6 @@ STATUS_WORDS = {
 }
 _STATUS = {word: status for status, words in STATUS_WORDS.items() for word in words.split()}
 _FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
-_UNKNOWN_UNTIL_RESULT = ("input", "output", "duration")
 
 
 def richness(trajectory: list[Step]) -> Richness:
@@ -37,9 +36,10 @@ def as_text(value: Any) -> str:
     if value is None:
         return ""
     if type(value) is list:
-        texts = [item if type(item) is str else item.get("text") for item in value if type(item) in (str, dict)]
-        if len(texts) == len(value) and any(type(text) is str for text in texts):
-            return "".join(text for text in texts if type(text) is str)
+        texts = [item.get("text") if type(item) is dict else item for item in value]
+        found = [text for text in texts if type(text) is str]
+        if found and all(type(item) in (str, dict) for item in value):
+            return "".join(found)
     return msgspec.json.encode(value).decode()
 
 
@@ -90,8 +90,8 @@ class Trajectory:
         self.usage: dict[str, int | float] = {}
         self._prefix = record_id + "-step-"
         self._pieces: list[str] = []
-        self._open: dict[str | int, Step] = {}  # oldest first; a call that has no id is under a number
-        self._closed: dict[str, Step] = {}
+        self._open: dict[str | int | None, Step] = {}  # oldest first; a call that has no id is under a number
+        self._closed: dict[str | None, Step] = {}
         self._count = 0
 
     def begin_turn(self) -> None:
@@ -114,22 +114,26 @@ class Trajectory:
         """Add what the agent says went wrong, once."""
         self.errors.extend(error for error in dict.fromkeys(errors) if error not in self.errors)
 
-    def text(self, kind: str, content: str) -> None:
+    def text(self, kind: str, content: Any) -> None:
         """Add a thought or message, unless it is what the pieces just before it were joined to."""
+        if type(content) is not str:
+            if content is None:
+                return
+            content = as_text(content)
         if self._pieces:
             joined = self._join()
             if joined["type"] == kind and joined["content"] == content:
                 return
         self._add({"type": kind, "content": content})
 
-    def piece(self, kind: str, content: str) -> None:
+    def piece(self, kind: str, content: Any) -> None:
         """Add a piece of a thought or message to those just before it."""
         if self._pieces and self.steps[-1]["type"] != kind:
             self._join()
-        if content:
+        if text := as_text(content):
             if not self._pieces:
                 self._add({"type": kind, "content": ""})
-            self._pieces.append(content)
+            self._pieces.append(text)
 
     def plan(self, entries: Any) -> None:
         """Add a plan."""
@@ -139,38 +143,99 @@ class Trajectory:
             entries = [] if entries is None else [entries]
         self._add({"type": "plan", "entries": entries})
 
-    def tool(
-        self,
-        ident: str | None,
-        name: str | None,
-        status: str,
-        given: Any = None,
-        output: Any = None,
-        duration: Any = None,
-    ) -> None:
-        """Add a tool call, or complete the one that this is the result of."""
+    def call(self, ident: Any, name: Any, given: Any) -> None:
+        """Add a tool call, unless it was announced before."""
+        if type(ident) is not str and ident is not None:
+            ident = as_text(ident)
+        if type(name) is not str:
+            name = as_text(name)
+        if ident in self._open:
+            if given is not None:
+                self._open[ident]["input"] = given
+            return
         if self._pieces:
             self._join()
-        done = status == "completed" or status == "failed"
+        step = {
+            "type": "tool_call",
+            "name": name or "unknown",
+            "status": "pending",
+            "input": given,
+            "output": None,
+            "duration": None,
+        }
+        if self.time is not None:
+            step["timestamp"] = self.time
+        step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
+        self.steps.append(step)
+        if ident is None:
+            self._count += 1
+            ident = self._count
+        self._open[ident] = step
+
+    def report(
+        self,
+        ident: Any,
+        name: Any,
+        given: Any,
+        output: Any,
+        word: Any,
+        flag: Any,
+        duration: Any,
+        otherwise: str,
+    ) -> None:
+        """Take in a call, how it goes, or what it gave; `otherwise` is its status if nothing else tells."""
+        if flag is not None and flag is not False and is_true(flag):
+            status = "failed"
+            self.tool_errors = True
+        elif word is None or (status := status_of(word) or "") == "":
+            status = otherwise if output is None and flag is None else "completed"
+        if status == "pending":
+            self.call(ident, name, given)
+            return
+        if type(ident) is not str and ident is not None:
+            ident = as_text(ident)
+        if name is not None and type(name) is not str:
+            name = as_text(name)
+        if self._pieces:
+            self._join()
+        step = self._step_for(ident, name, status)
+        step["status"] = status
+        if given is not None:
+            step["input"] = given
+        if output is not None:
+            step["output"] = output
+        if duration is not None and type(duration) in (int, float):
+            step["duration"] = duration
+        if name and step["name"] == "unknown":
+            step["name"] = name
+        if status == "in_progress":
+            return
         if status == "failed":
             self.tool_errors = True
-        key = ident if ident in self._open else self._partner(ident, name, status)
-        if key is not None:
-            step = self._open.pop(key) if done else self._open[key]
-        elif done and ident is not None and ident in self._closed:
-            step = self._closed[ident]  # reported twice: the later report counts
-        else:
-            step = self._begin(ident, name, done)
-        _fill(step, name, status, given, output)
-        if done:
-            self._finish(step, duration, fresh=key is None)
-            if ident is not None:
-                self._closed[ident] = step
+        if ident is not None:
+            self._closed[ident] = step
+        _leave_out_unknown(step)
+
+    def _step_for(self, ident: str | None, name: str | None, status: str) -> Step:
+        """The step that a report is about; a call that nobody announced becomes one now."""
+        opened = self._open
+        key = ident if ident in opened else self._partner(ident, name, status)
+        if key is None:
+            if status != "in_progress" and ident in self._closed:
+                return self._closed[ident]  # reported twice: the later report counts
+            self.call(ident, name, None)
+            if status != "in_progress":
+                opened.popitem()
+            return self.steps[-1]
+        if status == "in_progress":
+            return opened[key]
+        step = opened.pop(key)
+        if self.time is not None and "timestamp" in step:
+            step["duration"] = self.time - step["timestamp"]
+        return step
 
     def _partner(self, ident: str | None, name: str | None, status: str) -> str | int | None:
         """Key of the oldest open call that an event without a known id can be about."""
-        if status == "pending":
-            return None
         for key, step in self._open.items():
             if ident is not None and type(key) is str:
                 continue  # that call has an id, another one
@@ -180,29 +245,6 @@ class Trajectory:
                 continue  # already running, so this is a second call
             return key
         return None
-
-    def _begin(self, ident: str | None, name: str | None, done: bool) -> Step:
-        step: Step = {
-            "type": "tool_call",
-            "name": name or "unknown",
-            "status": "pending",
-            "input": None,
-            "output": None,
-            "duration": None,
-        }
-        self._add(step)
-        if not done:
-            self._count += 1
-            self._open[self._count if ident is None else ident] = step
-        return step
-
-    def _finish(self, step: Step, duration: Any, fresh: bool) -> None:
-        """Set how long the call took, where two lines or the agent itself tell."""
-        if type(duration) is int or type(duration) is float:
-            step["duration"] = duration
-        elif not fresh and self.time is not None and "timestamp" in step:
-            step["duration"] = self.time - step["timestamp"]
-        _leave_out_unknown(step)
 
     def _join(self) -> Step:
         """The step that the pieces so far make."""
@@ -219,19 +261,8 @@ class Trajectory:
         steps.append(step)
 
 
-def _fill(step: Step, name: str | None, status: str, given: Any, output: Any) -> None:
-    if status != "pending":  # a call that is announced twice does not go back
-        step["status"] = status
-    if given is not None:
-        step["input"] = given
-    if output is not None:
-        step["output"] = output
-    if name is not None and step["name"] == "unknown":
-        step["name"] = name
-
-
 def _leave_out_unknown(step: Step) -> None:
     """Drop the places that were kept for a result: a field without a value is not written."""
-    for field in _UNKNOWN_UNTIL_RESULT:
-        if field in step and step[field] is None:
+    for field in ("input", "output", "duration"):
+        if step.get(field, step) is None:
             del step[field]

@@ -81,7 +81,7 @@ class _Silence:
 
 
 class _Scored(msgspec.Struct):
-    score: msgspec.Raw | None = None
+    score: object = None
 
 
 def _ignore(_id: str) -> None:

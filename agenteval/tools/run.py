@@ -23,7 +23,6 @@ def main(path: str | None, **options: Any) -> int:
     PROMPTS is a JSONL file (or stdin): {"id": "a", "input": "…"} per line; a list as input gives
     the turns of one session. Name the agent with one of -s, --simple and --shell.
 
-    \b
     Examples:
       ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl
       ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl --resume

@@ -1,0 +1,125 @@
+"""A markdown report: a summary, then a section per record; no text of an agent can break out of its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agenteval.records import GraderResult
+from agenteval.report import Page
+from agenteval.report.rows import Row, Rows
+from agenteval.report.summary import Grades, Summary, grade_facts, is_grader_error, run_facts, wilson
+from agenteval.report.text import visible
+
+INPUT_PREVIEW = 100
+OUTPUT_PREVIEW = 500
+
+_ACTIVE = re.compile(r"[\\`*\[\]|#~$_]")  # what means something inside a line
+_LINE_END = re.compile(r"\r\n?")
+_BACKTICKS = re.compile("`+")
+
+
+def render(rows: Rows, page: Page) -> Iterator[bytes]:
+    """The summary of all records, then each of them."""
+    summary = Summary()
+    for row in rows.first_pass():
+        summary.add(row)
+    yield head(summary, page.generated).encode()
+    for row in rows.second_pass():
+        yield section(row).encode()
+
+
+# --- the top ------------------------------------------------------------------------------------
+
+
+def head(summary: Summary, generated: str) -> str:
+    """Title, summary, and the title of the list that follows."""
+    total = "1 test case" if summary.records == 1 else f"{summary.records} test cases"
+    lines = ["# Evaluation Results", "", f"Generated: {generated}", f"Total: {total}", "", "## Summary", ""]
+    lines += [f"- **{name}**: {value}" for name, value in grade_facts(summary) + run_facts(summary)]
+    if len(summary.graders) > 1:
+        lines += ["", "| Grader | Passed | Pass rate | 95% interval | Average score |", "|---|---:|---:|---|---:|"]
+        lines += [grader_line(name, grades) for name, grades in summary.graders.items()]
+    lines += ["", "## Results", "", ""] if summary.records else ["", ""]
+    return "\n".join(lines)
+
+
+def grader_line(name: str, grades: Grades) -> str:
+    """One grader's row of the summary table."""
+    if not grades.count:
+        return f"| {inline(name)} | 0/0 | | | |"
+    low, high = wilson(grades.passed, grades.count)
+    passed = f"{grades.passed:,}/{grades.count:,} | {grades.passed / grades.count:.1%}"
+    return f"| {inline(name)} | {passed} | {low:.1%} to {high:.1%} | {grades.score.value:.3f} |"
+
+
+# --- one record ---------------------------------------------------------------------------------
+
+
+def section(row: Row) -> str:
+    """One record: what was asked, what came back, and what the graders made of it."""
+    parts = [f"### {inline(row.id)}"]
+    if row.input is not None:
+        parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
+    if row.hint:
+        parts.append(f"**Hint**: {inline(row.hint)}")
+    parts.append(output_block(row.output))
+    if row.score is not None:
+        parts.append(score_block(row, row.score))
+    if row.tool_errors:
+        parts.append("⚠️ **Tool errors detected**")
+    parts += [f"❌ **Error**: {inline(failure)}" for failure in row.failures]
+    return "\n\n".join([*parts, "---"]) + "\n\n"
+
+
+def output_block(output: str) -> str:
+    """The beginning of the output, as it is, between fences longer than any it contains."""
+    if not output:
+        return "**Output**: (empty)"
+    text = visible(_LINE_END.sub("\n", preview(output, OUTPUT_PREVIEW)))
+    runs = map(len, _BACKTICKS.findall(text)) if "`" in text else ()
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
+    return f"**Output**{cut}:\n\n{fence}text\n{text}\n{fence}"
+
+
+def score_block(row: Row, score: GraderResult) -> str:
+    """The verdict and why; with several graders, each one's."""
+    lines = [f"**Score**: {verdict(score, bool(row.grader_error))}"]
+    if score.reasoning:
+        lines += ["", f"**Reasoning**: {inline(score.reasoning)}"]
+    if row.scores and len(row.scores) > 1:
+        lines.append("")
+        for name, grade in row.scores.items():
+            why = f": {inline(grade.reasoning)}" if grade.reasoning else ""
+            lines.append(f"- **{inline(name)}** {verdict(grade, is_grader_error(row, grade))}{why}")
+    return "\n".join(lines)
+
+
+def verdict(score: GraderResult, grader_error: bool) -> str:
+    """PASS or FAIL and the score; a grader that failed gave neither."""
+    if grader_error:
+        return "⚠️ grader error"
+    return f"✅ {score.score:.3f} (PASS)" if score.pass_ else f"❌ {score.score:.3f} (FAIL)"
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def preview(text: str, limit: int) -> str:
+    """The first `limit` characters, and ... where there are more."""
+    return text[:limit] + "..." if len(text) > limit else text
+
+
+def inline(text: str) -> str:
+    """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    words = visible("\n".join(filter(None, lines)))
+    html = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _ACTIVE.sub(_escape, html).replace("\n", "<br>")
+
+
+def _escape(found: re.Match[str]) -> str:
+    around = found.string[max(0, found.start() - 1) : found.end() + 1]
+    within_word = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
+    return "_" if found[0] == "_" and within_word else "\\" + found[0]  # test_001 is no markup
