@@ -50,6 +50,17 @@ class Outcome(NamedTuple):
     left_helpers: bool
 
 
+def open_pipe(size: int | None = None) -> tuple[int, int]:
+    """A pipe, as large as asked where the system allows it."""
+    read, write = os.pipe()
+    if size is not None and F_SETPIPE_SZ is not None:
+        try:
+            fcntl.fcntl(read, F_SETPIPE_SZ, size)
+        except OSError:
+            pass  # the user's share of pipe memory is used up; 64 KiB will do
+    return read, write
+
+
 class Processes:
     """Starts processes through the guardian; one for the whole tool, used from many threads."""
 
@@ -158,13 +169,8 @@ class _Run:
 
     def _pipe(self, role: str) -> int:
         """A pipe of which our end is polled; returns the other end."""
-        read, write = os.pipe()
+        read, write = open_pipe(PIPE_SIZE if role in ("stdout", "stdin") else None)
         ours, theirs = (write, read) if role == "stdin" else (read, write)
-        if role in ("stdout", "stdin") and F_SETPIPE_SZ is not None:
-            try:
-                fcntl.fcntl(ours, F_SETPIPE_SZ, PIPE_SIZE)
-            except OSError:
-                pass  # the user's share of pipe memory is used up; 64 KiB will do
         if role == "stdin":
             os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
         self.open[ours] = role
@@ -275,7 +281,7 @@ class _Run:
     def _ending(self) -> tuple[int | None, str | None, bool]:
         words = self.status.split()
         if words[:1] == [b"failed"]:
-            self.error = _start_failure(int(words[1]), self.command)
+            self.error = describe_start_failure(int(words[1]), self.command)
         if words[:1] != [b"ended"]:
             self.error = self.error or "the guardian process was killed"
             return None, None, False
@@ -293,7 +299,8 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _start_failure(number: int, command: Command) -> str:
+def describe_start_failure(number: int, command: Command) -> str:
+    """Why a process could not be started, and what to do."""
     program = command.argv[0]
     advice = {
         errno.ENOENT: "not found (or the interpreter its #! line names is not)",

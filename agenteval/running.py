@@ -9,21 +9,20 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.command import append_options, output_option, progress_option, strict_option
 from agenteval.console import Console
-from agenteval.errors import BadRecord, OK, FAILED, ClosedPipe, Stopped, StrictStop, UserError
+from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.pool import Pool
 from agenteval.process import Processes
 from agenteval.records import Prompt, Record, check
 from agenteval.session import DEFAULT_MAX_OUTPUT, Limits, run_prompt
-from agenteval.stream import Output, Source, decode_record, read_records, written_ids
+from agenteval.stream import Source, decode_record, open_output
+from agenteval.supervision import supervise
 from agenteval.workspace import Workspaces
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,21 +210,12 @@ class Run:
         self.console = Console(tool, progress=settings.progress, strict=settings.strict)
         self.agent = agent_of(settings)
         self.cwd = _directory(settings.cwd)
-        if (settings.append or settings.resume) and settings.output in (None, "-"):
-            raise UserError("--append and --resume need -o FILE")
         if settings.workspace_template and not settings.workspace_dir:
             raise UserError("--workspace-template needs --workspace-dir")
         source = Source(path)
-        keep = settings.append or settings.resume
-        self.output = Output(settings.output, append=keep, inputs=(path,), lazy=True)
-        done = self._continue_file() if keep else set()
-        self.prompts = Prompts(source, self.console, settings.shard, done if settings.resume else set())
+        self.output, done = open_output(settings.output, path, append=settings.append, resume=settings.resume)
+        self.prompts = Prompts(source, self.console, settings.shard, done)
         self.failures = 0
-
-    def _continue_file(self) -> set[str]:
-        """The ids in the output file, which is locked first: nobody else may be writing to it."""
-        self.output.open()
-        return written_ids(self.output.path or "")
 
     def __call__(self, finish: Callable[[Record], Record]) -> int:
         """Run every prompt and write what `finish` makes of its raw record; returns the exit code."""
@@ -240,16 +230,7 @@ class Run:
                 self.settings.workspace_dir, self.settings.workspace_template, self.processes
             )
         pool = Pool(self._work, self._emit, workers=self.settings.concurrency, ordered=self.settings.keep_order)
-        with stopping_signals():
-            try:
-                pool.run(enumerate(self.prompts), None if self.output.path else self.output.fd)
-            except (Stopped, Exception) as reason:
-                self._stop(reason)
-                raise
-            finally:
-                self.console.finish()
-                self.processes.close()
-                self.output.close()
+        supervise(pool, enumerate(self.prompts), self.processes, self.output, self.console)
         failed = self.console.refused or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
 
@@ -290,35 +271,6 @@ class Run:
 
     def _directory(self, prompt: Record, key: str) -> str:
         return self.cwd if self.workspaces is None else self.workspaces.make(prompt["id"], key)
-
-    def _stop(self, reason: BaseException) -> None:
-        """End all agents; a second signal ends this process at once, and the guardian kills the rest."""
-        self.processes.stopping = True
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, lambda number, _frame: os._exit(128 + number))
-        self.processes.end_and_wait(None)
-        self.console.finish()
-        if isinstance(reason, Stopped):
-            resume = "; --resume goes on from there" if self.output.path else ""
-            self.console.say(f"stopped after {self.console.done} prompts{resume}")
-
-
-class stopping_signals:
-    """While inside, SIGINT, SIGTERM and SIGHUP raise Stopped in the main thread; one that is ignored stays so."""
-
-    def __enter__(self) -> None:
-        self.before = {}
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) is not signal.SIG_IGN:
-                self.before[signum] = signal.signal(signum, _raise_stopped)
-
-    def __exit__(self, *_exception: object) -> None:
-        for signum, handler in self.before.items():
-            signal.signal(signum, handler)
-
-
-def _raise_stopped(signum: int, _frame: object) -> None:
-    raise Stopped(signum)
 
 
 def _directory(path: str | None) -> str:

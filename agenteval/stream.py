@@ -272,17 +272,25 @@ def _refuse_input_as_output(path: str, inputs: tuple[str | None, ...]) -> None:
             continue
 
 
+def open_output(path: str | None, source: str | None, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
+    """The output and, to resume, the ids already in it; a file to be replaced is left alone until it is opened."""
+    if not (append or resume):
+        return Output(path, inputs=(source,), lazy=True), set()
+    if path is None or path == "-":
+        raise UserError("--append and --resume need -o FILE")
+    output = Output(path, append=True, inputs=(source,))  # locked first: nobody else may be writing to it
+    ids = written_ids(path)
+    return output, ids if resume else set()
+
+
 class _Identified(msgspec.Struct):
     id: str
 
 
 def written_ids(path: str) -> set[str]:
     """The ids in an output file; a last line that a crash cut off is removed, so that writing can go on."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    os.close(fd)
+    if not os.path.isfile(path):
+        return set()  # a pipe or a device has no past
     parse = msgspec.json.Decoder(_Identified).decode
     ids: set[str] = set()
     good_until = 0

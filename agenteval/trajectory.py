@@ -186,7 +186,6 @@ class Trajectory:
         """Take in a call, how it goes, or what it gave; `otherwise` is its status if nothing else tells."""
         if flag is not None and flag is not False and is_true(flag):
             status = "failed"
-            self.tool_errors = True
         elif word is None or (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":

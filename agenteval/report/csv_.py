@@ -65,4 +65,4 @@ def text_cell(text: str | None) -> str:
     if not text:
         return ""
     text = text.replace('"', '""')
-    return f"\"'{text}\"" if _FORMULA.match(text) else f'"{text}"'
+    return f'"\'{text}"' if _FORMULA.match(text) else f'"{text}"'

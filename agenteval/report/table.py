@@ -98,9 +98,11 @@ def layout(widest: list[int], total: int) -> list[int]:
         if room_for_id(columns, total) < MIN_ID:
             columns[at] = 0
     room = room_for_id(columns, total)
-    columns[ID] = min(columns[ID], max(MIN_ID, room * 2 // 5))
-    rest = room - columns[ID] - len(GAP)
-    return [*columns, rest if rest >= MIN_TEXT else 0]
+    shared = min(columns[ID], max(MIN_ID, room * 2 // 5))
+    rest = room - shared - len(GAP)
+    if rest < MIN_TEXT:
+        shared, rest = min(columns[ID], max(MIN_ID, room)), 0
+    return [*columns[:ID], shared, *columns[ID + 1 :], rest]
 
 
 def room_for_id(columns: list[int], total: int) -> int:
@@ -110,12 +112,16 @@ def room_for_id(columns: list[int], total: int) -> int:
 
 def line_of(told: tuple[str, ...], columns: list[int]) -> str:
     """The cells in their columns, without blanks at the end."""
-    parts = []
-    for at, (cell, size) in enumerate(zip(told, columns, strict=True)):
-        if size:
-            fits = clip(cell, size)
-            parts.append(" " * (size - width(fits)) + fits if at in RIGHT else fits if at == LAST else pad(fits, size))
-    return GAP.join(parts).rstrip()
+    set_cells = (placed(cell, at, size) for at, (cell, size) in enumerate(zip(told, columns, strict=True)) if size)
+    return GAP.join(set_cells).rstrip()
+
+
+def placed(cell: str, at: int, size: int) -> str:
+    """A cell, cut or filled to its column's width; the last needs no filling."""
+    fits = clip(cell, size)
+    if at in RIGHT:
+        return " " * (size - width(fits)) + fits
+    return fits if at == LAST else pad(fits, size)
 
 
 def paint(text: str, color: str, wanted: bool) -> str:

@@ -21,7 +21,7 @@ def page_for(style: str, output: Output) -> Page:
         return Page(generated=generated)
     import shutil  # its compression modules cost 5 ms, and only a table asks for the width
 
-    return Page(shutil.get_terminal_size((100, 24)).columns, supports_color(), generated)
+    return Page(shutil.get_terminal_size((100, 24)).columns, output.isatty() and supports_color(), generated)
 
 
 @tool("ae-format")

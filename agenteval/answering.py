@@ -1,0 +1,45 @@
+"""The bundled graders' loop: grader inputs on stdin, one result line each on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from agenteval.errors import FAILED, OK, BadRecord
+from agenteval.records import Record
+from agenteval.stream import Output, Source, decode_record
+
+
+def answer_all(grade: Callable[[Record], Record], path: str | None = None) -> int:
+    """Grade every record that comes in; one that cannot be read is answered with an error, and exit code 1."""
+    output = Output()
+    code = OK
+    for record in _inputs(Source(path)):
+        if isinstance(record, BadRecord):
+            output.write({"error": str(record)})
+            code = FAILED
+        else:
+            output.write(grade(record))
+    return code
+
+
+def _inputs(source: Source) -> Iterator[Record | BadRecord]:
+    """Records, one per line; a lone record may also be spread over lines, as `jq .` prints it."""
+    batches = source.lines()
+    for batch in batches:
+        for number, line in batch:
+            try:
+                yield decode_record(line)
+            except BadRecord as error:
+                if number > 1 or line.strip() != b"{":
+                    yield error
+                    continue
+                lines = [line, *(more for _, more in batch[1:]), *(more for rest in batches for _, more in rest)]
+                yield _whole(b"\n".join(lines), error)
+                return
+
+
+def _whole(text: bytes, error: BadRecord) -> Record | BadRecord:
+    try:
+        return decode_record(text)
+    except BadRecord:
+        return error

@@ -1,0 +1,1 @@
+"""Long-lived processes that hold a grader written in Python or JavaScript."""

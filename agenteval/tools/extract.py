@@ -1,0 +1,51 @@
+"""ae-extract: raw → results: read what an agent printed with its adapter schema."""
+
+from __future__ import annotations
+
+from agenteval.adapter import load_adapter
+from agenteval.command import input_argument, output_option, progress_option, strict_option, tool
+from agenteval.console import Console
+from agenteval.errors import FAILED, OK
+from agenteval.extraction import result_of
+from agenteval.lightclick import click
+from agenteval.records import Raw
+from agenteval.stream import Output, Source, read_records
+
+
+@tool("ae-extract")
+@input_argument("RAW")
+@click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
+@click.option("--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result.")
+@output_option
+@strict_option
+@progress_option
+def main(
+    path: str | None,
+    schema: str,
+    keep_raw: bool,
+    output: str | None,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
+    """Parse raw agent output into trajectories: thoughts, messages, tool calls, tokens, the answer.
+
+    RAW is what ae-run wrote (or stdin). The schema is a file or a name: `claude`, or `text` for an
+    agent that just prints its answer. Unknown fields of the records pass through.
+
+    Examples:
+      ae-extract raw.jsonl -s claude -o results.jsonl
+      ae-run prompts.jsonl -s claude | ae-extract -s claude | jq -r '.id + ": " + .output'
+      ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
+    """
+    console = Console("ae-extract", progress=progress, strict=strict)
+    adapter = load_adapter(schema)
+    source = Source(path)
+    target = Output(output, inputs=(path,))
+    console.begin(None, "records")
+    for raw in read_records(source, Raw, console):
+        target.write(result_of(raw, adapter, keep_raw=keep_raw))
+        console.advance(label=raw["id"])
+    console.finish()
+    target.close()
+    return FAILED if console.refused else OK

@@ -1,0 +1,146 @@
+"""ae-grade: results → graded results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agenteval.command import (
+    append_options,
+    input_argument,
+    output_option,
+    progress_option,
+    strict_option,
+    tool,
+)
+from agenteval.console import Console
+from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.grading import Failure, Grader, GraderSpec, Verdict, grader_input, open_graders, parse_grader, with_verdicts
+from agenteval.lightclick import click
+from agenteval.pool import Pool
+from agenteval.process import Processes
+from agenteval.records import Gradable, Record
+from agenteval.stream import Source, open_output, read_batches
+from agenteval.supervision import supervise
+
+READ_AHEAD = 64  # records a stream grader is handed at once
+
+
+class Grading:
+    """Applies the graders to batches of records and keeps count of the failures."""
+
+    def __init__(self, specs: list[GraderSpec], graders: list[Grader], console: Console) -> None:
+        self.graders, self.console = graders, console
+        self.keep_each = len(specs) > 1 or specs[0].named
+        self.errors = 0
+
+    def __call__(self, worker: int, records: list[Record]) -> Iterator[Record]:
+        """The graded records; all graders but the last have seen the whole batch before the first comes out."""
+        inputs = [grader_input(record) for record in records]
+        *first, last = self.graders
+        earlier = [list(grader.verdicts(worker, inputs)) for grader in first]
+        for number, verdict in enumerate(last.verdicts(worker, inputs)):
+            verdicts = [*(seen[number] for seen in earlier), verdict]
+            named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
+            self._report(records[number], named)
+            yield with_verdicts(records[number], named, keep_each=self.keep_each)
+
+    def _report(self, record: Record, verdicts: dict[str, Verdict]) -> None:
+        for name, verdict in verdicts.items():
+            if isinstance(verdict, Failure):
+                self.errors += 1
+                self.console.say(f"{record['id']}: grader {name}: {verdict.reason}")
+
+
+def _specs(texts: tuple[str, ...], stream: bool) -> list[GraderSpec]:
+    specs = [parse_grader(text, stream=stream) for text in texts]
+    names = [spec.name for spec in specs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f'two graders are called "{twice}"; tell them apart with -g NAME=GRADER')
+    return specs
+
+
+@tool("ae-grade")
+@input_argument("RESULTS")
+@click.option("-g", "--grader", "graders", multiple=True, required=True, metavar="[NAME=]GRADER", help="Repeatable.")
+@click.option("--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record.")
+@click.option(
+    "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Graders at once."
+)
+@click.option(
+    "-t",
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60_000,
+    show_default=True,
+    metavar="MS",
+    help="Limit per record.",
+)
+@output_option
+@append_options
+@strict_option
+@progress_option
+def main(
+    path: str | None,
+    graders: tuple[str, ...],
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    output: str | None,
+    append: bool,
+    resume: bool,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
+    """Apply one or more graders to results.
+
+    RESULTS is JSONL with `id` and `output` (or stdin). GRADER is an executable (grader input on stdin,
+    result on stdout), a Python file with a `grade` function, package.module:function, a .js, .mjs or
+    .ts module that exports `grade`, or one of the suite's own (ae-grader-hint), with arguments if
+    quoted. A result is {"pass": true, "score": 1.0, "reasoning": "…"}; with several graders each is
+    kept in `scores`, and `score` is pass = all, score = mean. Order is kept.
+
+    Examples:
+      ae-grade results.jsonl -g ae-grader-hint -o graded.jsonl
+      ae-grade results.jsonl -g ./grader.py -g style=./style.sh -j 4 -o graded.jsonl --resume
+      ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
+
+    A grader that crashes, times out or prints nonsense costs only that record: `graderError` is true
+    there, it is reported, and the exit code is 1.
+    """
+    console = Console("ae-grade", progress=progress, strict=strict)
+    specs = _specs(graders, stream)
+    source = Source(path)
+    target, done = open_output(output, path, append=append, resume=resume)
+    processes = Processes()
+    try:
+        grading = Grading(specs, open_graders(specs, processes, timeout=timeout), console)
+        target.open()
+    except UserError:
+        processes.close()
+        raise
+    console.begin(None, "records")
+
+    def emit(record: Record) -> None:
+        target.write(record)
+        console.advance(failed=not record["score"]["pass"], label=record["id"])
+        if strict and record.get("graderError"):
+            raise StrictStop("stopped at the first grader error (--strict)")
+
+    pool = Pool(grading, emit, workers=concurrency, ordered=True)
+    batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, concurrency)), done)
+    supervise(pool, batches, processes, target, console)
+    return FAILED if console.refused or grading.errors else OK
+
+
+def _batch_size(graders: list[Grader], concurrency: int) -> int:
+    """How many records a worker takes at once: few enough that no worker is left without."""
+    if not all(grader.streams for grader in graders):
+        return 1
+    return READ_AHEAD if concurrency == 1 else max(1, READ_AHEAD // (4 * concurrency))
+
+
+def _undone(batches: Iterator[list[Record]], done: set[str]) -> Iterator[list[Record]]:
+    for batch in batches:
+        if left := [record for record in batch if record["id"] not in done]:
+            yield left
