@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 
@@ -30,7 +29,7 @@ class Console:
 
     def say(self, message: str) -> None:
         """One line that starts with the tool's name."""
-        text = f"{self.tool}: {message}".replace("\n", " ").replace("\r", " ")
+        text = f"{self.tool}: {_harmless(message)}"
         with self._lock:
             self._write(self._erase() + text + "\n" + self._shown)
 
@@ -54,7 +53,7 @@ class Console:
         with self._lock:
             if self._lines:
                 of = f"/{self._total}" if self._total is not None else ""
-                self._write(f"{self.tool}: [{self.done}{of}] {label}{' failed' if failed else ''}\n")
+                self._write(f"{self.tool}: [{self.done}{of}] {_harmless(label)}{' failed' if failed else ''}\n")
             elif time.monotonic() - self._drawn >= 0.1 or self.done == self._total:
                 self._draw()
 
@@ -93,6 +92,11 @@ class Console:
             pass  # nobody listens on stderr; the data on stdout still counts
 
 
+def _harmless(text: str) -> str:
+    """One line without control characters: an agent's words must not drive the terminal."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
 def _is_terminal() -> bool:
     try:
         return os.isatty(2) and os.environ.get("TERM") != "dumb"
@@ -115,4 +119,8 @@ def _clock(seconds: float) -> str:
 
 def supports_color() -> bool:
     """Colour only for a person: stdout is a terminal and NO_COLOR is not set."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    try:
+        return not plain and os.isatty(1)
+    except OSError:
+        return False

@@ -231,7 +231,9 @@ class HeadlessAdapter(_Part):
     prompt: Annotated[PromptInput, Meta(description="How the prompt reaches the agent.")]
     description: Annotated[str | None, Meta(description="What a reader should know.")] = None
     proven_on: Annotated[str | None, Meta(description="Version of the program it was tried with.")] = None
-    timeout: Annotated[float, Meta(gt=0, description="Milliseconds per turn, by default.")] | None = None
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds per turn, by default.")
+    ] = None
     output: Annotated[OutputFormat | None, Meta(description="What makes the agent print events.")] = None
     auto_approve: Annotated[
         list[str] | None, Meta(description="Arguments that let the agent act without asking.")
@@ -281,65 +283,19 @@ def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
         raw = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise UserError(f"{source}: not JSON ({error})") from None
-    message = _fault(raw)
-    if message:
-        raise UserError(f"{source}: {_explain(raw, message)}")
-    return msgspec.convert(raw, HeadlessAdapter)
-
-
-def _fault(raw: Any) -> str:
-    """What msgspec says against the schema, "" if nothing."""
     try:
-        msgspec.convert(raw, HeadlessAdapter)
+        return msgspec.convert(raw, HeadlessAdapter)
     except msgspec.ValidationError as error:
-        return str(error)
-    return ""
+        raise UserError(f"{source}: {_explain(str(error))}") from None
 
 
-def _explain(raw: Any, message: str) -> str:
-    """What is wrong, with the number of the list item and the choices there are."""
-    what, at, path = message.partition(" - at `$")
-    if not at:
-        return explain(message).replace("a record", "an adapter schema").replace('"', "")
-    field, value = _locate(raw, path.rstrip("`").lstrip("."), message)
-    name = next((name for name in reversed(re.split(r"[.\[]", field)) if name in _CHOICES), None)
-    if what.startswith("Invalid enum value") and name:
+def _explain(message: str) -> str:
+    """What msgspec found wrong, with the choices there are."""
+    what, _, path = message.partition(" - at `$")
+    field = path.strip("`.")
+    name = re.sub(r"\[.*?\]$", "", field).rpartition(".")[2]
+    if what.startswith("Invalid enum value") and name in _CHOICES:
         choices = ", ".join(map(str, _CHOICES[name]))
-        got = msgspec.json.encode(value).decode()
+        got = what.removeprefix("Invalid enum value ").replace("'", '"')
         return f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
-    return explain(f"{what} - at `$.{field}`").replace('"', "", 2)
-
-
-def _locate(raw: Any, path: str, message: str) -> tuple[str, Any]:
-    """The path with what its [...] stand for, and the value there: each item is tried alone."""
-    *parts, last = path.split("[...]")
-    keys: list[Any] = []
-    shown = ""
-    for part in parts:
-        keys += part.strip(".").split(".") if part else []
-        holder = _at(raw, keys)
-        for label in range(len(holder)) if isinstance(holder, list) else holder:
-            alone = [holder[label]] if isinstance(holder, list) else {label: holder[label]}
-            if _fault(_with(raw, keys, alone)) == message:
-                break
-        else:
-            return path, None
-        raw = _with(raw, keys, alone)
-        shown += f"{part}[{label}]" if isinstance(label, int) else f"{part}.{label}"
-        keys.append(0 if isinstance(label, int) else label)
-    return shown + last, _at(raw, [*keys, *filter(None, last.split("."))])
-
-
-def _at(raw: Any, keys: list[Any]) -> Any:
-    for key in keys:
-        raw = raw[key]
-    return raw
-
-
-def _with(raw: Any, keys: list[Any], value: Any) -> Any:
-    """A copy in which another value stands under the keys."""
-    if not keys:
-        return value
-    copy = raw.copy()
-    copy[keys[0]] = _with(raw[keys[0]], keys[1:], value)
-    return copy
+    return explain(message).replace("a record", "an adapter schema").replace('"', "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from agenteval.errors import UserError
 from agenteval.headless import Condition, OutputEvent, ResultEvent, Usage, Wanted
 from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
@@ -186,9 +188,9 @@ def compile_emit(schema: Schema, event: OutputEvent, field: str, base: tuple[str
     if event.emit_as == "tool_call":
         emit = _tool_emit(reach)
     elif event.emit_as == "plan":
-        emit = passing("plan", reach.first("entries"))
+        emit = passing("plan", reach.first("extract.entries"))
     elif event.emit_as == "error":
-        emit = passing("fail", _with_errors(reach.first("content") or reach.whole()))
+        emit = passing("fail", _with_errors(reach.first("extract.content") or reach.whole()))
     else:
         emit = _text_emit(event, reach)
     if reach.pairs:
@@ -226,17 +228,18 @@ class _Reach:
     def __init__(self, schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> None:
         self.schema, self.field, self.base = schema, field, base
         extract = event.extract
-        fields = extract.__struct_fields__ if extract else ()
-        self.named = {name: as_list(getattr(extract, name)) for name in fields}
-        self.named["delta"] = [event.delta] if isinstance(event.delta, str) else []
-        self.pairs = any(text.startswith("^") for texts in self.named.values() for text in texts)
-
-    def has(self, name: str) -> bool:
-        return any(self.named.get(name, ()))
+        texts = {
+            f"extract.{name}": as_list(paths) for name, paths in msgspec.to_builtins(extract or {}).items()
+        }
+        texts["delta"] = [event.delta] if isinstance(event.delta, str) else []
+        self.pairs = any(text.startswith("^") for some in texts.values() for text in some)
+        self.paths = {
+            name: [self._path(text, f"{field}.{name}") for text in some if text]
+            for name, some in texts.items()
+        }
 
     def each(self, name: str) -> list[Path]:
-        field = f"{self.field}.delta" if name == "delta" else f"{self.field}.extract.{_camel(name)}"
-        return [self._path(text, field) for text in self.named.get(name, ()) if text]
+        return self.paths.get(name, [])
 
     def first(self, name: str) -> Path | None:
         return first_of(self.each(name))
@@ -253,13 +256,8 @@ class _Reach:
         return Path(text, lambda pair: get(pair[at]), path.reads)
 
 
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.title() for word in rest)
-
-
 def _text_emit(event: OutputEvent, reach: _Reach) -> Emit:
-    content = reach.first("content") or ""
+    content = reach.first("extract.content") or ""
     whole, piece = passing("text", event.emit_as, content), passing("piece", event.emit_as, content)
     delta = reach.first("delta")
     if delta is None:
@@ -269,13 +267,13 @@ def _text_emit(event: OutputEvent, reach: _Reach) -> Emit:
 
 
 def _tool_emit(reach: _Reach) -> Emit:
-    ident, title, given = reach.first("id"), reach.first("title"), reach.first("input")
-    if not any(map(reach.has, ("output", "status", "is_error", "duration"))):
+    ident, title, given = map(reach.first, ("extract.id", "extract.title", "extract.input"))
+    output, status, duration = map(reach.first, ("extract.output", "extract.status", "extract.duration"))
+    flag = any_true(reach.each("extract.isError"))
+    if not (output or status or duration or flag):
         return passing("call", ident, title, given)
     # What names no tool can only be the answer to a call.
     otherwise = "pending" if title or given else "completed"
-    flag = any_true(reach.each("is_error"))
-    output, status, duration = reach.first("output"), reach.first("status"), reach.first("duration")
     return passing("report", ident, title, given, output, status, flag, duration, otherwise)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 CONFIDENCE = 0.95
@@ -36,23 +36,25 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def normal_quantile(p: float) -> float:
-    """z such that a standard normal value stays below it with probability p."""
-    from statistics import NormalDist  # imports decimal and fractions: not for a start without it
-
-    return NormalDist().inv_cdf(p)
+    """z such that a standard normal value stays below it with probability p > 0.5."""
+    return _solve(lambda z: math.erf(z / math.sqrt(2)), 2 * p - 1)
 
 
 def t_quantile(p: float, df: int) -> float:
     """t such that Student's t with df degrees of freedom stays below it with probability p > 0.5."""
     if df >= LARGE:
         return _t_from_normal(normal_quantile(p), df)
-    inside = 2 * p - 1
+    return _solve(lambda t: _t_central(t, df), 2 * p - 1)
+
+
+def _solve(rising: Callable[[float], float], target: float) -> float:
+    """The x > 0 at which a rising function reaches the target, by halving until floats lie side by side."""
     high = 1.0
-    while _t_central(high, df) < inside:
+    while rising(high) < target:
         high *= 2
     low = 0.0
     while low < (middle := (low + high) / 2) < high:
-        if _t_central(middle, df) < inside:
+        if rising(middle) < target:
             low = middle
         else:
             high = middle

@@ -8,7 +8,6 @@ is as fast as orjson and, unlike it, keeps integers of any length as they are.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import stat
 import sys
@@ -59,6 +58,8 @@ def decode_record(line: bytes) -> Record:
 
 
 def _why_not_json(line: bytes | str, error: Exception) -> str:
+    import json  # its messages say where and why
+
     try:
         text = line.decode() if isinstance(line, bytes) else line
     except UnicodeDecodeError as bad:
@@ -98,6 +99,7 @@ class Source:
         if stat.S_ISDIR(mode):
             raise UserError(f"{self.name}: is a directory")
         self.regular = stat.S_ISREG(mode)
+        self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file, or pipe records into it (--help shows how)")
 
@@ -126,8 +128,8 @@ class Source:
             yield [(number + 1, last)]
 
     def rewind(self) -> None:
-        """Back to the first line of a regular file."""
-        os.lseek(self.fd, 0, os.SEEK_SET)
+        """Back to the first line of a regular file, or to where stdin stood when we got it."""
+        os.lseek(self.fd, self._start, os.SEEK_SET)
 
     def _read(self) -> bytes:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +61,7 @@ class NumberedSource(Source):
         """Where the input is a pipe: read it from a copy that has no name and goes with the process."""
         if self.regular:
             return
+        import shutil
         import tempfile
 
         with open(self.fd, "rb", closefd=False) as pipe, tempfile.TemporaryFile() as spool:
