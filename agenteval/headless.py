@@ -4,8 +4,6 @@ Version 1 is the form of agent-eval-harness, whose schema files work unchanged; 
 is optional. A path is `'literal'`, `$.a.b[0].c`, or any RFC 9535 JSONPath. An empty path finds nothing.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal, get_args
 

@@ -54,7 +54,7 @@ def compile_path(text: str) -> Path:
         literal = text[1:-1]
         return Path(text, lambda value: literal, None)
     if not text.startswith("$"):
-        raise PathError("a path starts with $, a literal stands in single quotes")
+        raise PathError("a path starts with $, a literal is in single quotes")
     keys = _plain_keys(text)
     if keys is not None:
         return _plain(text, keys)

@@ -201,8 +201,8 @@ def compile_emit(schema: Schema, event: OutputEvent, field: str, base: tuple[str
 def passing(method: str, *arguments: Path | str | None) -> Emit:
     """A function that calls a method of Trajectory with what the paths find, and with texts as they are.
 
-    It is written as source, because a plain name is then looked up without a call: with some thousand
-    calls per record this is what reading a trajectory costs.
+    It is made as source, because there a plain name is looked up without a call, and calls are what
+    reading a trajectory costs.
     """
     known: dict[str, Any] = {}
     parts = []
@@ -227,10 +227,8 @@ class _Reach:
 
     def __init__(self, schema: Schema, event: OutputEvent, field: str, base: tuple[str, ...]) -> None:
         self.schema, self.field, self.base = schema, field, base
-        extract = event.extract
-        texts = {
-            f"extract.{name}": as_list(paths) for name, paths in msgspec.to_builtins(extract or {}).items()
-        }
+        extract = msgspec.to_builtins(event.extract or {})
+        texts = {f"extract.{name}": as_list(paths) for name, paths in extract.items()}
         texts["delta"] = [event.delta] if isinstance(event.delta, str) else []
         self.pairs = any(text.startswith("^") for some in texts.values() for text in some)
         self.paths = {

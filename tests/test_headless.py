@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"resume": {"flag": "-r", "args": ["x"]}}, "resume must have either flag or args"),
     (
         {"resume": {"flag": "-r", "sessionIdPath": "id"}},
-        'resume.sessionIdPath: "id" is not a JSONPath (a path starts with $, a literal stands in single quotes)',
+        'resume.sessionIdPath: "id" is not a JSONPath (a path starts with $, a literal is in single quotes)',
     ),
     (
         {"outputEvents": [GOOD, GOOD, {**GOOD, "emitAs": "thoughts"}]},
