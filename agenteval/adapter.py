@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -35,7 +35,7 @@ Times = list[int] | list[float] | list[int | float]
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct):
     """What the raw lines of one record say."""
 
     trajectory: list[Step]
@@ -98,7 +98,8 @@ class Adapter:
         """Hand the events of one turn to the trajectory; the session id comes back."""
         decode, dispatch, spare = self._decode, self._dispatch, self._spare_session
         table, other = dispatch.table, dispatch.other
-        (_, tell, _, tell_name), (_, session, _, session_name) = dispatch.tell, self._session
+        tell, tell_name = dispatch.tell.get, dispatch.tell.name
+        session, session_name = self._session.get, self._session.name
         session_id = spare_id = None
         for line, time in zip(lines, chain(times, repeat(None))):  # noqa: B905
             try:

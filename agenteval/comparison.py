@@ -32,6 +32,7 @@ FEWEST = 6  # with five prompts even a clean sweep has p = 0.0625 by the exact t
 
 Rows = Mapping[str, Row]
 Scores = dict[str, float | None]
+Wins = dict[str | None, int]
 
 
 # --- the prompts of several runs ----------------------------------------------------------------
@@ -148,40 +149,46 @@ def by_rankings(rankings: Mapping[str, Ranked]) -> Strategy:
 
 def winner(standing: Scores) -> str | None:
     """The label that stands highest of those that have a score; None on a tie or with fewer than two."""
-    known = sorted(((value, label) for label, value in standing.items() if value is not None), reverse=True)
-    return known[0][1] if len(known) > 1 and known[0][0] - known[1][0] > TIE else None
+    known = sorted([(value, label) for label, value in standing.items() if value is not None])
+    return known[-1][1] if len(known) > 1 and known[-1][0] - known[-2][0] > TIE else None
 
 
-def compare_prompts(runs: Sequence[Run], strategy: Strategy) -> Iterator[PromptComparison]:
-    """An entry for every prompt that two runs or more have."""
+def head_to_head(runs: Sequence[Run], strategy: Strategy) -> HeadToHead:
+    """An entry for every prompt that two runs or more have, and the wins of every two runs."""
+    prompts: list[PromptComparison] = []
+    pairs = list(combinations([run.label for run in runs], 2))
+    won: dict[tuple[str, ...], Wins] = {(a, b): {a: 0, b: 0, None: 0} for a, b in pairs}
     for id, rows in shared_prompts(runs):
-        judged, ranked = strategy.judge(id, rows), strategy.rankings.get(id)
-        yield PromptComparison(
-            id=id,
-            winner=winner(judged.standing),
-            scores=judged.scores,
-            latencies={label: row.duration for label, row in rows.items()},
-            had_errors={label: row.unreliable for label, row in rows.items()},
-            reasoning=ranked.reasoning if ranked else None,
-            grader_error=ranked.error if ranked else None,
-        )
+        judged = strategy.judge(id, rows)
+        prompts.append(_compare_prompt(id, rows, judged, strategy.rankings.get(id)))
+        if len(rows) == 2:
+            _count_win(won, judged.standing, prompts[-1].winner)
+            continue
+        for a, b in combinations(rows, 2):  # by themselves: what a third run did has no part in it
+            standing = strategy.judge(id, {a: rows[a], b: rows[b]}).standing
+            _count_win(won, standing, winner(standing))
+    return HeadToHead(prompts=prompts, pairwise=[_pairwise(a, b, won[a, b]) for a, b in pairs])
 
 
-def pairwise(a: Run, b: Run, strategy: Strategy) -> Pairwise:
-    """Who won how many of the prompts that both have a score on; what a third run did has no part in it."""
-    won = {a.label: 0, b.label: 0, None: 0}
-    for id, rows in shared_prompts((a, b)):
-        standing = strategy.judge(id, rows).standing
-        if None not in standing.values():
-            won[winner(standing)] += 1
-    return Pairwise(
-        run_a=a.label,
-        run_b=b.label,
-        n=sum(won.values()),
-        a_wins=won[a.label],
-        b_wins=won[b.label],
-        ties=won[None],
+def _compare_prompt(id: str, rows: Rows, judged: Judged, ranked: Ranked | None) -> PromptComparison:
+    return PromptComparison(
+        id=id,
+        winner=winner(judged.standing),
+        scores=judged.scores,
+        latencies={label: row.duration for label, row in rows.items()},
+        had_errors={label: row.unreliable for label, row in rows.items()},
+        reasoning=ranked.reasoning if ranked else None,
+        grader_error=ranked.error if ranked else None,
     )
+
+
+def _count_win(won: Mapping[tuple[str, ...], Wins], standing: Scores, best: str | None) -> None:
+    if None not in standing.values():
+        won[tuple(standing)][best] += 1
+
+
+def _pairwise(a: str, b: str, won: Wins) -> Pairwise:
+    return Pairwise(run_a=a, run_b=b, n=sum(won.values()), a_wins=won[a], b_wins=won[b], ties=won[None])
 
 
 # --- is it luck ---------------------------------------------------------------------------------
@@ -202,8 +209,8 @@ def pair_statistics(a: Run, b: Run) -> PairStatistics:
     """The paired analysis of two runs."""
     found = differences(a, b)
     paired = stats.paired(found)
-    passes = [(row.passed, other.passed) for row, other in graded_pairs(a, b)]
-    only_a, only_b = passes.count((True, False)), passes.count((False, True))
+    discordant = [row.passed for row, other in graded_pairs(a, b) if row.passed != other.passed]
+    only_a, only_b = discordant.count(True), discordant.count(False)
     wins, losses = sum(d > TIE for d in found), sum(d < -TIE for d in found)
     sign = significant_sign(found, paired.interval)
     better = {1: a.label, -1: b.label}.get(sign)
@@ -258,10 +265,7 @@ def compare(runs: Sequence[Run], strategy: Strategy, meta: ReportMeta) -> Compar
         reliability={run.label: reliability(run.rows.values()) for run in runs},
         trajectory_info={run.label: trajectory_info(run.rows.values()) for run in runs},
         statistics=Statistics(pairs=[pair_statistics(a, b) for a, b in combinations(runs, 2)]),
-        head_to_head=HeadToHead(
-            prompts=list(compare_prompts(runs, strategy)),
-            pairwise=[pairwise(a, b, strategy) for a, b in combinations(runs, 2)],
-        ),
+        head_to_head=head_to_head(runs, strategy),
     )
 
 

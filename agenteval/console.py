@@ -58,10 +58,12 @@ class Console:
                 self._draw()
 
     def finish(self) -> None:
-        """Take the bar away, so that the shell's prompt stands where it belongs."""
+        """Put one line of summary in the place of the bar."""
         with self._lock:
             if self._shown:
-                self._write(self._erase())
+                failed = f", {self._failed} failed" if self._failed else ""
+                took = _clock(time.monotonic() - self._start)
+                self._write(f"{self._erase()}{self.tool}: {self.done} {self._noun} in {took}{failed}\n")
                 self._shown = ""
 
     def _draw(self) -> None:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from agenteval.jsonpath import Getter, Path, compile_path
 from agenteval.mapping import Action, Emit, Event, EventTest, Handler, Rule, item_kind
 from agenteval.trajectory import Trajectory
@@ -50,15 +52,13 @@ def _handler(rules: list[Rule], actions: list[Action], path: Path | None, word: 
     def left(owner: Rule | Action) -> tuple[EventTest, ...] | None:
         return _undecided(owner.tests, path, word)
 
-    kept = [rule._replace(tests=tests) for rule in rules if (tests := left(rule)) is not None]
+    kept = [replace(rule, tests=tests) for rule in rules if (tests := left(rule)) is not None]
     steps = _step_handlers(kept)
     acts = [_guarded(action.act, tests) for action in actions if (tests := left(action)) is not None]
     return _in_turn([*([_until_true(steps)] if steps else []), *acts])
 
 
-def _undecided(
-    tests: tuple[EventTest, ...], path: Path | None, word: str | None
-) -> tuple[EventTest, ...] | None:
+def _undecided(tests: tuple[EventTest, ...], path: Path | None, word: str | None) -> tuple[EventTest, ...] | None:
     """The tests that the lookup has not decided yet, None where it has decided against."""
     if path is None:
         return tests

@@ -122,16 +122,16 @@ class Guardian:
             return False
         if message is None:
             return False
-        (action, *arguments), fds = message
-        if action == "start":
-            self._start(*arguments, fds)
-        elif action == "end":
-            self._end(*arguments, fds[0])
+        request, fds = message
+        if request[0] == "start":
+            self._start(fds, *request[1:])
+        else:
+            self._end(fds[0], *request[1:])
         return True
 
-    def _start(self, key: str, argv: list[str], cwd: str, env: dict[str, str], stdin: bool, fds: list[int]) -> None:
+    def _start(self, fds: list[int], key: str, argv: list[str], cwd: str, env: dict[str, str]) -> None:
         status, stdout, stderr, *rest = fds
-        source = rest[0] if stdin else self.nothing
+        source = rest[0] if rest else self.nothing
         try:
             if cwd != self.cwd:
                 os.chdir(cwd)
@@ -159,7 +159,7 @@ class Guardian:
             for fd in fds[1:]:
                 os.close(fd)
 
-    def _end(self, key: str | None, grace: float, reply: int) -> None:
+    def _end(self, reply: int, key: str | None, grace: float) -> None:
         for pid in self._tree(key):
             with suppress(OSError):
                 os.kill(pid, signal.SIGTERM if grace else signal.SIGKILL)

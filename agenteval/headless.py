@@ -2,6 +2,8 @@
 
 Version 1 is the form of agent-eval-harness, whose schema files work unchanged; what was added since
 is optional. A path is `'literal'`, `$.a.b[0].c`, or any RFC 9535 JSONPath. An empty path finds nothing.
+
+Annotations are not postponed here: to evaluate them as text when a schema is read costs twice the time.
 """
 
 import re
@@ -229,13 +231,13 @@ class HeadlessAdapter(_Part):
     prompt: Annotated[PromptInput, Meta(description="How the prompt reaches the agent.")]
     description: Annotated[str | None, Meta(description="What a reader should know.")] = None
     proven_on: Annotated[str | None, Meta(description="Version of the program it was tried with.")] = None
-    timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds per turn, by default.")
-    ] = None
+    timeout: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds per turn, by default.")] = (
+        None
+    )
     output: Annotated[OutputFormat | None, Meta(description="What makes the agent print events.")] = None
-    auto_approve: Annotated[
-        list[str] | None, Meta(description="Arguments that let the agent act without asking.")
-    ] = None
+    auto_approve: Annotated[list[str] | None, Meta(description="Arguments that let the agent act without asking.")] = (
+        None
+    )
     resume: Annotated[Resume | None, Meta(description="How a later turn resumes the session.")] = None
     cwd_flag: Annotated[str | None, Meta(description="Flag before the working directory.")] = None
     env: Annotated[dict[str, str] | None, Meta(description="Environment variables of the agent.")] = None
@@ -246,9 +248,9 @@ class HeadlessAdapter(_Part):
             "already. text: all that is printed is one message."
         ),
     ] = "jsonpath"
-    output_events: Annotated[
-        list[OutputEvent] | None, Meta(description="Kinds of events, in order of precedence.")
-    ] = None
+    output_events: Annotated[list[OutputEvent] | None, Meta(description="Kinds of events, in order of precedence.")] = (
+        None
+    )
     passthrough_type_map: Annotated[
         PassthroughTypeMap | None, Meta(description="Kinds of events in passthrough mode.")
     ] = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -33,7 +33,7 @@ class PathError(ValueError):
     """Not a path; the message says why."""
 
 
-class Path(NamedTuple):
+class Path(msgspec.Struct, frozen=True):
     """A compiled path.
 
     `reads` is the part of a value it looks at, None for no part and () for all of it; `name` is set where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Schema:
         return [self.path(text, field) for text in as_list(paths)]
 
 
-class EventTest(NamedTuple):
+class EventTest(msgspec.Struct, frozen=True):
     """A condition on the whole event; `words` are the texts it asks for, None where it asks otherwise."""
 
     path: Path
@@ -58,7 +58,7 @@ class EventTest(NamedTuple):
         return self.test(self.path.get(event))
 
 
-class ItemTest(NamedTuple):
+class ItemTest(msgspec.Struct, frozen=True):
     """A condition on each item of a list of the event."""
 
     items: Path
@@ -67,7 +67,7 @@ class ItemTest(NamedTuple):
     words: frozenset[str] | None
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """One of `outputEvents`, compiled; `lone` if its match is a single condition, the seed's form."""
 
     tests: tuple[EventTest, ...]
@@ -76,7 +76,7 @@ class Rule(NamedTuple):
     lone: bool
 
 
-class Action(NamedTuple):
+class Action(msgspec.Struct, frozen=True):
     """What else is to be done with an event when the tests hold: take the result or the usage from it."""
 
     tests: tuple[EventTest, ...]
@@ -232,8 +232,7 @@ class _Reach:
         texts["delta"] = [event.delta] if isinstance(event.delta, str) else []
         self.pairs = any(text.startswith("^") for some in texts.values() for text in some)
         self.paths = {
-            name: [self._path(text, f"{field}.{name}") for text in some if text]
-            for name, some in texts.items()
+            name: [self._path(text, f"{field}.{name}") for text in some if text] for name, some in texts.items()
         }
 
     def each(self, name: str) -> list[Path]:

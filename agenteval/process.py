@@ -82,7 +82,7 @@ class Processes:
 
     def start(self, key: str, command: Command, fds: list[int]) -> None:
         """Ask the guardian for a process; fds are its status pipe, stdout, stderr and, if used, stdin."""
-        request = ("start", key, [command.program, *command.argv], command.cwd, command.env, len(fds) > 3)
+        request = ("start", key, [command.program, *command.argv], command.cwd, command.env)
         self._request(request, fds)
 
     def end(self, key: str | None, grace: float = GRACE) -> int:
@@ -121,9 +121,7 @@ class Processes:
 class _Run:
     """One process while it runs."""
 
-    def __init__(
-        self, owner: Processes, key: str, command: Command, timeout: float | None, max_output: int
-    ) -> None:
+    def __init__(self, owner: Processes, key: str, command: Command, timeout: float | None, max_output: int) -> None:
         self.owner, self.key, self.command = owner, key, command
         self.max_output = max_output
         self.size = 0

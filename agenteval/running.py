@@ -20,7 +20,7 @@ from agenteval.lightclick import click
 from agenteval.pool import Pool
 from agenteval.process import Processes
 from agenteval.records import Prompt, Record, check
-from agenteval.session import DEFAULT_MAX_OUTPUT, Limits, run_prompt
+from agenteval.session import Limits, run_prompt
 from agenteval.stream import Source, decode_record, open_output
 from agenteval.supervision import supervise
 from agenteval.workspace import Workspaces
@@ -29,34 +29,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 FDS_PER_AGENT = 8
 
 
-class Shard(click.ParamType):
+def parse_shard(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, int] | None:
     """I/N, as in 2/5."""
-
-    name = "I/N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        share, _, shares = value.partition("/")
-        if not (share.isdigit() and shares.isdigit() and 1 <= int(share) <= int(shares)):
-            self.fail(f"{value!r} is not I/N with 1 <= I <= N, such as 2/5", param, ctx)
-        return int(share), int(shares)
+    if value is None:
+        return None
+    share, _, shares = value.partition("/")
+    if not (share.isdigit() and shares.isdigit() and 1 <= int(share) <= int(shares)):
+        raise click.BadParameter(f"{value!r} is not I/N with 1 <= I <= N, such as 2/5")
+    return int(share), int(shares)
 
 
-class Size(click.ParamType):
+def parse_size(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
     """A number of bytes; K, M and G are understood."""
-
-    name = "BYTES"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        digits, unit = value[:-1], value[-1:].upper()
-        scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
-        number = digits if scale else value
-        if not number.isdigit() or int(number) == 0:
-            self.fail(f"{value!r} is not a number of bytes, such as 1000000 or 64M", param, ctx)
-        return int(number) * (scale or 1)
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(value[-1:].upper(), 1)
+    number = value if scale == 1 else value[:-1]
+    if not number.isdigit() or int(number) == 0:
+        raise click.BadParameter(f"{value!r} is not a number of bytes, such as 1000000 or 64M")
+    return int(number) * scale
 
 
 AGENT_OPTIONS = [
@@ -80,9 +69,16 @@ AGENT_OPTIONS = [
         help="Try a failed start or a timeout again, with growing pauses.",
     ),
     click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]"),
-    click.option("--shard", type=Shard(), help="Run only this share of the ids, such as 2/5; stable."),
     click.option(
-        "--max-output", type=Size(), default=DEFAULT_MAX_OUTPUT, help="Most an agent may print per prompt.  [64M]"
+        "--shard", callback=parse_shard, metavar="I/N", help="Run only this share of the ids, such as 2/5; stable."
+    ),
+    click.option(
+        "--max-output",
+        callback=parse_size,
+        default="64M",
+        show_default=True,
+        metavar="BYTES",
+        help="Most an agent may print per prompt.",
     ),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 when an agent failed, as jq -e does."),
 ]
@@ -226,9 +222,7 @@ class Run:
         self.processes = Processes()
         self.workspaces = None
         if self.settings.workspace_dir:
-            self.workspaces = Workspaces(
-                self.settings.workspace_dir, self.settings.workspace_template, self.processes
-            )
+            self.workspaces = Workspaces(self.settings.workspace_dir, self.settings.workspace_template, self.processes)
         pool = Pool(self._work, self._emit, workers=self.settings.concurrency, ordered=self.settings.keep_order)
         supervise(pool, enumerate(self.prompts), self.processes, self.output, self.console)
         failed = self.console.refused or (self.failures and self.settings.exit_status)
@@ -237,8 +231,6 @@ class Run:
     def _work(self, _worker: int, item: tuple[int, Record]) -> Iterator[tuple[Record, bool]]:
         number, prompt = item
         key = f"{os.getpid()}-{number}"
-        if self.settings.debug:
-            self.console.say(f"{prompt['id']}: starting")
         raw = run_prompt(
             self._with_workspace(prompt),
             self.agent,
@@ -246,6 +238,7 @@ class Run:
             key=key,
             prepare=lambda: self._directory(prompt, key),
             limits=Limits(self.settings.timeout, self.settings.max_output, self.settings.retries),
+            trace=(lambda line: self.console.say(f"{prompt['id']}: {line}")) if self.settings.debug else None,
         )
         if self.processes.stopping:
             return  # ended by us, not by itself: --resume will run it again

@@ -128,6 +128,9 @@ class Marks(Wire):
     timed_out: Any = None
 
 
+NO_TIMES, NO_MARKS = Times(), Marks()
+
+
 class ResultFacts(Wire):
     """The fields of a result that count here; the rest of the line is skipped unread."""
 
@@ -180,10 +183,9 @@ class Run(NamedTuple):
 
 def boil_down(facts: ResultFacts, line: int = 0) -> Row:
     """The row of a result; what a failed grader left in `score` is no score."""
-    errors = [*(facts.errors or ()), *([facts.error] if facts.error else ())]
+    errors = [*(facts.errors or ()), facts.error] if facts.error else facts.errors or ()
     grade = None if facts.grader_error else facts.score
-    marks = facts.metadata or Marks()
-    times = facts.timing or Times()
+    marks, times = facts.metadata or NO_MARKS, facts.timing or NO_TIMES
     return Row(
         line=line,
         score=grade.score if grade else None,

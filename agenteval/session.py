@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from agenteval.agents import Agent, DEFAULT_TIMEOUT
+from agenteval.agents import DEFAULT_TIMEOUT, Agent
 from agenteval.process import Command, Outcome, Processes
 from agenteval.records import Record
 
 DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
+TRACED = 2000  # characters of a command line that --debug shows
 
 
 class Limits(NamedTuple):
@@ -38,13 +40,14 @@ def run_prompt(
     key: str,
     prepare: Callable[[], str],
     limits: Limits,
+    trace: Callable[[str], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Record:
     """The raw record of a prompt; `prepare` makes the directory to run in, anew for each try."""
     attempts = 0
     while True:
         attempts += 1
-        attempt = _try_prompt(prompt, agent, processes, key, prepare, limits)
+        attempt = _try_prompt(prompt, agent, processes, key, prepare, limits, trace)
         if not attempt.again or attempts > limits.retries or processes.stopping:
             break
         sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
@@ -54,7 +57,13 @@ def run_prompt(
 
 
 def _try_prompt(
-    prompt: Record, agent: Agent, processes: Processes, key: str, prepare: Callable[[], str], limits: Limits
+    prompt: Record,
+    agent: Agent,
+    processes: Processes,
+    key: str,
+    prepare: Callable[[], str],
+    limits: Limits,
+    trace: Callable[[str], None] | None,
 ) -> Attempt:
     texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
     timeout = prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
@@ -73,6 +82,8 @@ def _try_prompt(
             raw.fail(number, len(texts), str(error))
             break
         command = Command(said.program, said.argv, cwd, said.env, said.stdin)
+        if trace is not None:
+            trace(f"in {cwd}: {shlex.join(said.argv)[:TRACED]}")
         outcome = processes.run(key, command, timeout=timeout / 1000, max_output=limits.max_output - raw.size)
         helpers = helpers or outcome.left_helpers
         lines = raw.add_turn(outcome)

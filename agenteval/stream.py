@@ -142,7 +142,7 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
     """Checked records, at most `limit` at a time and never waiting for more once there is one."""
     for batch in source.lines():
         for start in range(0, len(batch), limit):
-            records = []
+            records: list[Record] = []
             for number, line in batch[start : start + limit]:
                 try:
                     record = decode_record(line)

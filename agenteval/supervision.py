@@ -18,9 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def supervise(
-    pool: Pool[T, R], items: Iterator[T], processes: Processes, output: Output, console: Console
-) -> None:
+def supervise(pool: Pool[T, R], items: Iterator[T], processes: Processes, output: Output, console: Console) -> None:
     """Work through items; a signal, a closed pipe or a failed write ends all processes before it is raised again."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` stay what they are

@@ -213,14 +213,26 @@ def test_winner(standing: comparison.Scores, expected: str | None) -> None:
 
 def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
     a, b, c = run_of("a", [0.5, 0.5, 0.2]), run_of("b", [0.4, 0.4, 0.2]), run_of("c", [1.0, 1.0, 1.0])
-    strategy = comparison.by_grader_score()
-    found = comparison.pairwise(a, b, strategy)
-    assert (found.n, found.a_wins, found.b_wins, found.ties) == (3, 2, 0, 1)
-    assert [prompt.winner for prompt in comparison.compare_prompts([a, b, c], strategy)] == ["c", "c", "c"]
+    found = comparison.head_to_head([a, b, c], comparison.by_grader_score())
+    assert [(pair.run_a, pair.run_b, pair.n, pair.a_wins, pair.b_wins, pair.ties) for pair in found.pairwise] == [
+        ("a", "b", 3, 2, 0, 1),
+        ("a", "c", 3, 0, 3, 0),
+        ("b", "c", 3, 0, 3, 0),
+    ]
+    assert [prompt.winner for prompt in found.prompts] == ["c", "c", "c"]
+
+
+def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
+    a, b = Run("a", {"p": Row(score=1.0, duration=1000)}), Run("b", {"p": Row(score=0.2, duration=1000)})
+    c = Run("c", {"p": Row(duration=10)})
+    found = comparison.head_to_head([a, b, c], comparison.weighted(Weights()))
+    assert found.prompts[0].winner == "c"
+    assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]
 
 
 def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
-    found = comparison.pairwise(run_of("a", [1.0, None, 0.5]), run_of("b", [0.0, 1.0]), comparison.by_grader_score())
+    a, b = run_of("a", [1.0, None, 0.5]), run_of("b", [0.0, 1.0])
+    [found] = comparison.head_to_head([a, b], comparison.by_grader_score()).pairwise
     assert (found.n, found.a_wins, found.b_wins, found.ties) == (1, 1, 0, 0)
 
 
@@ -313,17 +325,17 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     found = tool.read_runs([("a", ""), ("b", "")], sources, console, "auto", seekable=True)
     rankings = tool.ask_about(found, sources, rank_by_output, console)
     assert rankings["p0"] == Ranked({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
-    strategy = comparison.by_rankings(rankings)
-    prompts = list(comparison.compare_prompts(found, strategy))
+    match = comparison.head_to_head(found, comparison.by_rankings(rankings))
+    prompts, [pair] = match.prompts, match.pairwise
     assert [prompt.winner for prompt in prompts] == ["a", None, "a"]
     assert (prompts[0].reasoning, prompts[1].grader_error) == ("longer", "grader error: no idea")
-    pair = comparison.pairwise(found[0], found[1], strategy)
     assert (pair.n, pair.a_wins, console.refused) == (2, 2, 1)
 
 
 def test_equal_ranks_are_a_tie() -> None:
     rankings = {"p0": comparison.read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
-    found = comparison.pairwise(run_of("a", [None]), run_of("b", [None]), comparison.by_rankings(rankings))
+    two = [run_of("a", [None]), run_of("b", [None])]
+    [found] = comparison.head_to_head(two, comparison.by_rankings(rankings)).pairwise
     assert (found.a_wins, found.b_wins, found.ties) == (0, 0, 1)
 
 

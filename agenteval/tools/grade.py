@@ -14,7 +14,16 @@ from agenteval.command import (
 )
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, StrictStop, UserError
-from agenteval.grading import Failure, Grader, GraderSpec, Verdict, grader_input, open_graders, parse_grader, with_verdicts
+from agenteval.grading import (
+    Failure,
+    Grader,
+    GraderSpec,
+    Verdict,
+    grader_input,
+    open_graders,
+    parse_grader,
+    with_verdicts,
+)
 from agenteval.lightclick import click
 from agenteval.pool import Pool
 from agenteval.process import Processes

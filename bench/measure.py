@@ -1,0 +1,126 @@
+"""One process measured, and several taken in turns."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+MB = 1 << 20
+
+
+class Job(NamedTuple):
+    """A command to be measured; stdout goes to `stdout`, or nowhere."""
+
+    argv: Sequence[str]
+    stdin: str = os.devnull
+    stdout: str = os.devnull
+    env: Mapping[str, str] = {}
+
+
+class Sample(NamedTuple):
+    """What one run took: seconds by the clock, seconds of processor (children too), peak resident bytes."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+class Broken(Exception):
+    """A job that failed: there is nothing to measure."""
+
+
+def run(job: Job) -> Sample:
+    """Run the job to its end; Broken with the end of its stderr unless it exits with 0."""
+    with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout, tempfile.TemporaryFile() as stderr:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            job.argv, stdin=stdin, stdout=stdout, stderr=stderr, env={**os.environ, **job.env}
+        )
+        sample = reap(process, start)
+        if process.returncode != 0:
+            stderr.seek(0)
+            said = stderr.read().decode(errors="replace").strip()[-300:]
+            raise Broken(f"{' '.join(job.argv)[:200]}: exit {process.returncode}: {said}")
+    return sample
+
+
+def reap(process: subprocess.Popen[bytes], start: float) -> Sample:
+    """Wait for a process with wait4, whose peak is the largest of the process and of all it waited for."""
+    _pid, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def take_turns(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Sample]]:
+    """A, B, C, A, B, C, …: what disturbs one disturbs the others too. The first round only warms up."""
+    samples: dict[str, list[Sample]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        run(job)
+    for _ in range(repeat):
+        for name, job in jobs.items():
+            samples[name].append(run(job))
+    return samples
+
+
+class Ratio(NamedTuple):
+    """The median of the rounds' ratios, the smallest and the largest, and the ratio of processor time."""
+
+    middle: float
+    low: float
+    high: float
+    cpu: float
+
+
+def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
+    """Ours over theirs, round by round."""
+    rounds = list(zip(ours, theirs, strict=True))
+    walls = [a.wall / b.wall for a, b in rounds]
+    cpu = statistics.median(a.cpu / b.cpu for a, b in rounds)
+    return Ratio(statistics.median(walls), min(walls), max(walls), cpu)
+
+
+def peak(samples: list[Sample]) -> int:
+    """The largest of the peaks, in bytes."""
+    return max(sample.peak for sample in samples)
+
+
+def seconds(samples: list[Sample]) -> float:
+    """The median time by the clock."""
+    return statistics.median(sample.wall for sample in samples)
+
+
+def watch(job: Job) -> tuple[int, int]:
+    """Peak resident bytes of the process alone, and of its largest child (the guardian is one), by polling /proc."""
+    own = child = 0
+    with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout:
+        process = subprocess.Popen(job.argv, stdin=stdin, stdout=stdout, env={**os.environ, **job.env})
+        while process.poll() is None:
+            own = max(own, _high_water(process.pid))
+            child = max([child, *map(_high_water, _children(process.pid))])
+            time.sleep(0.01)
+    return own, child
+
+
+def _high_water(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # it has ended
+    return 0
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
