@@ -58,25 +58,24 @@ class SchemaAgent:
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
         self.timeout = adapter.config.timeout
+        if not adapter.config.command:
+            raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple or --shell")
         self.program = find_program(adapter.config.command[0])
 
     def open(self) -> Conversation:
         iterative = self.adapter.config.session_mode == "iterative"
         return _IterativeConversation(self) if iterative else _StreamConversation(self)
 
-    def utterance(self, text: str, cwd: str, resume: list[str], resume_first: bool) -> Utterance:
+    def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Utterance:
         """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
         config = self.adapter.config
-        argv = list(config.command)
-        if resume_first:
-            argv += resume
+        argv = list(command)
         if config.output and config.output.flag:
             argv += [config.output.flag, config.output.value]
         argv += config.auto_approve or []
         if config.cwd_flag:
             argv += [config.cwd_flag, cwd]
-        if not resume_first:
-            argv += resume
+        argv += resume
         env = dict(config.env or {})
         if config.prompt.stdin:
             return Utterance(self.program, argv, env, f"{text}\n".encode())
@@ -93,16 +92,14 @@ class _StreamConversation:
         self.session_id: str | None = None
 
     def say(self, text: str, cwd: str) -> Utterance:
-        resume = self.agent.adapter.config.resume
-        if self.turn == 0 or resume is None:
-            return self.agent.utterance(text, cwd, [], False)
+        config = self.agent.adapter.config
+        if self.turn == 0 or config.resume is None:
+            return self.agent.utterance(text, cwd, config.command, [])
         if self.session_id is None:
             raise ValueError("the agent named no session id, so its session cannot be resumed")
-        if resume.args:
-            return self.agent.utterance(
-                text, cwd, [part.replace("{sessionId}", self.session_id) for part in resume.args], True
-            )
-        return self.agent.utterance(text, cwd, [resume.flag or "", self.session_id], False)
+        arguments = config.resume.args or [config.resume.flag or "", "{sessionId}"]
+        resume = [part.replace("{sessionId}", self.session_id) for part in arguments]
+        return self.agent.utterance(text, cwd, config.resume.command or config.command, resume)
 
     def hear(self, text: str, lines: list[str]) -> None:
         self.turn += 1
@@ -122,7 +119,7 @@ class _IterativeConversation:
             self.system, self.format = template.system or "", template.turn_format
 
     def say(self, text: str, cwd: str) -> Utterance:
-        return self.agent.utterance(self._with_history(text), cwd, [], False)
+        return self.agent.utterance(self._with_history(text), cwd, self.agent.adapter.config.command, [])
 
     def hear(self, text: str, lines: list[str]) -> None:
         output = self.agent.adapter.turn_output(lines)

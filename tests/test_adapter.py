@@ -45,9 +45,7 @@ CLAUDE = [
 
 @pytest.mark.parametrize("scenarios", CLAUDE, ids="+".join)
 def test_claude(scenarios: tuple[str, ...]) -> None:
-    reading = msgspec.to_builtins(
-        read_transcript(load_adapter("claude"), *map("claude-{}".format, scenarios))
-    )
+    reading = msgspec.to_builtins(read_transcript(load_adapter("claude"), *map("claude-{}".format, scenarios)))
     golden = GOLDEN / f"{'+'.join(scenarios)}.json"
     if UPDATE in os.environ:
         golden.write_text(json.dumps(reading, indent=2, ensure_ascii=False) + "\n")
@@ -123,8 +121,7 @@ TOOLFAIL: dict[str, tuple[list[Any], dict[str, Any]]] = {
                 "run_shell_command",
                 "failed",
                 {"command": COMMAND},
-                f"Command: {COMMAND}\nDirectory: (root)\nOutput: partial-out\nboom\nError: (none)\n"
-                + QWEN_END,
+                f"Command: {COMMAND}\nDirectory: (root)\nOutput: partial-out\nboom\nError: (none)\n" + QWEN_END,
             ),
         ],
         TOKENS,
@@ -253,9 +250,7 @@ OUTPUTS: list[tuple[str, dict[str, Any] | None, list[Any], list[int] | None, str
 ]
 
 
-@pytest.mark.parametrize(
-    ("why", "result", "events", "turns", "output"), OUTPUTS, ids=[row[0] for row in OUTPUTS]
-)
+@pytest.mark.parametrize(("why", "result", "events", "turns", "output"), OUTPUTS, ids=[row[0] for row in OUTPUTS])
 def test_output(
     why: str, result: dict[str, Any] | None, events: list[Any], turns: list[int] | None, output: str
 ) -> None:
@@ -298,12 +293,8 @@ def test_claude_says_that_it_failed(events: list[dict[str, Any]], errors: list[s
 
 
 def test_error_events() -> None:
-    schema = adapter(
-        outputEvents=[event(is_type("error"), "error", content="$.m"), event(is_type("oops"), "error")]
-    )
-    raw = lines(
-        {"type": "error", "m": "a"}, {"type": "error", "m": "a"}, {"type": "error"}, {"type": "oops", "n": 1}
-    )
+    schema = adapter(outputEvents=[event(is_type("error"), "error", content="$.m"), event(is_type("oops"), "error")])
+    raw = lines({"type": "error", "m": "a"}, {"type": "error", "m": "a"}, {"type": "error"}, {"type": "oops", "n": 1})
     reading = schema.read(raw)
     assert reading.errors == ["a", "the agent reports an error", '{"type":"oops","n":1}']
     assert reading.trajectory == []
@@ -444,9 +435,7 @@ def test_passthrough() -> None:
 def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine").write_text("\ufeff" + json.dumps(BASE | {"unknown": {"key": 1}}))
-    assert load_adapter("mine").config.name == "my", (
-        "a file without .json, a BOM and an unknown key are let through"
-    )
+    assert load_adapter("mine").config.name == "my", "a file without .json, a BOM and an unknown key are let through"
     assert load_adapter("claude").config.command == ["claude"]
     with pytest.raises(UserError, match=r"^no\.json: No such file or directory$"):
         load_adapter("no.json")

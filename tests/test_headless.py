@@ -48,11 +48,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'outputEvents[0].match[1] must have either "value" or "not"',
     ),
     (
-        {
-            "outputEvents": [
-                {**GOOD, "match": [{"path": "$.a[*]", "value": "x"}, {"path": "$.b[*]", "value": "y"}]}
-            ]
-        },
+        {"outputEvents": [{**GOOD, "match": [{"path": "$.a[*]", "value": "x"}, {"path": "$.b[*]", "value": "y"}]}]},
         "outputEvents[0].match may have [*] in one condition only",
     ),
     ({"usage": {"match": {"path": "$.a[*]", "value": "x"}}}, "usage.match may not have [*]"),

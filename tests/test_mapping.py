@@ -91,9 +91,7 @@ def test_the_first_that_matches_counts_also_between_lists_and_plain_paths() -> N
 
 def test_an_extract_may_reach_from_the_item_to_the_event() -> None:
     schema = adapter(
-        outputEvents=[
-            event({"path": BLOCKS, "value": "use"}, "tool_call", id="^$.nr", title="$.n", input="^$.type")
-        ]
+        outputEvents=[event({"path": BLOCKS, "value": "use"}, "tool_call", id="^$.nr", title="$.n", input="^$.type")]
     )
     assert brief(schema.read(lines(MIXED | {"nr": 4}))) == [("tool_call", "ls", "pending", "m")]
 
@@ -118,19 +116,11 @@ def test_a_content_that_is_no_text(value: Any, text: str) -> None:
 
 
 def test_a_content_that_is_missing_gives_no_step_and_one_not_asked_for_an_empty_one() -> None:
-    schema = adapter(
-        outputEvents=[event(is_type("x"), "message", content="$.c"), event(is_type("y"), "thought")]
-    )
-    assert brief(schema.read(lines({"type": "x"}, {"type": "x", "c": None}, {"type": "y"}))) == [
-        ("thought", "")
-    ]
+    schema = adapter(outputEvents=[event(is_type("x"), "message", content="$.c"), event(is_type("y"), "thought")])
+    assert brief(schema.read(lines({"type": "x"}, {"type": "x", "c": None}, {"type": "y"}))) == [("thought", "")]
 
 
 def test_plans() -> None:
-    schema = adapter(
-        outputEvents=[event(is_type("p"), "plan", entries="$.todo"), event(is_type("q"), "plan")]
-    )
-    steps = schema.read(
-        lines({"type": "p", "todo": [{"content": "x"}]}, {"type": "p"}, {"type": "q"})
-    ).trajectory
+    schema = adapter(outputEvents=[event(is_type("p"), "plan", entries="$.todo"), event(is_type("q"), "plan")])
+    steps = schema.read(lines({"type": "p", "todo": [{"content": "x"}]}, {"type": "p"}, {"type": "q"})).trajectory
     assert [step["entries"] for step in steps] == [[{"content": "x"}], [], []]

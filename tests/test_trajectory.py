@@ -150,9 +150,7 @@ def test_what_counts_as_an_error(flag: Any, failed: bool) -> None:
 
 def test_times_and_the_order_of_fields() -> None:
     schema = adapter(outputEvents=TOOLS)
-    raw = lines(
-        {"type": "text", "text": "hi"}, call(id="1", name="a", **{"in": 1}), "noise", end(id="1", out=2)
-    )
+    raw = lines({"type": "text", "text": "hi"}, call(id="1", name="a", **{"in": 1}), "noise", end(id="1", out=2))
     message, tool = schema.read(raw, [5, 7.5, 8, 20], None, "p-1").trajectory
     assert list(message.items()) == [
         ("type", "message"),
@@ -175,15 +173,11 @@ def test_times_and_the_order_of_fields() -> None:
         ["content", "stepId", "type"],
         ["input", "name", "output", "status", "stepId", "type"],
     ]
-    assert "timestamp" not in schema.read(raw, [5], None, "p").trajectory[1], (
-        "too few times: those that are there"
-    )
+    assert "timestamp" not in schema.read(raw, [5], None, "p").trajectory[1], "too few times: those that are there"
 
 
 def test_a_duration_that_the_agent_tells() -> None:
-    schema = adapter(
-        outputEvents=[event(is_type("t"), "tool_call", title="$.n", output="$.o", duration="$.ms")]
-    )
+    schema = adapter(outputEvents=[event(is_type("t"), "tool_call", title="$.n", output="$.o", duration="$.ms")])
     raw = lines({"type": "t", "n": "a", "o": 1, "ms": 78}, {"type": "t", "n": "b", "o": 1, "ms": "?"})
     told, untold = schema.read(raw, [1, 2]).trajectory
     assert told["duration"] == 78

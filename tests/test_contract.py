@@ -1,0 +1,555 @@
+"""What every executable in bin/ owes its user. A new tool joins by being there; CASES says how to call it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tool import BIN, TOOLS, Done, Record, jsonl, on_terminal, read, run, start, write
+
+import agenteval
+
+SHELL_COMMANDS = {"cat", "echo", "grep", "head", "jq", "less", "printf", "sort", "tail", "xargs"}
+
+
+# --- how to call each tool ----------------------------------------------------------------------
+
+
+def prompt(number: int) -> Record:
+    return {"id": f"p{number}", "input": f"question {number}", "hint": "question"}
+
+
+def raw(number: int) -> Record:
+    timing = {"start": 1000, "end": 1500, "total": 500}
+    return {**prompt(number), "rawLines": [f"question {number}"], "timing": timing, "exitCode": 0, "timedOut": False}
+
+
+def result(number: int) -> Record:
+    score = {"pass": True, "score": 1.0}
+    return {**prompt(number), "output": f"question {number}", "trajectory": [], "toolErrors": False, "score": score}
+
+
+def in_place(path: str) -> list[str]:
+    return [path]
+
+
+def without_times(done: Done) -> object:
+    return [
+        {key: value for key, value in record.items() if not re.search("[tT]im|turns", key)} for record in done.records
+    ]
+
+
+def without_date(done: Done) -> object:
+    return re.sub(rb'"generatedAt": "[^"]*"', b"", done.out)
+
+
+class Case(NamedTuple):
+    """The fewest arguments with which a tool works, and what its output is."""
+
+    args: tuple[str, ...]
+    make: Callable[[int], Record] | None = None  # the nth record of its input; None: it reads none
+    given: Callable[[str], list[str]] = in_place  # the arguments that name an input file, or -
+    files: tuple[str, ...] = ()  # other inputs, in the working directory
+    processed: Callable[[Done], int] = lambda done: len(done.records)
+    comparable: Callable[[Done], object] = lambda done: done.out
+    answers: bool = False  # a grader: a line that it cannot read is answered with an error
+    output: bool = True  # has -o
+
+
+CASES = {
+    "ae-compare": Case(
+        ("--run", "other:other.jsonl"),
+        result,
+        given=lambda path: ["--run", f"one:{path}"],
+        files=("other.jsonl",),
+        processed=lambda done: int(json.loads(done.stdout)["quality"]["one"]["n"]),
+        comparable=without_date,
+    ),
+    "ae-extract": Case(("-s", "text"), raw),
+    "ae-format": Case(("-f", "jsonl"), result),
+    "ae-grade": Case(("-g", "ae-grader-hint"), result),
+    "ae-grader-git": Case((), result, answers=True, output=False),
+    "ae-grader-hint": Case((), result, answers=True, output=False),
+    "ae-run": Case(("--simple", "echo {}"), prompt, comparable=without_times),
+}
+READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]
+WRITERS = [name for name in READERS if name not in CASES or CASES[name].output]
+
+every_tool = pytest.mark.parametrize("name", TOOLS)
+every_reader = pytest.mark.parametrize("name", READERS)
+every_writer = pytest.mark.parametrize("name", WRITERS)
+
+
+def records(name: str, count: int = 3) -> list[Record]:
+    make = CASES[name].make
+    assert make is not None
+    return [make(number) for number in range(1, count + 1)]
+
+
+def arguments(name: str, path: str, cwd: Path) -> list[str]:
+    """The minimal command line with this input; the other files it needs are put in place."""
+    case = CASES[name]
+    for other in case.files:
+        if not (cwd / other).exists():
+            write(cwd / other, *records(name))
+    return [*case.args, *case.given(path)]
+
+
+# --- the table itself ---------------------------------------------------------------------------
+
+
+def test_every_tool_has_a_case() -> None:
+    assert sorted(CASES) == TOOLS, "say in CASES how to call the tool"
+
+
+# --- help, version, usage -----------------------------------------------------------------------
+
+
+@every_tool
+def test_help_is_a_page_to_work_from(name: str) -> None:
+    done = run(name, "--help").expect(0, stderr="")
+    assert done.stdout.startswith(f"Usage: {name} "), done
+    for part in ("\nExamples:\n", "\nOptions:\n", "\nExit status:\n"):
+        assert part in done.stdout, f"{part!r} is missing{done}"
+    examples = examples_in(done.stdout)
+    assert 2 <= len(examples) <= 6, done
+    for example in examples:
+        check_example(example)
+
+
+@every_tool
+def test_short_help(name: str) -> None:
+    assert run(name, "-h").expect(0, stderr="").out == run(name, "--help").out
+
+
+def examples_in(page: str) -> list[str]:
+    lines = page.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
+    return [line.strip() for line in lines if line.startswith("  ") and not line.startswith("   ")]
+
+
+def check_example(example: str) -> None:
+    """Every stage of the pipeline is a tool of ours, with options that it has, or a command everybody knows."""
+    lexer = shlex.shlex(example, posix=True, punctuation_chars="|<>&;")
+    lexer.whitespace_split = True
+    stages: list[list[str]] = [[]]
+    for word in lexer:
+        if word in ("|", "&&", ";"):
+            stages.append([])
+        else:
+            stages[-1].append(word)
+    heads = [stage[0] for stage in stages]
+    assert set(heads) <= {*TOOLS, *SHELL_COMMANDS}, f"not commands of the suite: {example}"
+    assert any(head in TOOLS for head in heads), example
+    for head, *words in stages:
+        if head in TOOLS:
+            known = run(head, "--help").stdout
+            own = words[: words.index("--")] if "--" in words else words
+            for option in (word.partition("=")[0] for word in own if re.match(r"-{1,2}[a-zA-Z]", word)):
+                assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", known), (
+                    f"{head} has no {option}: {example}"
+                )
+
+
+@every_tool
+def test_version(name: str) -> None:
+    assert run(name, "--version").expect(0, stderr="").stdout == f"{name} {agenteval.__version__}\n"
+
+
+@every_tool
+def test_unknown_option(name: str) -> None:
+    done = run(name, *CASES[name].args, "--no-such-option").expect(2)
+    done.says("--no-such-option", "--help")
+    assert done.out == b"", done
+
+
+@every_reader
+def test_one_input_too_many(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    if name == "ae-compare":
+        pytest.skip("takes any number")
+    done = run(name, *arguments(name, "in.jsonl", tmp_path), "in.jsonl", cwd=tmp_path).expect(2)
+    done.says("in.jsonl")
+    assert done.out == b"", done
+
+
+@every_tool
+def test_completion_scripts(name: str) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        done = run(name, env={f"_{name.upper().replace('-', '_')}_COMPLETE": f"{shell}_source"}).expect(0)
+        assert name in done.stdout, done
+
+
+# --- input --------------------------------------------------------------------------------------
+
+
+@every_reader
+def test_empty_input(name: str, tmp_path: Path) -> None:
+    empty = write(tmp_path / "empty.jsonl")
+    for args, stdin in ((["empty.jsonl"], None), (["-"], empty), (["-"], b"")):
+        done = run(name, *arguments(name, *args, cwd=tmp_path), stdin=stdin, cwd=tmp_path).expect(0)
+        assert CASES[name].processed(done) == 0, done
+
+
+@every_reader
+def test_file_redirection_and_pipe_give_the_same(name: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", *records(name))
+    case = CASES[name]
+    from_file = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path).expect(0, stderr="")
+    redirected = run(name, *arguments(name, "-", tmp_path), stdin=source, cwd=tmp_path).expect(0, stderr="")
+    piped = run(name, *arguments(name, "-", tmp_path), stdin=source.read_bytes(), cwd=tmp_path).expect(0, stderr="")
+    assert case.processed(from_file) == 3, from_file
+    assert case.comparable(from_file) == case.comparable(redirected) == case.comparable(piped), piped
+
+
+@every_reader
+def test_stdin_needs_no_argument(name: str, tmp_path: Path) -> None:
+    if name == "ae-compare":
+        pytest.skip("names each of its runs")
+    done = run(name, *CASES[name].args, stdin=jsonl(*records(name)), cwd=tmp_path).expect(0)
+    assert CASES[name].processed(done) == 3, done
+
+
+@every_reader
+def test_bad_line_among_good_ones(name: str, tmp_path: Path) -> None:
+    first, second, third = records(name)
+    write(tmp_path / "in.jsonl", first, "{broken", second, third)
+    done = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path).expect(1)
+    if CASES[name].answers:
+        assert done.err == b"", done
+        assert [("error" in answer, "pass" in answer) for answer in done.records] == [
+            (False, True),
+            (True, False),
+            (False, True),
+            (False, True),
+        ], done
+        return
+    assert done.messages[0].startswith(f"{name}: in.jsonl:2: "), done
+    assert CASES[name].processed(done) == 3, done
+
+
+@every_reader
+def test_terminal_on_stdin_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    try:
+        process = start(name, *arguments(name, "-", tmp_path), stdin=terminal, cwd=tmp_path)
+        out, err = process.communicate(timeout=10)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    done = Done([name], tmp_path, process.returncode, out, err, 0)
+    done.expect(2).says("no input", "--help")
+    assert out == b"", done
+
+
+@every_reader
+def test_missing_file_directory_and_no_directory(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "file", *records(name))
+    (tmp_path / "directory").mkdir()
+    for path, why in (
+        ("missing.jsonl", "No such file or directory"),
+        ("directory", "is a directory"),
+        ("file/below", "Not a directory"),
+        ("", "No such file or directory"),
+    ):
+        done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(2)
+        done.says(path, why)
+        assert done.out == b"", done
+
+
+@every_reader
+def test_directory_on_stdin(name: str, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        process = start(name, *arguments(name, "-", tmp_path), stdin=descriptor, cwd=tmp_path)
+        out, err = process.communicate(timeout=10)
+    finally:
+        os.close(descriptor)
+    Done([name], tmp_path, process.returncode, out, err, 0).expect(2).says("stdin: is a directory")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@every_reader
+def test_unreadable_file(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name)).chmod(0)
+    done = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path).expect(2)
+    done.says("in.jsonl", "Permission denied")
+
+
+# --- output -------------------------------------------------------------------------------------
+
+
+@every_reader
+def test_reader_that_has_gone_before_the_start(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path, stdout=writing).expect(0, stderr="")
+    finally:
+        os.close(writing)
+
+
+@every_reader
+def test_reader_that_goes_after_one_line(name: str, tmp_path: Path) -> None:
+    """As `| head -1` does, while the input is still open: the tool ends all the same."""
+    process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(jsonl(*records(name)).encode())
+    process.stdin.flush()
+    if name == "ae-compare":
+        process.stdin.close()
+    assert process.stdout.readline(), "the first record is out before the last is in"
+    process.stdout.close()
+    try:
+        process.stdin.write(jsonl(*records(name, 50)).encode())
+        process.stdin.close()
+    except (BrokenPipeError, ValueError):
+        pass  # it has ended already
+    code = process.wait(10)
+    Done([name], tmp_path, code, b"", process.stderr.read(), 0).expect(0, stderr="")
+    process.stderr.close()
+
+
+@every_reader
+def test_full_disk(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    with open("/dev/full", "wb") as full:
+        done = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path, stdout=full).expect(1)
+    done.says("stdout", "No space left on device")
+
+
+@every_tool
+def test_full_disk_under_the_help(name: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = run(name, "--version", stdout=full)
+    assert done.code != 0, done
+    assert "internal error" not in done.says("No space left on device"), done
+
+
+@every_reader
+def test_closed_stdout_is_an_error(name: str, tmp_path: Path) -> None:
+    """`>&-`: nothing may end up in a descriptor that was opened since and happens to be number 1."""
+    write(tmp_path / "in.jsonl", *records(name))
+    command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path)])
+    done = run("/bin/sh", "-c", f"exec {command} <in.jsonl >&-", cwd=tmp_path)
+    assert done.code not in (0, 2), done
+    assert "stdout" in done.stderr, done
+    assert len(done.messages) == 1, done
+
+
+@every_writer
+def test_closed_stderr_leaves_the_output_clean(name: str, tmp_path: Path) -> None:
+    """`2>&-`: messages may not end up in the output file because it happens to be number 2."""
+    first, second, third = records(name)
+    write(tmp_path / "in.jsonl", first, "{broken", second, third)
+    command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path), "-o", "out.jsonl"])
+    done = run("/bin/sh", "-c", f"exec {command} <in.jsonl 2>&-", cwd=tmp_path).expect(1)
+    written = (tmp_path / "out.jsonl").read_bytes()
+    assert b"in:2" not in written, (done, written)
+    assert name.encode() + b": " not in written, (done, written)
+
+
+@every_writer
+def test_output_file_has_what_stdout_has(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    args = arguments(name, "in.jsonl", tmp_path)
+    to_stdout = run(name, *args, cwd=tmp_path).expect(0, stderr="")
+    (tmp_path / "out.jsonl").write_text("what was there before\n" * 1000)
+    to_file = run(name, *args, "-o", "out.jsonl", cwd=tmp_path).expect(0, stderr="")
+    assert to_file.out == b"", to_file
+    written = Done([name], tmp_path, 0, (tmp_path / "out.jsonl").read_bytes(), b"", 0)
+    comparable = CASES[name].comparable
+    assert comparable(written) == comparable(to_stdout), written
+    dash = run(name, *args, "-o", "-", cwd=tmp_path).expect(0, stderr="")
+    assert comparable(dash) == comparable(to_stdout), dash
+    assert not (tmp_path / "-").exists()
+
+
+@every_writer
+def test_output_that_cannot_be(name: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", *records(name))
+    before = source.read_bytes()
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "alias.jsonl").symlink_to("in.jsonl")
+    os.link(source, tmp_path / "twin.jsonl")
+    for path in ("in.jsonl", "./in.jsonl", "alias.jsonl", "twin.jsonl", "missing/out.jsonl", "directory", "in.jsonl/x"):
+        done = run(name, *arguments(name, "in.jsonl", tmp_path), "-o", path, cwd=tmp_path).expect(2)
+        done.says(path)
+        assert source.read_bytes() == before, f"-o {path} has hurt the input{done}"
+        assert done.out == b"", done
+
+
+@every_writer
+def test_stdin_that_is_the_output_file(name: str, tmp_path: Path) -> None:
+    """`tool < file -o file`: the input is as lost as if it were named."""
+    source = write(tmp_path / "in.jsonl", *records(name))
+    before = source.read_bytes()
+    done = run(name, *arguments(name, "-", tmp_path), "-o", "in.jsonl", stdin=source, cwd=tmp_path).expect(2)
+    done.says("in.jsonl")
+    assert source.read_bytes() == before, done
+
+
+@every_writer
+def test_stdout_that_is_the_input_file(name: str, tmp_path: Path) -> None:
+    """`tool file >> file`: a tool that reads what it wrote never ends (cat says: input file is output file)."""
+    source = write(tmp_path / "in.jsonl", *records(name))
+    before = source.read_bytes()
+    with source.open("ab") as same:
+        done = run(name, *arguments(name, "in.jsonl", tmp_path), stdout=same, cwd=tmp_path, timeout=10).expect(2)
+    done.says("in.jsonl")
+    assert source.read_bytes() == before, done
+
+
+@every_writer
+def test_full_disk_under_the_output_file(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    done = run(name, *arguments(name, "in.jsonl", tmp_path), "-o", "/dev/full", cwd=tmp_path).expect(1)
+    done.says("/dev/full", "No space left on device")
+
+
+@every_writer
+def test_usage_error_leaves_the_output_file_alone(name: str, tmp_path: Path) -> None:
+    kept = tmp_path / "out.jsonl"
+    kept.write_text("precious\n")
+    run(name, *arguments(name, "missing.jsonl", tmp_path), "-o", "out.jsonl", cwd=tmp_path).expect(2)
+    assert kept.read_text() == "precious\n"
+
+
+# --- signals ------------------------------------------------------------------------------------
+
+
+@every_reader
+@pytest.mark.parametrize("signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_while_waiting_for_input(name: str, signum: signal.Signals, code: int, tmp_path: Path) -> None:
+    process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
+    assert process.stdin
+    process.stdin.write(jsonl(*records(name, 1)).encode())
+    process.stdin.flush()
+    wait_until_read(process)
+    process.send_signal(signum)
+    try:
+        returned = process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    out, err = process.communicate()
+    done = Done([name], tmp_path, returned, out, err, 0).expect(code)
+    assert len(done.messages) <= 1, done
+    assert all(line.startswith(f"{name}: ") for line in done.messages), done
+
+
+def wait_until_read(process: subprocess.Popen[bytes]) -> None:
+    """Until the pipe on the tool's stdin is empty: it has read all and waits for more."""
+    assert process.stdin
+    deadline = time.monotonic() + 10
+    while struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4))[0]:
+        assert time.monotonic() < deadline and process.poll() is None, "the tool does not read its input"
+        time.sleep(0.005)
+    time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", ["ae-extract", "ae-run"])
+@pytest.mark.parametrize("delay", [0.02, 0.04])
+def test_interrupt_while_starting_shows_no_traceback(name: str, delay: float, tmp_path: Path) -> None:
+    process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    done = Done([name], tmp_path, process.returncode, out, err, 0)
+    assert b"Traceback" not in err, done
+    assert process.returncode in (130, -signal.SIGINT), done
+
+
+# --- what passes through ------------------------------------------------------------------------
+
+UNKNOWN = {
+    "zeta": {"b": [1, {"y": None, "x": "ü \U0001f600 \u2028"}], "a": 0.1},
+    "Big": 1234567890123456789012345678901234567890,
+    "alpha": None,
+    "negative": -9999999999999999999999999999999999999999,
+    "expected_sources": ["A", "B"],
+    "": "an empty name",
+    "0": True,
+}
+
+
+@pytest.mark.parametrize("name", ["ae-run", "ae-extract", "ae-grade", "ae-format"])
+def test_unknown_fields_pass_through_in_order(name: str, tmp_path: Path) -> None:
+    known = records(name, 1)[0]
+    (passed,) = (
+        run(name, *CASES[name].args, stdin=jsonl({**UNKNOWN, **known}), cwd=tmp_path).expect(0, stderr="").records
+    )
+    assert {field: passed[field] for field in UNKNOWN} == UNKNOWN
+    assert [field for field in passed if field in UNKNOWN] == list(UNKNOWN)
+    (shuffled,) = run(name, *CASES[name].args, stdin=jsonl({**known, **UNKNOWN}), cwd=tmp_path).expect(0).records
+    assert [field for field in shuffled if field in UNKNOWN] == list(UNKNOWN)
+    assert not set(known) - set(shuffled) - {"rawLines", "exitCode", "timedOut"}
+
+
+def test_unknown_fields_pass_the_whole_pipeline(tmp_path: Path) -> None:
+    prompts = write(tmp_path / "prompts.jsonl", {**prompt(1), **UNKNOWN, "metadata": {"mine": UNKNOWN["Big"]}})
+    done = run("ae-run", prompts, "--simple", "echo {}", cwd=tmp_path).expect(0)
+    for name in ("ae-extract", "ae-grade", "ae-format"):
+        done = run(name, *CASES[name].args, stdin=done.out, cwd=tmp_path).expect(0, stderr="")
+    (record,) = done.records
+    assert [(field, value) for field, value in record.items() if field in UNKNOWN] == list(UNKNOWN.items()), done
+    assert record["metadata"]["mine"] == UNKNOWN["Big"]
+
+
+def test_format_jsonl_changes_nothing(tmp_path: Path) -> None:
+    compact = '{"z":1,"id":"a","Big":%d,"output":"é","timing":{"total":1200,"start":1.5,"end":2}}\n' % UNKNOWN["Big"]
+    assert run("ae-format", stdin=compact, cwd=tmp_path).expect(0, stderr="").stdout == compact
+
+
+# --- streaming ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name != "ae-compare"])
+def test_first_record_is_out_before_the_last_is_in(name: str, tmp_path: Path) -> None:
+    process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
+    assert process.stdin and process.stdout
+    for record in records(name):
+        process.stdin.write(jsonl(record).encode())
+        process.stdin.flush()
+        assert process.stdout.readline().endswith(b"\n")
+    out, err = process.communicate(timeout=10)
+    Done([name], tmp_path, process.returncode, out, err, 0).expect(0, stderr="")
+
+
+# --- a person at the terminal -------------------------------------------------------------------
+
+
+@every_tool
+def test_bare_on_a_terminal_says_what_is_missing(name: str, tmp_path: Path) -> None:
+    if CASES[name].make is None:
+        pytest.skip("reads nothing")
+    done = on_terminal(name, cwd=tmp_path, timeout=10)
+    assert done.code == 2, done
+    assert done.stdout.startswith(f"{name}: ") and done.stdout.count("\n") == 1, done
+
+
+@pytest.mark.parametrize("name", ["ae-run", "ae-extract", "ae-grade"])
+def test_progress_lines_on_request(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *records(name))
+    args = arguments(name, "in.jsonl", tmp_path)
+    plain = run(name, *args, "--progress", cwd=tmp_path).expect(0)
+    assert len(plain.messages) == 3, plain
+    assert all(line.startswith(f"{name}: [") for line in plain.messages), plain
+    run(name, *args, "--no-progress", cwd=tmp_path).expect(0, stderr="")
+    shown = on_terminal(name, *args, "-o", "out.jsonl", cwd=tmp_path)
+    assert shown.code == 0 and "3" in shown.stdout and shown.stdout.endswith("\x1b[K"), shown
+    assert len(read(tmp_path / "out.jsonl")) == 3
+    assert on_terminal(name, *args, "-o", "out.jsonl", "--no-progress", cwd=tmp_path).stdout == ""
