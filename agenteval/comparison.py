@@ -290,8 +290,8 @@ def add_bootstrap(report: ComparisonReport, runs: Sequence[Run], iterations: int
 
 # --- the custom strategy ------------------------------------------------------------------------
 
-Ask = Callable[[Iterator[Record]], Iterator[object]]
-"""Puts payloads to a comparison grader: in order, a dict for each answer, anything else for a failure."""
+Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
+"""Puts payloads to a comparison grader and hands on, in their order, a dict for an answer or why there is none."""
 
 
 def comparison_payload(id: str, records: Mapping[str, Record]) -> Record:
@@ -310,8 +310,8 @@ def _run_payload(record: Record) -> Record:
     return payload
 
 
-def custom_rankings(payloads: Iterator[Record], ask: Ask) -> Iterator[tuple[str, Ranked]]:
-    """Each prompt's id and ranking, in order; a failure of the grader costs that prompt only."""
+def custom_rankings(payloads: Iterator[Record], ask: Ask, emit: Callable[[str, Ranked], None]) -> None:
+    """Hand on each prompt's id and ranking, in order; a failure of the grader costs that prompt only."""
     waiting: deque[tuple[str, list[str]]] = deque()
 
     def remembered() -> Iterator[Record]:
@@ -319,11 +319,11 @@ def custom_rankings(payloads: Iterator[Record], ask: Ask) -> Iterator[tuple[str,
             waiting.append((payload["id"], list(payload["runs"])))
             yield payload
 
-    for answer in ask(remembered()):
+    def answered(answer: object) -> None:
         id, labels = waiting.popleft()
-        yield id, read_ranking(answer, labels)
-    for id, _ in waiting:
-        yield id, Ranked(error="grader error: no answer")
+        emit(id, read_ranking(answer, labels))
+
+    ask(remembered(), answered)
 
 
 def read_ranking(answer: object, labels: Sequence[str]) -> Ranked:

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from functools import cache
 
-from bench.measure import Broken
-
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCRATCH = os.path.join(ROOT, ".scratch", "bench")
 PACKAGES = ("@plaited/agent-eval-harness@0.12.2", "bun")
@@ -19,32 +17,40 @@ SEED = os.path.join(MODULES, "@plaited", "agent-eval-harness", "bin", "cli.ts")
 ORJSON = os.path.join(SCRATCH, "orjson")
 
 
+def missing() -> list[str]:
+    """Why some of them cannot take part, a line each."""
+    return [problem for problem in (_install_seed(), _install_orjson()) if problem]
+
+
+def has_seed() -> bool:
+    """Whether the seed's harness is there, installing it first if need be."""
+    return not _install_seed()
+
+
+def has_orjson() -> bool:
+    """Whether orjson is there, installing it first if need be."""
+    return not _install_orjson()
+
+
 def tool(name: str) -> str:
     """An executable of the suite, without the launcher in bin/."""
     return os.path.join(ROOT, ".venv", "bin", name)
 
 
 def seed(command: str, *arguments: str) -> list[str]:
-    """A command line of the seed's harness; Broken when it cannot be had."""
-    if problem := _install_seed():
-        raise Broken(problem)
+    """A command line of the seed's harness."""
     return [BUN, SEED, command, *arguments]
 
 
 def floor(*arguments: str) -> list[str]:
-    """A command line of the orjson floor; Broken when orjson cannot be had."""
-    if problem := _install_orjson():
-        raise Broken(problem)
+    """A command line of the orjson floor."""
     script = os.path.join(ROOT, "bench", "floor.py")
     return [sys.executable, "-S", "-E", script, ORJSON, *arguments]
 
 
 def xargs(slots: int, *command: str) -> list[str]:
     """xargs that starts `slots` at a time, with one NUL-ended item of stdin as last argument."""
-    program = shutil.which("xargs")
-    if program is None:
-        raise Broken("xargs is not on PATH")
-    return [program, "-0", "-P", str(slots), "-n", "1", *command]
+    return ["xargs", "-0", "-P", str(slots), "-n", "1", *command]
 
 
 @cache

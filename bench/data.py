@@ -40,7 +40,7 @@ class Prose:
         return self.text[start : start + self.random.randint(low, high)]
 
 
-def raw_records(count: int, rounds: tuple[int, int] = (5, 18)) -> Iterator[Record]:
+def raw_records(count: int, rounds: tuple[int, int] = (6, 18)) -> Iterator[Record]:
     """Raw records with one thought or text, one call and its result per round: 20 to 60 lines of 300 to 3000 bytes."""
     prose = Prose()
     for number in range(count):
@@ -85,7 +85,10 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
     for turn in range(rounds):
         if turn % 3 == 0:
             yield _event(
-                prose, session, "assistant", {"type": "thinking", "thinking": prose(60, 900), "signature": "ZmFrZXNpZw=="}
+                prose,
+                session,
+                "assistant",
+                {"type": "thinking", "thinking": prose(60, 900), "signature": "ZmFrZXNpZw=="},
             )
         if turn % 2 == 0:
             yield _event(prose, session, "assistant", {"type": "text", "text": prose(40, 500)})
@@ -163,8 +166,8 @@ def _uuid(prose: Prose) -> str:
 
 
 def small_raw_records(count: int) -> Iterator[Record]:
-    """Raw records of 8 to 14 lines, to have many of them."""
-    return raw_records(count, rounds=(2, 3))
+    """Raw records of 7 lines, to have many of them."""
+    return raw_records(count, rounds=(1, 1))
 
 
 def results(count: int, seed: int = 2) -> Iterator[Record]:
@@ -176,7 +179,7 @@ def results(count: int, seed: int = 2) -> Iterator[Record]:
         yield {
             "id": f"case-{number:06}",
             "input": f"Question {number}: {prose(60, 200)}",
-            "output": prose(200, 800),
+            "output": prose(150, 600),
             "hint": f"answer {number}",
             "trajectory": list(_steps(prose, number)),
             "metadata": {"category": "code", "agent": "claude", "trajectoryRichness": "full", "turnCount": 1},
@@ -197,18 +200,23 @@ def results(count: int, seed: int = 2) -> Iterator[Record]:
 def _steps(prose: Prose, number: int) -> Iterator[Record]:
     for step in range(1, 10, 3):
         place = f"case-{number:06}-step-"
-        yield {"type": "thought", "content": prose(50, 200), "timestamp": step * 100, "stepId": f"{place}{step}"}
+        yield {"type": "thought", "content": prose(40, 160), "timestamp": step * 100, "stepId": f"{place}{step}"}
         yield {
             "type": "tool_call",
             "name": prose.random.choice(TOOLS),
             "status": "completed",
             "input": {"command": prose(20, 80)},
-            "output": prose(50, 270),
+            "output": prose(40, 160),
             "duration": 12,
             "timestamp": step * 100 + 10,
             "stepId": f"{place}{step + 1}",
         }
-        yield {"type": "message", "content": prose(30, 120), "timestamp": step * 100 + 20, "stepId": f"{place}{step + 2}"}
+        yield {
+            "type": "message",
+            "content": prose(30, 120),
+            "timestamp": step * 100 + 20,
+            "stepId": f"{place}{step + 2}",
+        }
 
 
 def other_results(count: int) -> Iterator[Record]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 MB = 1 << 20
+verbose = False  # every sample on stderr, as it comes
 
 
 class Job(NamedTuple):
@@ -38,14 +40,15 @@ def run(job: Job) -> Sample:
     """Run the job to its end; Broken with the end of its stderr unless it exits with 0."""
     with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout, tempfile.TemporaryFile() as stderr:
         start = time.perf_counter()
-        process = subprocess.Popen(
-            job.argv, stdin=stdin, stdout=stdout, stderr=stderr, env={**os.environ, **job.env}
-        )
+        process = subprocess.Popen(job.argv, stdin=stdin, stdout=stdout, stderr=stderr, env={**os.environ, **job.env})
         sample = reap(process, start)
         if process.returncode != 0:
             stderr.seek(0)
             said = stderr.read().decode(errors="replace").strip()[-300:]
             raise Broken(f"{' '.join(job.argv)[:200]}: exit {process.returncode}: {said}")
+    if verbose:
+        names = " ".join(os.path.basename(word) for word in job.argv)[:100]
+        print(f"{sample.wall:8.3f} s {sample.cpu:8.3f} cpu {sample.peak / MB:6.1f} MB  {names}", file=sys.stderr)
     return sample
 
 

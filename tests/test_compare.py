@@ -289,3 +289,50 @@ def test_empty_runs(tmp_path: Path) -> None:
         "prompts": [],
         "pairwise": [{"runA": "a", "runB": "b", "n": 0, "aWins": 0, "bWins": 0, "ties": 0}],
     }
+
+
+# --- the custom strategy ------------------------------------------------------------------------
+
+JUDGE = """
+def grade(asked):
+    if asked["id"] == "p1":
+        raise ValueError("no idea")
+    order = sorted(asked["runs"], key=lambda label: -asked["runs"][label]["score"]["score"])
+    ranks = [{"run": label, "rank": place, "score": 1 / place} for place, label in enumerate(order, 1)]
+    return {"rankings": ranks, "reasoning": asked["input"]}
+"""
+
+
+@pytest.mark.parametrize("first", ["a.jsonl", "-"])
+def test_a_comparison_grader(three: Path, first: str) -> None:
+    (three / "judge.py").write_text(JUDGE)
+    text = (three / "a.jsonl").read_text()
+    done = ae_compare(first, "b.jsonl", "-g", "judge.py", "-j", 2, cwd=three, stdin=text)
+    assert done.returncode == 1
+    assert "ae-compare: p1: grader error: ValueError: no idea" in done.stderr
+    report = json.loads(done.stdout)
+    assert (report["meta"]["strategy"], report["meta"]["graderErrors"]) == ("custom", 1)
+    won, lost, *_ = report["headToHead"]["prompts"]
+    label = report["meta"]["runs"][0]
+    assert (won["winner"], won["reasoning"], won["scores"]) == (label, "question", {label: 1.0, "b": 0.5})
+    assert (lost["winner"], lost["scores"]) == (None, {label: None, "b": None})
+    assert lost["graderError"].startswith("grader error: ValueError")
+    assert report["headToHead"]["pairwise"][0]["aWins"] == 7
+    assert report["statistics"]["pairs"][0]["n"] == 8
+
+
+def test_an_executable_comparison_grader_that_answers_nonsense(three: Path) -> None:
+    script = three / "judge.sh"
+    script.write_text('#!/bin/sh\necho \'{"pass": true, "score": 1}\'\n')
+    script.chmod(0o755)
+    done = ae_compare("a.jsonl", "c.jsonl", "-g", "./judge.sh", cwd=three)
+    assert done.returncode == 1
+    assert done.stderr.count("grader error") == 10
+    assert '"rankings" is missing' in done.stderr
+    strict = ae_compare("a.jsonl", "c.jsonl", "-g", "./judge.sh", "--strict", "-o", "out.json", cwd=three)
+    assert (strict.returncode, strict.stderr.count("grader error")) == (1, 1)
+
+
+def test_a_comparison_grader_that_is_not_there(three: Path) -> None:
+    done = ae_compare("a.jsonl", "b.jsonl", "-g", "./nowhere", cwd=three)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

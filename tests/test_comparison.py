@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +294,7 @@ def test_comparison_payload() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (RuntimeError("exit code 1"), "grader error: exit code 1"),
+        ("exit code 1", "grader error: exit code 1"),
         ({"rankings": []}, "rankings"),
         ({"rankings": [{"run": "a", "rank": "first"}]}, "rank"),
         ({"rankings": [{"run": "z", "rank": 1, "score": 1}]}, "was not asked about: z"),
@@ -308,12 +308,12 @@ def test_an_answer_that_is_none(answer: object, error: str) -> None:
     assert found.ranks == {}
 
 
-def rank_by_output(payloads: Iterator[Json]) -> Iterator[object]:
+def rank_by_output(payloads: Iterator[Json], answered: Callable[[object], None]) -> None:
     """A comparison grader: the longer output wins; it fails on one prompt, and reads ahead."""
     for payload in list(payloads):
         order = sorted(payload["runs"], key=lambda label: -len(payload["runs"][label]["output"]))
         ranks = [{"run": label, "rank": place, "score": 1 / place} for place, label in enumerate(order, 1)]
-        yield ValueError("no idea") if payload["id"] == "p1" else {"rankings": ranks, "reasoning": "longer"}
+        answered("no idea" if payload["id"] == "p1" else {"rankings": ranks, "reasoning": "longer"})
 
 
 def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> None:

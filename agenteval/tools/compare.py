@@ -6,7 +6,7 @@ import math
 import os
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -32,7 +32,7 @@ from agenteval.console import Console
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.records import Record
-from agenteval.reports import ComparisonReport, ReportMeta, StrategyName
+from agenteval.reports import ComparisonAnswer, ComparisonReport, ReportMeta, StrategyName
 from agenteval.runs import ResultFacts, Run, boil_down, label_runs, named_run
 from agenteval.stream import BOM, Output, Source, decode_record, encode, read_typed
 
@@ -201,9 +201,31 @@ def choose_format(form: str | None, output: str | None) -> str:
 # --- the work -----------------------------------------------------------------------------------
 
 
-def comparison_grader(grader: str) -> Ask:
-    """The grader as a function from payloads to answers."""
-    raise UserError(f"{grader}: comparison graders are not there yet; use --strategy weighted or statistical")
+def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
+    """The grader, loaded, as a function from payloads to answers."""
+    from agenteval.grading import Failure, open_graders, parse_grader
+    from agenteval.pool import Pool
+    from agenteval.process import Processes
+
+    spec = parse_grader(text, stream=stream)
+    processes = Processes()
+    try:
+        [grader] = open_graders([spec], processes, timeout=timeout, kind=ComparisonAnswer)
+    except UserError:
+        processes.close()
+        raise
+
+    def work(worker: int, payload: Record) -> Iterator[object]:
+        for verdict in grader.verdicts(worker, [encode(payload)]):
+            yield verdict.reason if isinstance(verdict, Failure) else verdict
+
+    def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
+        try:
+            Pool(work, answered, workers=concurrency, ordered=True).run(payloads)
+        finally:
+            processes.close()
+
+    return ask
 
 
 def ask_about(runs: Sequence[Run], sources: Sequence[NumberedSource], ask: Ask, console: Console) -> dict[str, Ranked]:
@@ -214,14 +236,17 @@ def ask_about(runs: Sequence[Run], sources: Sequence[NumberedSource], ask: Ask, 
         for id, rows in shared_prompts(runs)
     )
     rankings: dict[str, Ranked] = {}
-    console.begin(sum(1 for _ in shared_prompts(runs)))
-    for id, ranked in custom_rankings(payloads, ask):
+
+    def emit(id: str, ranked: Ranked) -> None:
         rankings[id] = ranked
         console.advance(failed=ranked.error is not None, label=id)
         if ranked.error is not None:
             console.refuse(id, ranked.error)
             if console.strict:
                 raise StrictStop("stopped at the first failure of the grader (--strict)")
+
+    console.begin(sum(1 for _ in shared_prompts(runs)))
+    custom_rankings(payloads, ask, emit)
     return rankings
 
 
@@ -277,6 +302,19 @@ def render(report: ComparisonReport, form: str) -> bytes:
     help="How a prompt is won.  [default: weighted; custom with -g]",
 )
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
+@click.option("--stream", is_flag=True, help="The grader answers line by line: start it once, not once per prompt.")
+@click.option(
+    "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Graders at once."
+)
+@click.option(
+    "-t",
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60_000,
+    show_default=True,
+    metavar="MS",
+    help="Limit of the grader per prompt.",
+)
 @click.option(
     "-f",
     "--format",
@@ -296,6 +334,9 @@ def main(
     labelled: tuple[str, ...],
     strategy: StrategyName | None,
     grader: str | None,
+    stream: bool,
+    concurrency: int,
+    timeout: float,
     form: str | None,
     output: str | None,
     input_format: str,
@@ -325,6 +366,7 @@ def main(
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
+      ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
     strategy = choose_strategy(strategy, grader)
@@ -334,8 +376,8 @@ def main(
     files = label_runs(named)
     console = Console(NAME, progress=progress, strict=strict)
     settings = read_settings(strategy, os.environ, seed)
-    ask = comparison_grader(grader) if grader else None
     sources = [NumberedSource(path) for _, path in files]
+    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
     runs = read_runs(files, sources, console, input_format, seekable=ask is not None)
     out = Output(output, inputs=tuple(path for _, path in files))
     meta = describe(runs, strategy, settings, time.time())

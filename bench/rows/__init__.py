@@ -1,0 +1,20 @@
+"""The rows of the table: name → what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bench.rows import compare, extract, format_, grade, pipeline, run, start, stream
+from bench.setting import Setting
+from bench.table import Finding
+
+ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
+    "start": start.measure,
+    "extract": extract.measure,
+    "run": run.measure,
+    "grade": grade.measure,
+    "stream": stream.measure,
+    "compare": compare.measure,
+    "format": format_.measure,
+    "pipeline": pipeline.measure,
+}

@@ -1,0 +1,57 @@
+"""The memory of each stage of a pipeline, at 10 000 and at 100 000 records."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+from bench import table
+from bench.contestants import tool
+from bench.measure import Broken, reap
+from bench.setting import Setting
+from bench.table import Finding
+
+RECORDS = 100_000
+GROWTH = 1.1
+
+
+def measure(setting: Setting) -> Iterator[Finding]:
+    """cat raw | ae-extract | ae-grade | ae-format: ten times the records, the same memory."""
+    many = setting.size(RECORDS)
+    few = many // 10
+    before, after = (_peaks(setting.file("small-raw", count)) for count in (few, many))
+    for name in after:
+        grown = after[name] / before[name]
+        what = f"{name}, peak at {many} records / at {few}"
+        peaks = table.against(after[name], before[name])
+        yield Finding("pipeline", what, f"{grown:.2f} x", f"<= {GROWTH} x", grown <= GROWTH, peaks=peaks)
+
+
+def _peaks(raw: str) -> dict[str, int]:
+    """The peak of each stage, in bytes."""
+    stages = {
+        "cat": ["cat", raw],
+        "ae-extract": [tool("ae-extract"), "-s", "claude"],
+        "ae-grade": [tool("ae-grade"), "-g", "ae-grader-hint"],
+        "ae-format": [tool("ae-format"), "-f", "csv"],
+    }
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    source: int = subprocess.DEVNULL
+    last = list(stages)[-1]
+    for name, argv in stages.items():
+        sink = subprocess.DEVNULL if name == last else subprocess.PIPE
+        process = subprocess.Popen(argv, stdin=source, stdout=sink)
+        if source != subprocess.DEVNULL:
+            os.close(source)  # ours is one copy too many: a stage must see it when the next has gone
+        if process.stdout is not None:
+            source = os.dup(process.stdout.fileno())
+            process.stdout.close()
+        running[name] = process
+    start = time.perf_counter()
+    found = {name: reap(process, start).peak for name, process in running.items()}
+    if bad := [name for name, process in running.items() if process.returncode]:
+        raise Broken(f"{', '.join(bad)} failed")
+    del found["cat"]
+    return found

@@ -1,0 +1,46 @@
+"""Run of 2 000 prompts with a trivial agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from bench import contestants, table
+from bench.measure import MB, Job, peak, ratio, run, take_turns, watch
+from bench.setting import Setting
+from bench.table import Finding
+
+PROMPTS = 2_000
+SLOTS = (1, 2, 4)
+CROWD = 500
+
+
+def measure(setting: Setting) -> Iterator[Finding]:
+    """Against xargs -P N with the same N; then 500 agents at once."""
+    prompts = setting.file("prompts", setting.size(PROMPTS))
+    for slots in SLOTS:
+        ours = _ours(prompts, "/bin/echo {}", slots)
+        theirs = Job(contestants.xargs(slots, "/bin/echo"), stdin=f"{prompts}.items")
+        found = take_turns({"ours": ours, "xargs": theirs}, setting.repeat)
+        peaks = table.against(peak(found["ours"]))
+        yield table.of_ratio("run", f"ae-run -j {slots} / xargs -P {slots}", ratio(*found.values()), 1.3, peaks)
+    own, guardian = watch(ours)
+    yield Finding("run", "peak of ae-run alone, and of its guardian", f"{own / MB:.1f} MB, {guardian / MB:.1f} MB")
+    yield from _crowd(setting)
+
+
+def _ours(prompts: str, command: str, slots: int) -> Job:
+    return Job([contestants.tool("ae-run"), prompts, "--simple", command, "-j", str(slots)])
+
+
+def _crowd(setting: Setting) -> Iterator[Finding]:
+    prompts = setting.file("prompts", CROWD)
+    raw = setting.scratch("crowd.jsonl")
+    ours = run(_ours(prompts, "sleep 1", CROWD)._replace(stdout=raw))
+    theirs = run(Job(contestants.xargs(CROWD, "sh", "-c", "exec sleep 1"), stdin=f"{prompts}.items"))
+    with open(raw, "rb") as lines:
+        records = [json.loads(line) for line in lines]
+    good = sum(record["exitCode"] == 0 and "errors" not in record for record in records)
+    peaks = table.against(ours.peak)
+    yield Finding("run", f"`sleep 1` -j {CROWD}: records without an error", str(good), f"{CROWD}", good == CROWD)
+    yield table.of_ratio("run", f"the same / xargs -P {CROWD}", ratio([ours], [theirs]), None, peaks)

@@ -1,0 +1,50 @@
+"""Grade with long-lived graders: --stream, Python and JavaScript functions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from bench import contestants, table
+from bench.measure import Job, peak, seconds, take_turns
+from bench.setting import Setting, grader
+from bench.table import Finding
+
+RECORDS = 20_000
+SINGLE = 200
+RATE = 20_000
+TIMES = 50
+
+
+def measure(setting: Setting) -> Iterator[Finding]:
+    """Records per second; the goal is 20 000, or 50 times the same grader with a process per record."""
+    count = setting.size(RECORDS)
+    for kind, size in (("results", "2.9 KB"), ("small-results", "150 B")):
+        records, few = setting.file(kind, count), setting.file(kind, SINGLE)
+        jobs = {
+            "single": Job([*_grade(few), grader("loop")]),
+            "alone": Job([grader("loop")], stdin=records),
+            "--stream": Job([*_grade(records, "--stream"), grader("loop")]),
+            "Python function": Job([*_grade(records), grader("hosted.py")]),
+        }
+        if runtime := next((name for name in ("bun", "node") if shutil.which(name, path=_path())), None):
+            jobs[f"JavaScript ({runtime})"] = Job([*_grade(records), grader("hosted.mjs")], env={"PATH": _path()})
+        found = take_turns(jobs, setting.repeat)
+        single = SINGLE / seconds(found.pop("single"))
+        yield Finding("stream", f"the grader alone, {size} records", f"{count / seconds(found.pop('alone')):.0f}/s")
+        for name, samples in found.items():
+            rate = count / seconds(samples)
+            met = rate >= RATE or rate >= TIMES * single
+            measured = f"{rate:.0f}/s, {rate / single:.0f} x"
+            peaks = table.against(peak(samples))
+            goal = f">={RATE // 1000}k|{TIMES} x"
+            yield Finding("stream", f"ae-grade {name}, {size} records", measured, goal, met, peaks=peaks)
+
+
+def _grade(records: str, *options: str) -> list[str]:
+    return [contestants.tool("ae-grade"), records, *options, "-g"]
+
+
+def _path() -> str:
+    return os.pathsep.join((os.path.join(contestants.MODULES, ".bin"), os.environ.get("PATH", os.defpath)))
