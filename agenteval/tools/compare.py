@@ -377,9 +377,10 @@ def main(
     console = Console(NAME, progress=progress, strict=strict)
     settings = read_settings(strategy, os.environ, seed)
     sources = [NumberedSource(path) for _, path in files]
+    out = Output(output, inputs=tuple(path for _, path in files), lazy=True)
     ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
     runs = read_runs(files, sources, console, input_format, seekable=ask is not None)
-    out = Output(output, inputs=tuple(path for _, path in files))
+    out.open()
     meta = describe(runs, strategy, settings, time.time())
     say_missing(meta, console)
     rankings = ask_about(runs, sources, ask, console) if ask else {}
