@@ -16,12 +16,13 @@ from typing import Any
 
 Record = dict[str, Any]
 
-WORDS = (
+VOCABULARY = (
     "the file returns error value index module import class def test assert None True path config request response "
     "handler parse token stream buffer line count result expected actual failed passed run build install version "
-    'user session agent tool call output input schema record field "quoted" {brace} [list] C:\\path naïve größe → ✓ 数据 '
-    "async await return yield for while if else try except with open read write close"
-).split()
+    "user session agent tool call output input schema record field async await return yield for while if else try "
+    'except with open read write close "quoted" {brace} [list] C:\\path naïve größe → ✓ 数据'
+)
+WORDS = VOCABULARY.split()
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Write", "WebFetch")
 COMMANDS = tuple(f"command-{number}" for number in range(45))
 START = 1_760_000_000_000
@@ -84,12 +85,8 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
     }
     for turn in range(rounds):
         if turn % 3 == 0:
-            yield _event(
-                prose,
-                session,
-                "assistant",
-                {"type": "thinking", "thinking": prose(60, 900), "signature": "ZmFrZXNpZw=="},
-            )
+            thought = {"type": "thinking", "thinking": prose(60, 900), "signature": "ZmFrZXNpZw=="}
+            yield _event(prose, session, "assistant", thought)
         if turn % 2 == 0:
             yield _event(prose, session, "assistant", {"type": "text", "text": prose(40, 500)})
         call = f"toolu_{number:06}{turn:04}"
@@ -97,12 +94,8 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
         given = {"command": prose(20, 200), "description": prose(20, 60), "timeout": 1000 * turn}
         yield _event(prose, session, "assistant", {"type": "tool_use", "id": call, "name": name, "input": given})
         said, failed = prose(50, 1100), prose.random.random() < 0.05
-        answer = _event(
-            prose,
-            session,
-            "user",
-            {"tool_use_id": call, "type": "tool_result", "content": said, "is_error": failed},
-        )
+        item = {"tool_use_id": call, "type": "tool_result", "content": said, "is_error": failed}
+        answer = _event(prose, session, "user", item)
         yield {**answer, "tool_use_result": {"stdout": said, "stderr": "", "interrupted": False, "isImage": False}}
         if turn % 4 == 0:
             yield {
@@ -257,10 +250,8 @@ def write(kind: str, count: int, path: str) -> None:
         for record in KINDS[kind](count):
             line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
             file.write(line + "\n")
-            if kind == "prompts":
-                items.write(record["input"] + "\0")
-            elif kind == "results":
-                items.write(line + "\0")
+            if kind in ("prompts", "results"):
+                items.write((record["input"] if kind == "prompts" else line) + "\0")
     os.replace(f"{path}.part", path)
 
 

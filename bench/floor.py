@@ -1,16 +1,17 @@
 """The floor under ae-extract: what bare orjson needs to write the same records, with Claude's events wired in.
 
-`python -S -E floor.py ORJSON-DIR RAW [--bare]`: no schema, no checks, no messages. With --bare the records are not even
-put together: only read, and as much written.
+`python -S -E floor.py ORJSON-DIR RAW [--bare]`: no schema, no checks, no messages. With --bare the records are
+not even put together: only read, and about as much written.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 sys.path.append(sys.argv[1])
-import orjson  # noqa: E402
+orjson: Any = import_module("orjson")
 
 ENDING = ("exitCode", "signal", "timedOut")
 DROPPED = {"rawLines", "lineTimes", "turns", *ENDING}

@@ -19,7 +19,8 @@ NOTE = """
 measured  ours over theirs, by the clock: the median of the rounds' ratios (smallest–largest)
 cpu       the same of processor time, which other work on the machine disturbs less
 peak MB   resident, ours / theirs: the largest of the process and of all it waited for, not their sum (the
-          guardian of ae-run and ae-grade is one of them); nothing below {own:.0f} MB shows: so much takes the bench itself"""
+          guardian of ae-run and ae-grade is one of them, the graders it starts too); less than {own:.0f} MB
+          cannot show: that is what the bench itself takes, and a child starts as its copy"""
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import NamedTuple
 
 from bench import data
@@ -34,6 +35,15 @@ class Setting(NamedTuple):
 def grader(name: str) -> str:
     """One of the trivial graders."""
     return os.path.join(ROOT, "bench", "graders", name)
+
+
+def loop_grader(setting: Setting) -> str:
+    """The grader that loops, as an executable run by this very Python: a shim (pyenv) takes ten times as long."""
+    path = setting.scratch("loop")
+    with open(grader("loop.py"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as script:
+        script.write(f"#!{sys.executable}\n{source.read()}")
+    os.chmod(path, 0o755)
+    return path
 
 
 def seed_schema() -> str:

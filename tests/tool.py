@@ -247,4 +247,5 @@ def _done(process: subprocess.Popen[bytes], cwd: Path, out: bytes | None, err: b
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+    return shown.encode("utf-8", "backslashreplace").decode()

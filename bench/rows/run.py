@@ -19,7 +19,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
     """Against xargs -P N with the same N; then 500 agents at once."""
     prompts = setting.file("prompts", setting.size(PROMPTS))
     for slots in SLOTS:
-        ours = _ours(prompts, "/bin/echo {}", slots)
+        ours = Job([contestants.tool("ae-run"), prompts, "--simple", "/bin/echo {}", "-j", str(slots)])
         theirs = Job(contestants.xargs(slots, "/bin/echo"), stdin=f"{prompts}.items")
         found = take_turns({"ours": ours, "xargs": theirs}, setting.repeat)
         peaks = table.against(peak(found["ours"]))
@@ -29,14 +29,11 @@ def measure(setting: Setting) -> Iterator[Finding]:
     yield from _crowd(setting)
 
 
-def _ours(prompts: str, command: str, slots: int) -> Job:
-    return Job([contestants.tool("ae-run"), prompts, "--simple", command, "-j", str(slots)])
-
-
 def _crowd(setting: Setting) -> Iterator[Finding]:
     prompts = setting.file("prompts", CROWD)
     raw = setting.scratch("crowd.jsonl")
-    ours = run(_ours(prompts, "sleep 1", CROWD)._replace(stdout=raw))
+    argv = [contestants.tool("ae-run"), prompts, "--shell", "exec sleep 1", "-j", str(CROWD)]
+    ours = run(Job(argv, stdout=raw))
     theirs = run(Job(contestants.xargs(CROWD, "sh", "-c", "exec sleep 1"), stdin=f"{prompts}.items"))
     with open(raw, "rb") as lines:
         records = [json.loads(line) for line in lines]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bench import contestants, table
 from bench.measure import Job, peak, seconds, take_turns
-from bench.setting import Setting, grader
+from bench.setting import Setting, grader, loop_grader
 from bench.table import Finding
 
 RECORDS = 20_000
@@ -20,12 +20,13 @@ TIMES = 50
 def measure(setting: Setting) -> Iterator[Finding]:
     """Records per second; the goal is 20 000, or 50 times the same grader with a process per record."""
     count = setting.size(RECORDS)
+    loop = loop_grader(setting)
     for kind, size in (("results", "2.9 KB"), ("small-results", "150 B")):
         records, few = setting.file(kind, count), setting.file(kind, SINGLE)
         jobs = {
-            "single": Job([*_grade(few), grader("loop")]),
-            "alone": Job([grader("loop")], stdin=records),
-            "--stream": Job([*_grade(records, "--stream"), grader("loop")]),
+            "single": Job([*_grade(few), loop]),
+            "alone": Job([loop], stdin=records),
+            "--stream": Job([*_grade(records, "--stream"), loop]),
             "Python function": Job([*_grade(records), grader("hosted.py")]),
         }
         if runtime := next((name for name in ("bun", "node") if shutil.which(name, path=_path())), None):

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A trivial grader that loops over stdin; with a single line on stdin it is an ordinary one."""
 
 import json

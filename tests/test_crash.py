@@ -1,0 +1,108 @@
+"""SIGKILL at any moment, then --resume: nothing is lost, nothing is done twice, no line is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tool import Record, read, run, start, write
+from watching import Running, expect_gone, marked, until
+
+COUNT = 60
+ROUNDS = 26
+BUDGET = 20.0  # seconds for the rounds of one tool, on a machine that is busy with something else
+IDS = [str(number) for number in range(COUNT)]
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    with marked() as number:
+        yield number
+
+
+def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable[[list[Record]], None]) -> None:
+    """Kill the tool again and again, each time going on with --resume, and check each finished file."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    print(f"seed {seed}")  # pytest shows it when the test fails
+    began = time.monotonic()
+    kills = finished = 0
+    while kills < ROUNDS and time.monotonic() - began < BUDGET:
+        if killed(command, out, rng):
+            kills += 1
+            expect_gone(mark)
+        else:
+            finished += 1
+            check(whole(out))
+            out.unlink()
+    print(f"{kills} kills, {finished} finished")
+    run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0, stderr="")
+    check(whole(out))
+    assert kills >= ROUNDS // 2, "the machine is too slow to say anything"
+
+
+def killed(command: list[object], out: Path, rng: random.Random) -> bool:
+    """Whether the tool was killed at a random moment, or had finished before."""
+    with start(str(command[0]), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
+        try:
+            _, err = process.communicate(timeout=rng.uniform(0.02, 0.45))
+        except subprocess.TimeoutExpired:
+            (os.killpg if rng.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
+            process.communicate()
+            return True
+        assert (process.returncode, err) == (0, b"")
+        return False
+
+
+def whole(out: Path) -> list[Record]:
+    """The records of a file in which every line is one."""
+    content = out.read_bytes()
+    assert content.endswith(b"\n")
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def test_run_resumes_after_every_crash(mark: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "prompts", *({"id": name, "input": f"0.0{5 + int(name) % 26:02}"} for name in IDS))
+    line = f": {mark}; sleep $PROMPT; head -c 30000 /dev/zero | tr '\\0' x"
+
+    def check(records: list[Record]) -> None:
+        assert sorted((record["id"] for record in records), key=int) == IDS
+        assert all(record["rawLines"] == ["x" * 30000] and record["exitCode"] == 0 for record in records)
+
+    kill_and_resume(["ae-run", file, "-j", 4, "--shell", line], tmp_path / "raw", mark, check)
+
+
+def test_grade_resumes_after_every_crash(mark: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "results", *({"id": name, "output": "x" * 30000} for name in IDS))
+    answer = '{\\"pass\\":true,\\"score\\":1}'
+    grader = f"sh -c ': {mark}; cat > /dev/null; sleep 0.01; echo \"{answer}\"'"
+
+    def check(records: list[Record]) -> None:
+        assert [record["id"] for record in records] == IDS
+        assert all(record["score"] == {"pass": True, "score": 1} and "graderError" not in record for record in records)
+
+    kill_and_resume(["ae-grade", file, "-j", 4, "-g", f"quick={grader}"], tmp_path / "graded", mark, check)
+
+
+def test_resume_at_once_after_a_crash(mark: str, tmp_path: Path) -> None:
+    """While the guardian of the killed tool is still busy, the next one waits for it."""
+    file = write(tmp_path / "prompts", *({"id": name, "input": "x"} for name in IDS[:8]))
+    line = f": {mark}; [ -e second ] && exit; (trap '' TERM; setsid sleep 60) & (trap '' TERM; setsid sleep 60) & wait"
+    for _ in range(5):
+        (tmp_path / "second").unlink(missing_ok=True)
+        (tmp_path / "raw").unlink(missing_ok=True)
+        with Running("ae-run", file, "-j", 8, "-o", "raw", "--shell", line, cwd=tmp_path) as tool:
+            until(lambda: (tmp_path / "raw").exists(), "the tool is at work")
+            time.sleep(0.15)
+            (tmp_path / "second").touch()
+            tool.process.kill()
+            tool.process.wait()
+        run("ae-run", file, "-j", 8, "-o", "raw", "--resume", "--shell", line, cwd=tmp_path).expect(0, stderr="")
+        assert sorted(record["id"] for record in read(tmp_path / "raw")) == sorted(IDS[:8])
