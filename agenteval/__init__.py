@@ -1,10 +1,14 @@
 """agenteval: small executables that evaluate command-line AI agents."""
 
 import os
+import signal
 import sys
 from types import ModuleType
 
 __version__ = "0.1.0"
+
+if os.path.basename(sys.argv[0]).startswith("ae-") and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C while the tool is still being imported: no traceback
 
 
 def _import_msgspec_quickly() -> None:

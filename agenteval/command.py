@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from agenteval import __version__
 from agenteval.console import Console
-from agenteval.errors import FAILED, INTERRUPTED, OK, USAGE, ClosedPipe, Stopped, UserError
+from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError
 from agenteval.lightclick import click
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +33,7 @@ class Tool(click.Command):
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Run with the process's arguments and end the process."""
         name = self.name or "ae"
+        _fill_standard_descriptors()
         if os.environ.get(f"_{name.upper().replace('-', '_')}_COMPLETE"):
             super().main(prog_name=name)
         code = self._run(name, sys.argv[1:])
@@ -48,6 +49,8 @@ class Tool(click.Command):
         say = Console(name, progress=False).say
         try:
             signal.signal(signal.SIGTERM, _stop)
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                signal.signal(signal.SIGINT, _stop)  # not KeyboardInterrupt: Click answers that with an empty line
             return self.main(args, prog_name=name, standalone_mode=False) or OK
         except click.exceptions.Exit as request:
             return request.exit_code
@@ -57,8 +60,6 @@ class Tool(click.Command):
         except click.ClickException as error:
             say(error.format_message())
             return USAGE
-        except (click.Abort, KeyboardInterrupt):
-            return INTERRUPTED
         except Stopped as stopped:
             return stopped.exit_code
         except (ClosedPipe, BrokenPipeError):
@@ -66,6 +67,9 @@ class Tool(click.Command):
         except UserError as error:
             say(str(error))
             return error.exit_code
+        except OSError as error:
+            say(f"{error.filename or 'stdout'}: {error.strerror}")
+            return FAILED
         except Exception as error:
             if "--debug" in args:
                 raise
@@ -81,6 +85,15 @@ class Tool(click.Command):
         """The exit codes."""
         formatter.write_paragraph()
         formatter.write(self.exit_status)
+
+
+def _fill_standard_descriptors() -> None:
+    """Put something in the place of a closed stdin, stdout or stderr, so that no file we open takes its number."""
+    for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # the wrong way round: using it fails
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, flags)
 
 
 def _stop(signum: int, _frame: object) -> None:
@@ -137,6 +150,13 @@ def input_argument(metavar: str) -> Callable[[F], F]:
         return click.argument("path", metavar=f"[{metavar}]", required=False)(function)
 
     return wrap
+
+
+def milliseconds(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """A time that ends: nan and inf are numbers to Click, but not to a clock."""
+    if value is not None and not 0 < value < 1e15:
+        raise click.BadParameter(f"{value} is not a number of milliseconds", param=param)
+    return value
 
 
 def output_option(function: F) -> F:

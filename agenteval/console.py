@@ -12,13 +12,17 @@ BAR = 24
 class Console:
     """A tool's stderr: one line per message, a progress bar on a terminal, plain lines on request."""
 
-    def __init__(self, tool: str, *, progress: bool | None = None, strict: bool = False) -> None:
+    def __init__(
+        self, tool: str, *, progress: bool | None = None, strict: bool = False, output: str | None = None
+    ) -> None:
         self.tool = tool
         self.strict = strict
         self.refused = 0
-        terminal = _is_terminal()
-        self._bar = terminal and progress is not False
-        self._lines = bool(progress) and not terminal
+        terminal = _is_terminal(2)
+        # A bar would run through records that go to the same terminal.
+        shared = output in (None, "-") and _is_terminal(1)
+        self._bar = terminal and progress is not False and not shared
+        self._lines = bool(progress) and not self._bar
         self._lock = threading.Lock()
         self._shown = ""
         self._total: int | None = None
@@ -99,11 +103,8 @@ def _harmless(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
-def _is_terminal() -> bool:
-    try:
-        return os.isatty(2) and os.environ.get("TERM") != "dumb"
-    except OSError:
-        return False
+def _is_terminal(fd: int) -> bool:
+    return os.environ.get("TERM") != "dumb" and os.isatty(fd)
 
 
 def _columns() -> int:
@@ -121,8 +122,4 @@ def _clock(seconds: float) -> str:
 
 def supports_color() -> bool:
     """Colour only for a person: stdout is a terminal and NO_COLOR is not set."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    try:
-        return not plain and os.isatty(1)
-    except OSError:
-        return False
+    return not os.environ.get("NO_COLOR") and _is_terminal(1)

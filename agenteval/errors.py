@@ -5,8 +5,6 @@ from __future__ import annotations
 OK = 0
 FAILED = 1
 USAGE = 2
-INTERRUPTED = 130
-TERMINATED = 143
 
 
 class UserError(Exception):

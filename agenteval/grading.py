@@ -122,11 +122,11 @@ def open_graders(
 ) -> list[Grader]:
     """Graders ready to use; one whose code cannot be loaded is a UserError now, not a failure per record."""
     graders: list[Grader] = []
-    for number, spec in enumerate(specs):
+    for spec in specs:
         if not spec.streams:
-            graders.append(CommandGrader(spec, processes, timeout, kind, number))
+            graders.append(CommandGrader(spec, processes, timeout, kind))
             continue
-        grader = StreamGrader(spec, processes, timeout, kind, number)
+        grader = StreamGrader(spec, processes, timeout, kind)
         if spec.hosted:
             grader.process(0)
         graders.append(grader)
@@ -141,20 +141,19 @@ class CommandGrader:
 
     streams = False
 
-    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type, number: int) -> None:
+    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
-        self.key = f"grader-{number}"
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
         for data in inputs:
             command = Command(self.spec.program, self.spec.argv, os.getcwd(), {}, data)
-            key = f"{self.key}-{worker}"
+            key = self.processes.new_key()
             outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
             if outcome.left_helpers:
                 self.processes.end_and_wait(key)
             problem = failure_of(outcome, self.timeout)
-            yield Failure(problem) if problem else read_answer(b"\n".join(outcome.lines), self.kind)
+            yield Failure(problem) if problem else read_answer(outcome.stdout, self.kind)
 
 
 class StreamGrader:
@@ -162,10 +161,9 @@ class StreamGrader:
 
     streams = True
 
-    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type, number: int) -> None:
+    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
-        self.key = f"grader-{number}"
         self.running: dict[int, LineProcess] = {}
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -186,7 +184,7 @@ class StreamGrader:
         process = self.running.get(worker)
         if process is None:
             command = Command(self.spec.program, self.spec.argv, os.getcwd(), {}, b"")
-            process = LineProcess(self.processes, f"{self.key}-{worker}", command)
+            process = LineProcess(self.processes, self.processes.new_key(), command)
             self.running[worker] = process
             if self.spec.hosted:
                 self._await_ready(process)

@@ -7,7 +7,9 @@ the guardian, so whatever the tool ever started can be found below it in /proc. 
 because the tool is done or because it was killed with SIGKILL, the guardian kills all of it and goes. It
 writes nothing anywhere but to status pipes.
 
-Each agent carries its key in the environment (AGENTEVAL_AGENT), which tells whose an orphan is.
+Whose an orphan is tells a mark that every process inherits and none has a reason to touch: the soft limit on
+real-time CPU, which does nothing to a process that is not real-time. Where it cannot be set, and on macOS, the
+agent's key in the environment (AGENTEVAL_AGENT) has to do.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import array
 import errno
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
@@ -24,7 +27,9 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-KEY_VARIABLE = "AGENTEVAL_AGENT"
+KEY_VARIABLE = b"AGENTEVAL_AGENT"
+MARK = 1 << 50  # microseconds: the key is added to it
+MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
 GRACE = 2.0
 HEADER = 8
 MAX_FDS = 4
@@ -87,11 +92,11 @@ class Guardian:
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.agents: dict[int, tuple[str, int, float]] = {}  # pid → the agent's key, its status pipe, when it started
+        self.agents: dict[int, tuple[int, int, float]] = {}  # pid → the agent's key, its status pipe, when it started
         self.nothing = os.open(os.devnull, os.O_RDONLY)
         self.cwd = ""
         self.environment = dict(os.environb)  # as bytes once: os.environ would decode and encode it for each agent
-        self.ending: list[tuple[str | None, float, int]] = []  # key (None: all), when to SIGKILL, reply pipe
+        self.ending: list[tuple[int | None, float, int]] = []  # key (None: all), when to SIGKILL, reply pipe
 
     def serve(self) -> None:
         """Handle requests until the tool has gone, then kill whatever is left."""
@@ -129,17 +134,18 @@ class Guardian:
             self._end(fds[0], *request[1:])
         return True
 
-    def _start(self, fds: list[int], key: str, argv: list[str], cwd: str, env: dict[str, str]) -> None:
+    def _start(self, fds: list[int], key: int, argv: list[str], cwd: str, env: dict[str, str]) -> None:
         status, stdout, stderr, *rest = fds
         source = rest[0] if rest else self.nothing
         try:
             if cwd != self.cwd:
                 os.chdir(cwd)
                 self.cwd = cwd
+            _mark(key)
             pid = os.posix_spawn(
                 argv[0],
                 argv[1:],
-                {**self.environment, **_as_bytes(env), KEY_VARIABLE.encode(): key.encode()},
+                {**self.environment, **_as_bytes(env), KEY_VARIABLE: b"%d" % key},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, source, 0),
                     (os.POSIX_SPAWN_DUP2, stdout, 1),
@@ -159,7 +165,7 @@ class Guardian:
             for fd in fds[1:]:
                 os.close(fd)
 
-    def _end(self, reply: int, key: str | None, grace: float) -> None:
+    def _end(self, reply: int, key: int | None, grace: float) -> None:
         for pid in self._tree(key):
             with suppress(OSError):
                 os.kill(pid, signal.SIGTERM if grace else signal.SIGKILL)
@@ -214,7 +220,7 @@ class Guardian:
 
     # --- whose is it ---
 
-    def _tree(self, key: str | None) -> set[int]:
+    def _tree(self, key: int | None) -> set[int]:
         """The living processes of one agent (None: of all agents), however they got away from it."""
         me = os.getpid()
         table = _process_table()
@@ -232,12 +238,19 @@ class Guardian:
             found |= _below(pid, children)
         return found & table.keys()
 
-    def _owns(self, key: str, orphan: int) -> bool:
-        owner = _environment_key(orphan)
+    def _owns(self, key: int, orphan: int) -> bool:
+        owner = _marked_key(orphan)
         if owner is not None:
             return owner == key
-        # It cleared its environment. With no other agent at work there is only one it can come from.
+        # It hid where it comes from. With no other agent at work there is only one it can be from.
         return all(agent == key for agent, *_ in self.agents.values())
+
+
+def _mark(key: int) -> None:
+    """Give the guardian, and so the agent it starts next, the mark of that key."""
+    if MARKED_LIMIT is not None:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(MARKED_LIMIT, (MARK + key, resource.getrlimit(MARKED_LIMIT)[1]))
 
 
 def _as_bytes(env: dict[str, str]) -> dict[bytes, bytes]:
@@ -306,12 +319,17 @@ def _children(pid: int) -> list[int]:
         return [child for child, (parent, _session) in _process_table().items() if parent == pid]
 
 
-def _environment_key(pid: int) -> str | None:
-    mark = KEY_VARIABLE.encode() + b"="
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+def _marked_key(pid: int) -> int | None:
+    """The key of the agent that a process comes from, None where nothing tells."""
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            limit = file.read().partition(b"Max realtime timeout")[2].split()[0]
+        if (key := int(limit) - MARK) > 0:
+            return key
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
         for entry in file.read().split(b"\0"):
-            if entry.startswith(mark):
-                return entry[len(mark) :].decode("utf-8", "replace")
+            if entry.startswith(KEY_VARIABLE + b"="):
+                return int(entry.partition(b"=")[2])
     return None
 
 

@@ -7,7 +7,15 @@ import select
 import time
 from collections.abc import Iterator
 
-from agenteval.process import PIPE_SIZE, STDERR_TAIL, Command, Processes, describe_start_failure, open_pipe
+from agenteval.process import (
+    LONGEST_WAIT,
+    PIPE_SIZE,
+    STDERR_TAIL,
+    Command,
+    Processes,
+    describe_start_failure,
+    open_pipe,
+)
 
 
 class NoAnswer(Exception):
@@ -17,7 +25,7 @@ class NoAnswer(Exception):
 class LineProcess:
     """One such process: started with the first exchange, ended by close."""
 
-    def __init__(self, processes: Processes, key: str, command: Command) -> None:
+    def __init__(self, processes: Processes, key: int, command: Command) -> None:
         self.processes, self.key, self.command = processes, key, command
         self.status, status = open_pipe()
         self.stdout, stdout = open_pipe(PIPE_SIZE)
@@ -66,8 +74,8 @@ class LineProcess:
 
     def _step(self, unsent: memoryview, deadline: float, timeout: float) -> memoryview:
         wait = deadline - time.monotonic()
-        events = self.poller.poll(max(0.0, wait) * 1000) if wait > 0 else []
-        if not events:
+        events = self.poller.poll(min(wait, LONGEST_WAIT) * 1000) if wait > 0 else []
+        if not events and time.monotonic() >= deadline:
             raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
         ended = False
         for fd, _event in events:

@@ -38,7 +38,11 @@ class Pool(Generic[T, R]):
         threading.stack_size(STACK)
         with self._gate:
             self._add_worker()
-        self._wait(watch)
+        try:
+            self._wait(watch)
+        except BaseException as error:  # a signal: no worker takes another item
+            self._fail(error)
+            raise
         if self._error is not None:
             raise self._error
 

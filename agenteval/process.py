@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 import time
+from itertools import count
 from typing import NamedTuple
 
 from agenteval.errors import UserError
@@ -23,6 +24,7 @@ PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pi
 STDERR_TAIL = 8 << 10
 MAX_ARGUMENT = 128 << 10
 READ_SIZE = 1 << 16
+LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
@@ -37,14 +39,15 @@ class Command(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a process printed and how it ended; `error` says why it did not run or was ended."""
+    """What a process printed and how it ended; `error` says why it could not be run."""
 
-    lines: list[bytes]
-    times: list[float]  # time.monotonic() at each line's arrival
+    stdout: bytes
+    arrivals: list[tuple[int, float]]  # so many lines ended at that time.monotonic()
     stderr: bytes
     exit_code: int | None
     signal: str | None
     timed_out: bool
+    too_much: bool  # it printed more than it may, and was ended for it
     started: float | None
     error: str | None
     left_helpers: bool
@@ -66,6 +69,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.stopping = False
+        self._keys = count(1)
         self._lock = threading.Lock()
         ours, theirs = socket.socketpair()
         pid = os.fork()
@@ -76,25 +80,38 @@ class Processes:
         self._guardian = pid
         self._control = ours
 
-    def run(self, key: str, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+    def new_key(self) -> int:
+        """A number for one agent and everything it will ever start."""
+        return next(self._keys)
+
+    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
         return _Run(self, key, command, timeout, max_output).outcome()
 
-    def start(self, key: str, command: Command, fds: list[int]) -> None:
+    def start(self, key: int, command: Command, fds: list[int]) -> None:
         """Ask the guardian for a process; fds are its status pipe, stdout, stderr and, if used, stdin."""
         request = ("start", key, [command.program, *command.argv], command.cwd, command.env)
-        self._request(request, fds)
+        with self._lock:
+            if not self.stopping:  # else the status pipe just closes, as if it had been ended at once
+                self._request(request, fds)
 
-    def end(self, key: str | None, grace: float = GRACE) -> int:
+    def stop(self) -> None:
+        """Start nothing more, end everything, and return when nothing is left."""
+        with self._lock:
+            self.stopping = True
+        self.end_and_wait(None)
+
+    def end(self, key: int | None, grace: float = GRACE) -> int:
         """Begin to end an agent's whole tree (None: all); the descriptor returned closes when it is gone."""
         gone, reply = os.pipe()
         try:
-            self._request(("end", key, grace), [reply])
+            with self._lock:
+                self._request(("end", key, grace), [reply])
         finally:
             os.close(reply)
         return gone
 
-    def end_and_wait(self, key: str | None, grace: float = GRACE) -> None:
+    def end_and_wait(self, key: int | None, grace: float = GRACE) -> None:
         """End an agent's whole tree and return when nothing of it is left."""
         gone = self.end(key, grace)
         try:
@@ -111,9 +128,9 @@ class Processes:
             pass
 
     def _request(self, request: tuple[object, ...], fds: list[int]) -> None:
+        """With the lock held: requests are taken in the order in which they are sent."""
         try:
-            with self._lock:
-                send(self._control, request, fds)
+            send(self._control, request, fds)
         except OSError:
             raise UserError("the guardian process was killed; its agents went with it") from None
 
@@ -121,19 +138,18 @@ class Processes:
 class _Run:
     """One process while it runs."""
 
-    def __init__(self, owner: Processes, key: str, command: Command, timeout: float | None, max_output: int) -> None:
+    def __init__(self, owner: Processes, key: int, command: Command, timeout: float | None, max_output: int) -> None:
         self.owner, self.key, self.command = owner, key, command
         self.max_output = max_output
         self.size = 0
-        self.lines: list[bytes] = []
-        self.times: list[float] = []
-        self.partial: list[bytes] = []
+        self.stdout: list[bytes] = []  # as it came: a list of lines would take fifty times the memory of short ones
+        self.arrivals: list[tuple[int, float]] = []
         self.stderr = bytearray()
         self.status = b""
         self.input = memoryview(command.stdin or b"")
         self.started: float | None = None
         self.error: str | None = None
-        self.timed_out = False
+        self.timed_out = self.too_much = False
         self.poller = select.poll()
         self.open: dict[int, str] = {}
         self.deadline = time.monotonic() + timeout if timeout is not None else None
@@ -147,11 +163,21 @@ class _Run:
         finally:
             for fd in list(self.open):
                 self._close(fd)
-        if self.partial and any(self.partial):
-            self._add_line(b"".join(self.partial), time.monotonic())
+        if self.stdout and not self.stdout[-1].endswith(b"\n"):
+            self.arrivals.append((1, time.monotonic()))  # a last line without its end is a line too
         code, signal_name, left = self._ending()
-        printed = (self.lines, self.times, bytes(self.stderr))
-        return Outcome(*printed, code, signal_name, self.timed_out, self.started, self.error, left)
+        return Outcome(
+            stdout=b"".join(self.stdout),
+            arrivals=self.arrivals,
+            stderr=bytes(self.stderr),
+            exit_code=code,
+            signal=signal_name,
+            timed_out=self.timed_out,
+            too_much=self.too_much,
+            started=self.started,
+            error=self.error,
+            left_helpers=left,
+        )
 
     # --- start ---
 
@@ -199,7 +225,7 @@ class _Run:
     def _patience(self) -> float | None:
         if self.deadline is None:
             return None
-        return max(0.0, self.deadline - time.monotonic()) * 1000 + 1
+        return min(max(0.0, self.deadline - time.monotonic()), LONGEST_WAIT) * 1000 + 1
 
     def _end(self) -> None:
         self.deadline = None
@@ -212,24 +238,17 @@ class _Run:
         data = self._read(fd)
         if not data:
             return False
+        room = self.max_output - self.size
         self.size += len(data)
-        if self.size > self.max_output:
-            data = data[: len(data) - (self.size - self.max_output)] if self.error is None else b""
-            self.error = f"output exceeded {self.max_output} bytes (--max-output); the agent was ended"
+        if len(data) > room:
+            data = data[: max(0, room)]
+            self.too_much = True
             self._end()
-        now = time.monotonic()
-        first, *more = data.split(b"\n")
-        self.partial.append(first)
-        if more:
-            self._add_line(b"".join(self.partial), now)
-            self.partial = [more.pop()]
-            for line in more:
-                self._add_line(line, now)
+        if data:
+            self.stdout.append(data)
+        if ended := data.count(b"\n"):
+            self.arrivals.append((ended, time.monotonic()))
         return True
-
-    def _add_line(self, line: bytes, now: float) -> None:
-        self.lines.append(line)
-        self.times.append(now)
 
     def _read_stderr(self, fd: int) -> bool:
         data = self._read(fd)

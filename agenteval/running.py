@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
-from agenteval.command import append_options, output_option, progress_option, strict_option
+from agenteval.command import append_options, milliseconds, output_option, progress_option, strict_option
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
 from agenteval.lightclick import click
@@ -55,9 +55,7 @@ AGENT_OPTIONS = [
     click.option(
         "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Agents at once."
     ),
-    click.option(
-        "-t", "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="Limit per turn.  [60000]"
-    ),
+    click.option("-t", "--timeout", type=float, callback=milliseconds, metavar="MS", help="Limit per turn.  [60000]"),
     click.option("-c", "--cwd", metavar="DIR", help="Where agents run.  [default: here]"),
     click.option("--workspace-dir", metavar="DIR", help="A fresh directory per prompt below DIR: prompt-<id>."),
     click.option("--workspace-template", metavar="DIR|GIT-REPO", help="What each fresh directory starts with."),
@@ -203,13 +201,13 @@ class Run:
 
     def __init__(self, tool: str, path: str | None, settings: Settings) -> None:
         self.settings = settings
-        self.console = Console(tool, progress=settings.progress, strict=settings.strict)
+        self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
         self.cwd = _directory(settings.cwd)
         if settings.workspace_template and not settings.workspace_dir:
             raise UserError("--workspace-template needs --workspace-dir")
         source = Source(path)
-        self.output, done = open_output(settings.output, path, append=settings.append, resume=settings.resume)
+        self.output, done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
         self.prompts = Prompts(source, self.console, settings.shard, done)
         self.failures = 0
 
@@ -224,13 +222,12 @@ class Run:
         if self.settings.workspace_dir:
             self.workspaces = Workspaces(self.settings.workspace_dir, self.settings.workspace_template, self.processes)
         pool = Pool(self._work, self._emit, workers=self.settings.concurrency, ordered=self.settings.keep_order)
-        supervise(pool, enumerate(self.prompts), self.processes, self.output, self.console)
+        supervise(pool, iter(self.prompts), self.processes, self.output, self.console)
         failed = self.console.refused or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
 
-    def _work(self, _worker: int, item: tuple[int, Record]) -> Iterator[tuple[Record, bool]]:
-        number, prompt = item
-        key = f"{os.getpid()}-{number}"
+    def _work(self, _worker: int, prompt: Record) -> Iterator[tuple[Record, bool]]:
+        key = self.processes.new_key()
         raw = run_prompt(
             self._with_workspace(prompt),
             self.agent,
@@ -262,7 +259,7 @@ class Run:
         path = self.workspaces.path(prompt["id"])
         return {**prompt, "metadata": {**(prompt.get("metadata") or {}), "workspaceDir": path}}
 
-    def _directory(self, prompt: Record, key: str) -> str:
+    def _directory(self, prompt: Record, key: int) -> str:
         return self.cwd if self.workspaces is None else self.workspaces.make(prompt["id"], key)
 
 

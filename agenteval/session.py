@@ -37,7 +37,7 @@ def run_prompt(
     agent: Agent,
     processes: Processes,
     *,
-    key: str,
+    key: int,
     prepare: Callable[[], str],
     limits: Limits,
     trace: Callable[[str], None] | None = None,
@@ -60,7 +60,7 @@ def _try_prompt(
     prompt: Record,
     agent: Agent,
     processes: Processes,
-    key: str,
+    key: int,
     prepare: Callable[[], str],
     limits: Limits,
     trace: Callable[[str], None] | None,
@@ -88,7 +88,10 @@ def _try_prompt(
         helpers = helpers or outcome.left_helpers
         lines = raw.add_turn(outcome)
         conversation.hear(text, lines)
-        if problem := failure_of(outcome, timeout):
+        problem = failure_of(outcome, timeout)
+        if outcome.too_much:
+            problem = f"output exceeded {limits.max_output} bytes (--max-output); the agent was ended"
+        if problem:
             raw.fail(number, len(texts), problem)
             again = outcome.timed_out or (outcome.started is None and outcome.error is not None)
             break
@@ -101,6 +104,8 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
     """Why a process counts as failed, in one line; None when it does not."""
     if outcome.error is not None:
         return outcome.error
+    if outcome.too_much:
+        return "printed too much"
     if outcome.timed_out:
         return f"timeout: not done after {timeout:g} ms"
     last = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
@@ -130,10 +135,13 @@ class _RawFields:
     def add_turn(self, outcome: Outcome) -> list[str]:
         """Take in what a turn printed; returns its lines as text."""
         now = time.monotonic()
-        lines = [line.decode("utf-8", "replace") for line in outcome.lines]
+        lines = outcome.stdout.decode("utf-8", "replace").split("\n")
+        if not lines[-1]:
+            lines.pop()
         self.lines += lines
-        self.times += [self._ms(at) for at in outcome.times]
-        self.size += sum(map(len, outcome.lines))
+        for number, moment in outcome.arrivals:
+            self.times += [self._ms(moment)] * number
+        self.size += len(outcome.stdout)
         self.stderr = (self.stderr + outcome.stderr)[-8192:]
         if self.creation is None and outcome.started is not None:
             self.creation = self._ms(outcome.started)

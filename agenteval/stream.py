@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -67,7 +67,7 @@ def _why_not_json(line: bytes | str, error: Exception) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as bad:
-        return f"not JSON: {bad.msg} at column {bad.pos + 1}"
+        return f"not JSON: {bad.msg.removesuffix(' at')} at column {bad.pos + 1}"
     except (RecursionError, ValueError):
         return "not JSON that can be read: nested too deeply or a number too long"
     if any("\ud800" <= char <= "\udfff" for char in json.dumps(json.loads(text), ensure_ascii=False)):
@@ -201,15 +201,14 @@ class Output:
     """stdout or a file; each record leaves whole, in one write, from whatever thread."""
 
     def __init__(
-        self, path: str | None = None, *, append: bool = False, inputs: tuple[str | None, ...] = (), lazy: bool = False
+        self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
     ) -> None:
         self.path = None if path in (None, "-") else path
         self.name = self.path or "stdout"
         self._append = append
         self._lock = threading.Lock()
         self.fd = 1
-        if self.path is not None:
-            _refuse_input_as_output(self.path, inputs)
+        _refuse_input_as_output(self.path, inputs)
         if not lazy:
             self.open()
 
@@ -228,15 +227,20 @@ class Output:
 
     def write(self, record: Any) -> None:
         """One record, one line."""
-        self.write_bytes(encode(record) + b"\n")
+        self._write([encode(record), b"\n"])
 
     def write_bytes(self, data: bytes) -> None:
         """All of data, unbroken by what other threads write."""
+        self._write([data])
+
+    def _write(self, parts: list[bytes]) -> None:
         with self._lock:
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(self.fd, view) :]
+                written = os.writev(self.fd, parts)  # in one call, without a copy of a record that may be large
+                if written < sum(map(len, parts)):
+                    rest = memoryview(b"".join(parts))[written:]
+                    while rest:
+                        rest = rest[os.write(self.fd, rest) :]
             except BrokenPipeError:
                 raise ClosedPipe from None
             except OSError as error:
@@ -265,16 +269,18 @@ class Output:
             pass  # a file system without locks: nothing to hold on to
 
 
-def _refuse_input_as_output(path: str, inputs: tuple[str | None, ...]) -> None:
+def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
+    """A file that is read and written at once is lost, or never ends; a terminal or /dev/null may be both."""
+    try:
+        target = os.fstat(1) if path is None else os.stat(path)
+    except OSError:
+        return
     for source in inputs:
-        try:
-            if source not in (None, "-") and os.path.samefile(source, path):
-                raise UserError(f"{path}: is the input too; write to another file")
-        except OSError:
-            continue
+        if source.regular and os.path.samestat(target, os.fstat(source.fd)):
+            raise UserError(f"{path or source.name}: is the input too; write to another file")
 
 
-def open_output(path: str | None, source: str | None, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
+def open_output(path: str | None, source: Source, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
     """The output and, to resume, the ids already in it; a file to be replaced is left alone until it is opened."""
     if not (append or resume):
         return Output(path, inputs=(source,), lazy=True), set()

@@ -42,8 +42,7 @@ def _stop(processes: Processes) -> None:
     """End all processes; a second signal ends this one at once, and the guardian kills the rest."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _leave_at_once)
-    processes.stopping = True
-    processes.end_and_wait(None)
+    processes.stop()
 
 
 def _raise_stopped(signum: int, _frame: FrameType | None) -> None:

@@ -42,7 +42,7 @@ class Workspaces:
         """Where a prompt's workspace is."""
         return os.path.join(self.base, workspace_name(prompt_id, trial))
 
-    def make(self, prompt_id: str, key: str, trial: int | None = None) -> str:
+    def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
         """An empty or freshly filled directory; one left by an earlier run is replaced. OSError if it cannot be."""
         path = self.path(prompt_id, trial)
         if os.path.islink(path):
@@ -52,7 +52,7 @@ class Workspaces:
         self.fill(path, key)
         return path
 
-    def clone(self, repository: str, path: str, key: str) -> None:
+    def clone(self, repository: str, path: str, key: int) -> None:
         """A git clone, run like any process of this prompt."""
         argv = ["git", "clone", "--quiet", "--", repository, path]
         command = Command(find_program("git"), argv, self.base, {"GIT_TERMINAL_PROMPT": "0"})
@@ -62,7 +62,7 @@ class Workspaces:
             raise OSError(" ".join(reason.split()))
 
 
-def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, str], None]:
+def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
     if template is None:
         return lambda path, _key: os.mkdir(path)
     if os.path.isdir(template) and not _is_bare_repository(template):

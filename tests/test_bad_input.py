@@ -237,6 +237,51 @@ def test_directory_whose_name_is_not_utf8(tmp_path: Path) -> None:
     assert [record["rawLines"] for record in done.records] == [["x"], ["y"]], done
 
 
+@pytest.mark.parametrize("timeout", [3e9, 1e15, 1e300])
+def test_timeout_of_more_than_a_month_is_no_timeout(timeout: float, tmp_path: Path) -> None:
+    """Somebody's way to say "no limit"; no system call may take offence at it."""
+    prompts = jsonl({"id": "a", "input": "x"}, {"id": "b", "input": "y", "timeout": timeout}, {"id": "c", "input": "z"})
+    done = run("ae-run", "--simple", "echo {}", stdin=prompts, cwd=tmp_path).expect(0, stderr="")
+    assert [record["rawLines"] for record in done.records] == [["x"], ["y"], ["z"]], done
+    run("ae-run", "--simple", "echo {}", "-t", f"{timeout:.0f}", stdin=prompts, cwd=tmp_path).expect(0, stderr="")
+    run("ae-grade", "-g", "ae-grader-hint", "-t", f"{timeout:.0f}", stdin=jsonl(good("a")), cwd=tmp_path).expect(0)
+
+
+# --- records that a grader cannot grade ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [[], ["--regex"], ["--exact", "-i"]], ids=" ".join)
+def test_odd_record_costs_the_hint_grader_only_itself(args: list[str], tmp_path: Path) -> None:
+    odd: list[Record] = [
+        {"hint": 3},
+        {"hint": ["x"]},
+        {"hint": {"a": 1}},
+        {"hint": True},
+        {"output": 7},
+        {"output": ["x"]},
+        {"output": None},
+    ]
+    records = [{"id": "a", "output": "3 x", "hint": "3", **fields} for fields in ({}, *odd, {})]
+    done = run("ae-grader-hint", *args, stdin=jsonl(*records), cwd=tmp_path)
+    assert len(done.records) == len(records) and b"internal" not in done.err, done
+    assert all("pass" in answer or "error" in answer for answer in done.records), done
+    assert done.records[0] == done.records[-1] and "pass" in done.records[0], done
+
+
+def test_odd_record_costs_the_git_grader_only_itself(tmp_path: Path) -> None:
+    odd: list[Record] = [{"cwd": 5}, {"cwd": "a\0b"}, {"cwd": ["x"]}, {"cwd": ""}, {"cwd": None}, {"cwd": "/nowhere"}]
+    done = run("ae-grader-git", stdin=jsonl(*({"id": "a", **fields} for fields in odd)), cwd=tmp_path)
+    assert len(done.records) == len(odd) and done.err == b"", done
+    assert not any(answer.get("pass") for answer in done.records), done
+
+
+def test_hint_that_is_no_regular_expression(tmp_path: Path) -> None:
+    records = jsonl({"id": "a", "output": "o", "hint": "("}, {"id": "b", "output": "o", "hint": "o"})
+    done = run("ae-grade", "-g", "ae-grader-hint --regex", stdin=records, cwd=tmp_path).expect(1)
+    done.says("a: grader hint: ", "regular expression")
+    assert [record.get("graderError") for record in done.records] == [True, None], done
+
+
 # --- bad lines of a prompt file are found before money is spent ---------------------------------
 
 
@@ -327,7 +372,7 @@ def test_schema_that_is_no_object(content: bytes, says: str, tmp_path: Path) -> 
         ("nope", 'named "nope"'),
         ("nope.json", "No such file"),
         ("./nope", "No such file"),
-        (".", "directory"),
+        ("./", "directory"),
         ("", "schema"),
     ],
 )

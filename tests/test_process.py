@@ -169,7 +169,9 @@ def test_a_signal_starts_no_further_agent(mark: str, tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_is_immediate(mark: str, tmp_path: Path) -> None:
-    with Running("ae-run", "-j", 2, "--shell", f"{helpers(mark, 'deaf daemon')}\nwait; sleep {mark}", cwd=tmp_path) as tool:
+    with Running(
+        "ae-run", "-j", 2, "--shell", f"{helpers(mark, 'deaf daemon')}\nwait; sleep {mark}", cwd=tmp_path
+    ) as tool:
         tool.feed({"id": "a", "input": "x"}, {"id": "b", "input": "x"})
         until(lambda: len(sleepers(mark)) == 4, "all helpers run")
         tool.signal(signal.SIGINT)

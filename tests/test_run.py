@@ -12,6 +12,7 @@ import pytest
 from tool import Done, Record, jsonl, python_script, read, run, write
 from watching import Running, until
 
+RAW_FIELDS = ["rawLines", "lineTimes", "turns", "cwd", "timing", "exitCode", "signal", "timedOut"]
 ECHO_ARGV = "import json, os, sys\nprint(json.dumps({'argv': sys.argv[1:]}))"
 
 
@@ -164,12 +165,28 @@ def test_the_prompts_fields_come_first_and_pass_through() -> None:
     names = list(done.records[0])
     assert names[: len(prompt)] == list(prompt)
     assert {name: done.records[0][name] for name in prompt} == prompt
-    assert names[len(prompt) :] == "rawLines lineTimes turns cwd timing exitCode signal timedOut".split()
+    assert names[len(prompt) :] == RAW_FIELDS
 
 
 # --- workspaces -----------------------------------------------------------------------------------
 
-ODD_IDS = ["../../x", "a/b", "a_b", "/etc", ".", "..", "ü", "日本", "中文", "x" * 300, "x" * 301, " ", "a b", "-rf", "A\nB"]
+ODD_IDS = [
+    "../../x",
+    "a/b",
+    "a_b",
+    "/etc",
+    ".",
+    "..",
+    "ü",
+    "日本",
+    "中文",
+    "x" * 300,
+    "x" * 301,
+    " ",
+    "a b",
+    "-rf",
+    "A\nB",
+]
 
 
 def test_a_workspace_for_each_prompt_whatever_its_id(tmp_path: Path) -> None:
@@ -202,7 +219,9 @@ def test_a_template_directory_is_copied_byte_for_byte(tmp_path: Path) -> None:
     (template / "link").symlink_to("binary")
     (template / "broken").symlink_to("/nowhere/at/all")
     (template / "deep" / "up").symlink_to("..")
-    done = shell("true", "--workspace-dir", "ws", "--workspace-template", "template", stdin=prompts("x", "y"), cwd=tmp_path)
+    done = shell(
+        "true", "--workspace-dir", "ws", "--workspace-template", "template", stdin=prompts("x", "y"), cwd=tmp_path
+    )
     for record in done.expect(0).records:
         assert "errors" not in record
         assert snapshot(Path(record["cwd"])) == snapshot(template)
@@ -412,7 +431,18 @@ def test_shards_that_are_none(wrong: str) -> None:
 
 # --- --simple and --shell -------------------------------------------------------------------------
 
-HOSTILE = ["$(touch ran)", "`touch ran`", "'; touch ran; '", '"; touch ran; "', "$'\\n touch ran", "a | touch ran", "{}", "$HOME", "-n", ""]
+HOSTILE = [
+    "$(touch ran)",
+    "`touch ran`",
+    "'; touch ran; '",
+    '"; touch ran; "',
+    "$'\\n touch ran",
+    "a | touch ran",
+    "{}",
+    "$HOME",
+    "-n",
+    "",
+]
 
 
 @pytest.mark.parametrize("option", ["--simple", "--shell"])
@@ -477,7 +507,7 @@ AGENT = """
 import json, os, sys
 text = sys.stdin.read()
 print(json.dumps({"type": "start", "thread": "S-" + str(os.getpid())}))
-print(json.dumps({"type": "echo", "argv": sys.argv[1:], "stdin": text, "cwd": os.getcwd(), "color": os.environ.get("COLOR")}))
+print(json.dumps({"type": "echo", "argv": sys.argv[1:], "stdin": text, "color": os.environ.get("COLOR")}))
 print(json.dumps({"type": "end", "text": sys.argv[-1].upper()}))
 """
 
@@ -532,7 +562,9 @@ def test_the_order_of_arguments(tmp_path: Path) -> None:
 
 
 def test_resume_by_arguments(tmp_path: Path) -> None:
-    record = run_schema(schema(tmp_path, resume={"args": ["--resume={sessionId}"], "sessionIdPath": "$.thread"}), "1", "2")
+    record = run_schema(
+        schema(tmp_path, resume={"args": ["--resume={sessionId}"], "sessionIdPath": "$.thread"}), "1", "2"
+    )
     session = events(record, "start")[0]["thread"]
     assert events(record, "echo")[1]["argv"] == ["run", f"--resume={session}", "-p", "2"]
 
@@ -632,7 +664,9 @@ def test_a_bundled_schema_by_name(tmp_path: Path) -> None:
 
 def test_a_wrong_schema_is_refused_at_start(tmp_path: Path) -> None:
     path = schema(tmp_path, sessionMode="sometimes")
-    run("ae-run", "-s", path, stdin=prompts("x"), cwd=tmp_path).expect(2).says("schema.json", "sessionMode", "iterative")
+    run("ae-run", "-s", path, stdin=prompts("x"), cwd=tmp_path).expect(2).says(
+        "schema.json", "sessionMode", "iterative"
+    )
 
 
 # --- progress -------------------------------------------------------------------------------------

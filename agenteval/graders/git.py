@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from agenteval.answering import answer_all
-from agenteval.command import input_argument, tool
+from agenteval.command import input_argument, milliseconds, tool
 from agenteval.lightclick import click
 from agenteval.records import Record
 
@@ -89,7 +89,8 @@ def _shorten(names: list[str]) -> str:
 @click.option("--command", metavar="SH", help="A shell line that must succeed in cwd, such as the test suite.")
 @click.option(
     "--command-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=milliseconds,
     default=50_000,
     show_default=True,
     metavar="MS",

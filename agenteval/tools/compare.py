@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.command import output_option, progress_option, strict_option, tool
+from agenteval.command import milliseconds, output_option, progress_option, strict_option, tool
 from agenteval.comparison import (
     Ask,
     Ranked,
@@ -309,7 +309,8 @@ def render(report: ComparisonReport, form: str) -> bytes:
 @click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=milliseconds,
     default=60_000,
     show_default=True,
     metavar="MS",
@@ -374,10 +375,10 @@ def main(
         raise UserError("--input-format trials: trials are not compared yet; results are expected")
     named = [named_run(text, labelled=False) for text in paths] + [named_run(text, labelled=True) for text in labelled]
     files = label_runs(named)
-    console = Console(NAME, progress=progress, strict=strict)
+    console = Console(NAME, progress=progress, strict=strict, output=output)
     settings = read_settings(strategy, os.environ, seed)
     sources = [NumberedSource(path) for _, path in files]
-    out = Output(output, inputs=tuple(path for _, path in files), lazy=True)
+    out = Output(output, inputs=sources, lazy=True)
     ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
     runs = read_runs(files, sources, console, input_format, seekable=ask is not None)
     out.open()

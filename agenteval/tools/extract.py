@@ -38,10 +38,10 @@ def main(
       ae-run prompts.jsonl -s claude | ae-extract -s claude | jq -r '.id + ": " + .output'
       ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
     """
-    console = Console("ae-extract", progress=progress, strict=strict)
+    console = Console("ae-extract", progress=progress, strict=strict, output=output)
     adapter = load_adapter(schema)
     source = Source(path)
-    target = Output(output, inputs=(path,))
+    target = Output(output, inputs=[source])
     console.begin(None, "records")
     for raw in read_records(source, Raw, console):
         target.write(result_of(raw, adapter, keep_raw=keep_raw))

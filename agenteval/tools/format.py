@@ -65,10 +65,8 @@ def main(path: str | None, style: str, output: str | None, progress: bool | None
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
     source = Source(path)
-    target = Output(output, inputs=(path,))
-    if progress is None and target.isatty():
-        progress = False  # a bar would run through the lines of the report
-    console = Console("ae-format", progress=progress, strict=strict)
+    target = Output(output, inputs=[source])
+    console = Console("ae-format", progress=progress, strict=strict, output=output)
     write(style, source, target, console)
     return FAILED if console.refused else OK
 

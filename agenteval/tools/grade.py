@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from agenteval.command import (
     append_options,
     input_argument,
+    milliseconds,
     output_option,
     progress_option,
     strict_option,
@@ -78,7 +79,8 @@ def _specs(texts: tuple[str, ...], stream: bool) -> list[GraderSpec]:
 @click.option(
     "-t",
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=milliseconds,
     default=60_000,
     show_default=True,
     metavar="MS",
@@ -117,10 +119,10 @@ def main(
     A grader that crashes, times out or prints nonsense costs only that record: `graderError` is true
     there, it is reported, and the exit code is 1.
     """
-    console = Console("ae-grade", progress=progress, strict=strict)
+    console = Console("ae-grade", progress=progress, strict=strict, output=output)
     specs = _specs(graders, stream)
     source = Source(path)
-    target, done = open_output(output, path, append=append, resume=resume)
+    target, done = open_output(output, source, append=append, resume=resume)
     processes = Processes()
     try:
         grading = Grading(specs, open_graders(specs, processes, timeout=timeout), console)

@@ -1,0 +1,1 @@
+ae-format 2>&1; echo "exit $?"

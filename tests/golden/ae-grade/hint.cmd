@@ -1,0 +1,1 @@
+ae-grade -g ae-grader-hint

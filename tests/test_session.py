@@ -1,0 +1,178 @@
+"""One prompt run to its end, with a scripted process layer: retries, turns, limits and the fields of the record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenteval.agents import ShellAgent, TemplateAgent
+from agenteval.errors import UserError
+from agenteval.process import Command, Outcome, Processes
+from agenteval.session import Limits, failure_of, run_prompt
+
+GOOD = Outcome([b"line"], [1.0], b"", 0, None, False, 1.0, None, False)
+LATE = GOOD._replace(exit_code=None, signal="SIGTERM", timed_out=True)
+UNSTARTED = Outcome([], [], b"", None, None, False, None, "cannot start x: not executable", False)
+
+
+class Script(Processes):
+    """Gives these outcomes one after the other, and keeps what it was asked."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.stopping = False
+        self.outcomes = list(outcomes)
+        self.asked: list[tuple[Command, float | None, int]] = []
+        self.ended: list[str | None] = []
+
+    def run(self, key: str, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+        self.asked.append((command, timeout, max_output))
+        return self.outcomes.pop(0)
+
+    def end_and_wait(self, key: str | None, grace: float = 2.0) -> None:
+        self.ended.append(key)
+
+
+def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str, Any], list[float]]:
+    pauses: list[float] = []
+    record = run_prompt(
+        {"id": "a", "input": "x", **prompt},
+        ShellAgent("true"),
+        script,
+        key="k",
+        prepare=lambda: "/somewhere",
+        limits=limits,
+        sleep=pauses.append,
+    )
+    return record, pauses
+
+
+def test_timeouts_and_failed_starts_are_tried_again_with_growing_pauses() -> None:
+    script = Script(LATE, UNSTARTED, LATE, LATE, LATE, LATE, LATE, GOOD)
+    record, pauses = run_script(script, Limits(retries=9))
+    assert record["attempts"] == 8
+    assert "errors" not in record
+    assert record["rawLines"] == ["line"], "only the last try counts"
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_retries_end() -> None:
+    record, pauses = run_script(Script(LATE, LATE, LATE), Limits(timeout=5, retries=2))
+    assert (record["attempts"], record["timedOut"], len(pauses)) == (3, True, 2)
+    assert record["errors"] == ["timeout: not done after 5 ms"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        GOOD,
+        GOOD._replace(exit_code=1),
+        GOOD._replace(exit_code=None, signal="SIGSEGV"),
+        GOOD._replace(error="output exceeded 5 bytes (--max-output); the agent was ended"),
+    ],
+)
+def test_other_ends_are_not_tried_again(outcome: Outcome) -> None:
+    record, pauses = run_script(Script(outcome), Limits(retries=3))
+    assert pauses == []
+    assert "attempts" not in record
+
+
+def test_nothing_is_tried_again_once_the_tool_is_being_stopped() -> None:
+    script = Script(LATE)
+    script.stopping = True
+    _, pauses = run_script(script, Limits(retries=3))
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "limits", "seconds"),
+    [
+        ({}, Limits(), 60),
+        ({}, Limits(timeout=100), 0.1),
+        ({"timeout": 50}, Limits(timeout=100), 0.05),
+        ({"timeout": None}, Limits(), 60),
+    ],
+)
+def test_timeout(prompt: dict[str, Any], limits: Limits, seconds: float) -> None:
+    script = Script(GOOD)
+    run_script(script, limits, **prompt)
+    assert script.asked[0][1] == seconds
+
+
+def test_turns_share_the_output_limit_and_stop_at_a_failure() -> None:
+    script = Script(GOOD, GOOD._replace(exit_code=3))
+    record, _ = run_script(script, Limits(max_output=100), input=["1", "2", "3"])
+    assert [asked[2] for asked in script.asked] == [100, 96]
+    assert [turn["exitCode"] for turn in record["turns"]] == [0, 3]
+    assert record["errors"] == ["turn 2 of 3: exited with code 3"]
+    assert (record["exitCode"], record["rawLines"]) == (3, ["line", "line"])
+
+
+def test_helpers_are_ended_once_after_the_last_turn() -> None:
+    script = Script(GOOD._replace(left_helpers=True), GOOD, GOOD)
+    run_script(script, Limits(), input=["1", "2", "3"])
+    assert script.ended == ["k"]
+    script = Script(GOOD, GOOD)
+    run_script(script, Limits(), input=["1", "2"])
+    assert script.ended == []
+
+
+def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
+    def prepare() -> str:
+        raise OSError(28, "No space left on device")
+
+    record = run_prompt(
+        {"id": "a", "input": "x"}, ShellAgent("true"), Script(), key="k", prepare=prepare, limits=Limits(retries=2)
+    )
+    assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
+    assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (GOOD, None),
+        (GOOD._replace(stderr=b"a warning"), None),
+        (LATE, "timeout: not done after 250 ms"),
+        (GOOD._replace(exit_code=3), "exited with code 3"),
+        (GOOD._replace(exit_code=3, stderr=b"first\n  last \n\n"), "exited with code 3: last"),
+        (GOOD._replace(exit_code=3, stderr=b"\xff"), "exited with code 3: \ufffd"),
+        (GOOD._replace(exit_code=3, stderr=b"x" * 999), f"exited with code 3: {'x' * 300}"),
+        (GOOD._replace(exit_code=None, signal="SIGKILL"), "killed by SIGKILL"),
+        (UNSTARTED, "cannot start x: not executable"),
+    ],
+)
+def test_failure_of(outcome: Outcome, said: str | None) -> None:
+    assert failure_of(outcome, 250) == said
+
+
+@pytest.mark.parametrize(
+    ("template", "argv"),
+    [
+        ("echo {}", ["echo", "<P>"]),
+        ("echo '{}' \"{}\"", ["echo", "<P>", "<P>"]),
+        ("echo a{}b --x={}", ["echo", "a<P>b", "--x=<P>"]),
+        (r"echo \| {}", ["echo", "|", "<P>"]),
+        ("echo '|' \"&&\" {}", ["echo", "|", "&&", "<P>"]),
+        (r'echo "\$HOME" {}', ["echo", "$HOME", "<P>"]),
+        ("echo '$HOME `x`' {}", ["echo", "$HOME `x`", "<P>"]),
+        ("echo   {}   end", ["echo", "<P>", "end"]),
+    ],
+)
+def test_templates(template: str, argv: list[str]) -> None:
+    assert TemplateAgent(template).say("<P>", "/").argv == argv
+
+
+@pytest.mark.parametrize(
+    "template", ["echo {} | x", "echo {} & x", "echo <{}", "(echo {})", "echo {}\nls", 'echo "`{}`"', "echo"]
+)
+def test_templates_for_a_shell(template: str) -> None:
+    with pytest.raises(UserError, match="--simple"):
+        TemplateAgent(template)
+
+
+def test_a_program_is_found_before_anything_is_run(tmp_path: Path) -> None:
+    for name in ("no-such-command-anywhere", str(tmp_path / "nowhere"), str(tmp_path)):
+        with pytest.raises(UserError):
+            TemplateAgent(f"{name} {{}}")
