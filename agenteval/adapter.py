@@ -210,6 +210,11 @@ def _check(schema: Schema, config: HeadlessAdapter) -> None:
         raise schema.wrong("prompt", " may have flag or stdin, not both")
     if config.resume and (config.resume.flag is None) == (config.resume.args is None):
         raise schema.wrong("resume", " must have either flag or args")
+    for name, value in (config.env or {}).items():
+        if not name or "=" in name or "\0" in name + value:
+            raise schema.wrong(f"env.{name}", " cannot be an environment variable")
+    if "\0" in "".join(config.command):
+        raise schema.wrong("command", " has a NUL character, which no argument can hold")
 
 
 def bundled_adapters() -> list[str]:

@@ -18,8 +18,16 @@ def answer_all(grade: Callable[[Record], Record], path: str | None = None) -> in
             output.write({"error": str(record)})
             code = FAILED
         else:
-            output.write(grade(record))
+            output.write(_answer(grade, record))
     return code
+
+
+def _answer(grade: Callable[[Record], Record], record: Record) -> Record:
+    """The result, or an error: a record with a field of an odd type costs only itself."""
+    try:
+        return grade(record)
+    except (TypeError, ValueError, AttributeError, OSError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _inputs(source: Source) -> Iterator[Record | BadRecord]:

@@ -154,7 +154,7 @@ def input_argument(metavar: str) -> Callable[[F], F]:
 
 def milliseconds(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """A time that ends: nan and inf are numbers to Click, but not to a clock."""
-    if value is not None and not 0 < value < 1e15:
+    if value is not None and not 0 < value < float("inf"):
         raise click.BadParameter(f"{value} is not a number of milliseconds", param=param)
     return value
 

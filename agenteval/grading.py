@@ -87,6 +87,8 @@ def parse_grader(text: str, *, stream: bool = False) -> GraderSpec:
 def _resolve(words: list[str], stream: bool) -> tuple[str, list[str], bool, bool]:
     """Program, arguments, whether it streams, whether it is one of our hosts."""
     head = words[0]
+    if len(words) > 1 and os.path.isfile(head) and head.endswith((".py", *JAVASCRIPT)) and not os.access(head, os.X_OK):
+        raise UserError(f"-g {head}: a grader that is loaded takes no arguments; make it executable to give it some")
     if head.endswith(JAVASCRIPT) and os.path.isfile(head):
         runtime = _javascript_runtime(head)
         return runtime, [runtime, os.path.join(HOSTS, "javascript.mjs"), os.path.abspath(head)], True, True

@@ -90,8 +90,10 @@ def _exactly(control: socket.socket, size: int) -> bytes:
 class Guardian:
     """The state of the guardian process: which children are agents, which trees are being ended."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, descriptors: int) -> None:
         self.control = control
+        ours, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.limits = [] if ours == descriptors else [(descriptors, hard), (ours, hard)]  # an agent's, and ours again
         self.agents: dict[int, tuple[int, int, float]] = {}  # pid → the agent's key, its status pipe, when it started
         self.nothing = os.open(os.devnull, os.O_RDONLY)
         self.cwd = ""
@@ -142,6 +144,8 @@ class Guardian:
                 os.chdir(cwd)
                 self.cwd = cwd
             _mark(key)
+            if self.limits:
+                resource.setrlimit(resource.RLIMIT_NOFILE, self.limits[0])
             pid = os.posix_spawn(
                 argv[0],
                 argv[1:],
@@ -162,6 +166,8 @@ class Guardian:
         else:
             self.agents[pid] = (key, status, time.monotonic())
         finally:
+            if self.limits:
+                resource.setrlimit(resource.RLIMIT_NOFILE, self.limits[1])
             for fd in fds[1:]:
                 os.close(fd)
 
@@ -336,8 +342,8 @@ def _marked_key(pid: int) -> int | None:
 # --- birth --------------------------------------------------------------------------------------
 
 
-def become_guardian(control: socket.socket) -> NoReturn:
-    """Turn this freshly forked process into the guardian; it never returns."""
+def become_guardian(control: socket.socket, descriptors: int) -> NoReturn:
+    """Turn this freshly forked process into the guardian; `descriptors` is the limit its agents shall have."""
     try:
         os.setsid()  # the terminal's Ctrl-C and a kill of the tool's group are not for it
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTSTP):
@@ -346,7 +352,7 @@ def become_guardian(control: socket.socket) -> NoReturn:
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
         _adopt_orphans()
-        Guardian(control).serve()
+        Guardian(control, descriptors).serve()
     except BaseException:
         os._exit(1)
     os._exit(0)

@@ -100,10 +100,14 @@ class Pool(Generic[T, R]):
     def _deliver(self, index: int, results: Iterator[R]) -> None:
         if not self.ordered:
             for result in results:
+                if self._error is not None:
+                    return  # what comes out after the end was called is cut short by it
                 self.emit(result)
             return
         for result in results:
             with self._gate:
+                if self._error is not None:
+                    return
                 if index == self._next:
                     self.emit(result)
                 else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import select
 import signal
 import socket
@@ -25,6 +26,8 @@ STDERR_TAIL = 8 << 10
 MAX_ARGUMENT = 128 << 10
 READ_SIZE = 1 << 16
 LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
+DESCRIPTORS_EACH = 8
+DESCRIPTORS_BESIDE = 24
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
@@ -64,10 +67,23 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
     return read, write
 
 
+def _allow_descriptors(concurrency: int) -> int:
+    """Raise the limit on open files as far as so many processes at once need; returns how many it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, min(concurrency, (soft - DESCRIPTORS_BESIDE) // DESCRIPTORS_EACH))
+    return concurrency
+
+
 class Processes:
     """Starts processes through the guardian; one for the whole tool, used from many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, concurrency: int = 1) -> None:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.concurrency = _allow_descriptors(concurrency)
         self.stopping = False
         self._keys = count(1)
         self._lock = threading.Lock()
@@ -75,7 +91,7 @@ class Processes:
         pid = os.fork()
         if pid == 0:
             ours.close()
-            become_guardian(theirs)
+            become_guardian(theirs, soft)
         theirs.close()
         self._guardian = pid
         self._control = ours

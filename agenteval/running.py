@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +25,6 @@ from agenteval.supervision import supervise
 from agenteval.workspace import Workspaces
 
 F = TypeVar("F", bound=Callable[..., Any])
-FDS_PER_AGENT = 8
 
 
 def parse_shard(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -213,15 +211,14 @@ class Run:
 
     def __call__(self, finish: Callable[[Record], Record]) -> int:
         """Run every prompt and write what `finish` makes of its raw record; returns the exit code."""
-        _raise_descriptor_limit(self.settings.concurrency)
         self.output.open()
         self.console.begin(self.prompts.total)
         self.finish = finish
-        self.processes = Processes()
+        self.processes = Processes(self.settings.concurrency)
         self.workspaces = None
         if self.settings.workspace_dir:
             self.workspaces = Workspaces(self.settings.workspace_dir, self.settings.workspace_template, self.processes)
-        pool = Pool(self._work, self._emit, workers=self.settings.concurrency, ordered=self.settings.keep_order)
+        pool = Pool(self._work, self._emit, workers=self.processes.concurrency, ordered=self.settings.keep_order)
         supervise(pool, iter(self.prompts), self.processes, self.output, self.console)
         failed = self.console.refused or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
@@ -243,8 +240,6 @@ class Run:
 
     def _emit(self, done: tuple[Record, bool]) -> None:
         record, failed = done
-        if self.processes.stopping:
-            return
         self.output.write(record)
         self.failures += failed
         self.console.advance(failed=failed, label=record["id"])
@@ -267,11 +262,3 @@ def _directory(path: str | None) -> str:
     if path is not None and not os.path.isdir(path):
         raise UserError(f"--cwd {path}: no such directory")
     return os.path.abspath(path or os.curdir)
-
-
-def _raise_descriptor_limit(concurrency: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = concurrency * FDS_PER_AGENT + 64
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -170,7 +171,7 @@ class _RawFields:
             fields["stderr"] = self.stderr.decode("utf-8", "replace")
         last = self.last
         fields |= {
-            "cwd": cwd,
+            "cwd": os.fsencode(cwd).decode("utf-8", "replace"),  # a directory's name may be any bytes
             "timing": timing,
             "exitCode": last.exit_code if last else None,
             "signal": last.signal if last else None,

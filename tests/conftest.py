@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _no_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a developer's shell exports must not reach the tools."""
     for name in [name for name in os.environ if name.startswith(("COMPARE_", "_AE_"))]:
         monkeypatch.delenv(name)

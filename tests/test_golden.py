@@ -21,13 +21,18 @@ CASES = sorted(GOLDEN.glob("ae-*/*.cmd"))
 def test_golden(command: Path, tmp_path: Path) -> None:
     expected = command.with_suffix(".out")
     done = run(
-        "/bin/sh", "-c", command.read_text(), stdin=command.with_suffix(".in"), cwd=tmp_path, env={"CASE": str(command.parent)}
+        "/bin/sh",
+        "-c",
+        command.read_text(),
+        stdin=command.with_suffix(".in"),
+        cwd=tmp_path,
+        env={"CASE": str(command.parent)},
     ).expect(0)
     if os.environ.get("AE_GOLDEN") == "write":
         expected.write_bytes(done.out)
     difference = "".join(
         difflib.unified_diff(
-            expected.read_text(newline="").splitlines(keepends=True),
+            expected.read_bytes().decode().splitlines(keepends=True),
             done.out.decode().splitlines(keepends=True),
             f"{command.parent.name}/{expected.name}",
             "what it prints now",

@@ -173,3 +173,32 @@ def test_a_closed_output_pipe_ends_the_wait() -> None:
         release.set()
         timer.join()
         os.close(write)
+
+
+def test_nothing_overtakes_an_item_that_was_cut_short() -> None:
+    """A signal ends an early item without its result: what comes after it in the input stays unwritten too."""
+    read, write = os.pipe()
+    stopped = threading.Event()
+    out: list[int] = []
+    later: list[int] = []
+
+    def work(_worker: int, number: int) -> Iterator[int]:
+        if number == 0:
+            assert stopped.wait(5)
+            return
+        later.append(number)
+        yield number
+
+    try:
+        pool = Pool(work, out.append, workers=2, ordered=True)
+        closer = threading.Timer(0.1, os.close, [read])
+        closer.start()
+        with pytest.raises(BrokenPipeError):
+            pool.run(iter(range(4)), watch=write)
+        stopped.set()
+        time.sleep(0.1)
+        assert later, "the later items were not worked on"
+        assert out == []
+    finally:
+        closer.join()
+        os.close(write)

@@ -56,16 +56,16 @@ def run_shell(line: str, *args: object, cwd: Path | None = None) -> dict[str, An
 
 def test_a_timeout_ends_the_whole_tree(mark: str, tmp_path: Path) -> None:
     line = f"{helpers(mark)}\necho started\nwait"
-    with Running("ae-run", "-t", 1200, "--shell", line, cwd=tmp_path) as tool:
+    with Running("ae-run", "-t", 1500, "--shell", line, cwd=tmp_path) as tool:
         tool.feed({"id": "a", "input": "x"})
         until(lambda: len(sleepers(mark)) == len(HELPERS), "all helpers run")
         record = tool.record()
         assert not sleepers(mark), "helpers outlive the record"
         assert record["rawLines"] == ["started"]
         assert (record["timedOut"], record["signal"], record["exitCode"]) == (True, "SIGTERM", None)
-        assert record["errors"] == ["timeout: not done after 1200 ms"]
+        assert record["errors"] == ["timeout: not done after 1500 ms"]
         assert record["turns"][0]["timedOut"]
-        assert 3000 <= record["timing"]["total"] < 5000  # SIGTERM, 2 s, SIGKILL
+        assert 3400 <= record["timing"]["total"] < 6000  # SIGTERM, 2 s, SIGKILL
         tool.end().expect(0, stderr="")
     expect_gone(mark, 0)
 
@@ -136,9 +136,10 @@ def test_helpers_live_from_turn_to_turn_but_not_beyond(mark: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+    ("signum", "code", "to_file"),
+    [(signal.SIGINT, 130, True), (signal.SIGINT, 130, False), (signal.SIGTERM, 143, True), (signal.SIGHUP, 129, False)],
+    ids=["INT-file", "INT-stdout", "TERM-file", "HUP-stdout"],
 )
-@pytest.mark.parametrize("to_file", [False, True], ids=["stdout", "file"])
 def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: str, tmp_path: Path) -> None:
     kinds = [kind for kind in HELPERS if "deaf" not in kind]
     line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, *kinds)}\nwait'
@@ -333,11 +334,11 @@ def test_how_an_agent_ended(line: str, code: int | None, name: str | None, error
 def test_the_last_8_kib_of_stderr_are_kept(tmp_path: Path) -> None:
     agent = python_script(
         tmp_path / "talk",
-        "import sys\nfor n in range(300_000): sys.stderr.write(f'{n}\\n')\nsys.stderr.write('last words')\nprint('ok')",
+        "import sys\nfor n in range(30_000): sys.stderr.write(f'{n}\\n')\nsys.stderr.write('last words')\nprint('ok')",
     )
     record = run_shell(str(agent))
     assert record["rawLines"] == ["ok"]
-    everything = "".join(f"{n}\n" for n in range(300_000)) + "last words"
+    everything = "".join(f"{n}\n" for n in range(30_000)) + "last words"
     assert record["stderr"] == everything[-8192:]
     assert "stderr" not in run_shell("echo quiet")
 
@@ -345,19 +346,19 @@ def test_the_last_8_kib_of_stderr_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flood", ["yes", "tr '\\0' x < /dev/zero"], ids=["lines", "one endless line"])
 def test_a_flood_is_ended(flood: str, mark: str, tmp_path: Path) -> None:
     line = f"{helpers(mark, 'daemon')}\n{flood}"
-    with Running("ae-run", "--max-output", "4M", "--shell", line, cwd=tmp_path) as tool:
+    with Running("ae-run", "--max-output", "2M", "--shell", line, cwd=tmp_path) as tool:
         tool.feed({"id": "a", "input": "x"})
         record = tool.record()
         assert not sleepers(mark)
         status = Path(f"/proc/{tool.pid}/status").read_text()
         tool.end().expect(0, stderr="")
-    assert sum(len(line) + 1 for line in record["rawLines"]) <= (4 << 20) + 1
+    assert sum(len(line) + 1 for line in record["rawLines"]) <= (2 << 20) + 1
     assert len(record["lineTimes"]) == len(record["rawLines"])
     assert record["timedOut"] is False
     assert "--max-output" in record["errors"][0]
-    assert "4194304" in record["errors"][0]
+    assert "2097152" in record["errors"][0]
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    assert peak < 80_000, f"{peak} kB for 4 MiB of output"
+    assert peak < 70_000, f"{peak} kB for 2 MiB of output"
 
 
 def test_the_limit_is_for_all_turns_of_a_prompt_together() -> None:

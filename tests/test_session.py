@@ -12,9 +12,20 @@ from agenteval.errors import UserError
 from agenteval.process import Command, Outcome, Processes
 from agenteval.session import Limits, failure_of, run_prompt
 
-GOOD = Outcome([b"line"], [1.0], b"", 0, None, False, 1.0, None, False)
+GOOD = Outcome(
+    stdout=b"line\n",
+    arrivals=[(1, 1.0)],
+    stderr=b"",
+    exit_code=0,
+    signal=None,
+    timed_out=False,
+    too_much=False,
+    started=1.0,
+    error=None,
+    left_helpers=False,
+)
 LATE = GOOD._replace(exit_code=None, signal="SIGTERM", timed_out=True)
-UNSTARTED = Outcome([], [], b"", None, None, False, None, "cannot start x: not executable", False)
+UNSTARTED = GOOD._replace(stdout=b"", arrivals=[], exit_code=None, started=None, error="cannot start x: not executable")
 
 
 class Script(Processes):
@@ -24,13 +35,13 @@ class Script(Processes):
         self.stopping = False
         self.outcomes = list(outcomes)
         self.asked: list[tuple[Command, float | None, int]] = []
-        self.ended: list[str | None] = []
+        self.ended: list[int | None] = []
 
-    def run(self, key: str, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         self.asked.append((command, timeout, max_output))
         return self.outcomes.pop(0)
 
-    def end_and_wait(self, key: str | None, grace: float = 2.0) -> None:
+    def end_and_wait(self, key: int | None, grace: float = 2.0) -> None:
         self.ended.append(key)
 
 
@@ -40,7 +51,7 @@ def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str,
         {"id": "a", "input": "x", **prompt},
         ShellAgent("true"),
         script,
-        key="k",
+        key=7,
         prepare=lambda: "/somewhere",
         limits=limits,
         sleep=pauses.append,
@@ -69,7 +80,7 @@ def test_retries_end() -> None:
         GOOD,
         GOOD._replace(exit_code=1),
         GOOD._replace(exit_code=None, signal="SIGSEGV"),
-        GOOD._replace(error="output exceeded 5 bytes (--max-output); the agent was ended"),
+        GOOD._replace(too_much=True),
     ],
 )
 def test_other_ends_are_not_tried_again(outcome: Outcome) -> None:
@@ -103,7 +114,7 @@ def test_timeout(prompt: dict[str, Any], limits: Limits, seconds: float) -> None
 def test_turns_share_the_output_limit_and_stop_at_a_failure() -> None:
     script = Script(GOOD, GOOD._replace(exit_code=3))
     record, _ = run_script(script, Limits(max_output=100), input=["1", "2", "3"])
-    assert [asked[2] for asked in script.asked] == [100, 96]
+    assert [asked[2] for asked in script.asked] == [100, 95]
     assert [turn["exitCode"] for turn in record["turns"]] == [0, 3]
     assert record["errors"] == ["turn 2 of 3: exited with code 3"]
     assert (record["exitCode"], record["rawLines"]) == (3, ["line", "line"])
@@ -112,7 +123,7 @@ def test_turns_share_the_output_limit_and_stop_at_a_failure() -> None:
 def test_helpers_are_ended_once_after_the_last_turn() -> None:
     script = Script(GOOD._replace(left_helpers=True), GOOD, GOOD)
     run_script(script, Limits(), input=["1", "2", "3"])
-    assert script.ended == ["k"]
+    assert script.ended == [7]
     script = Script(GOOD, GOOD)
     run_script(script, Limits(), input=["1", "2"])
     assert script.ended == []
@@ -123,7 +134,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
         raise OSError(28, "No space left on device")
 
     record = run_prompt(
-        {"id": "a", "input": "x"}, ShellAgent("true"), Script(), key="k", prepare=prepare, limits=Limits(retries=2)
+        {"id": "a", "input": "x"}, ShellAgent("true"), Script(), key=7, prepare=prepare, limits=Limits(retries=2)
     )
     assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
     assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)

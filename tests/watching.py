@@ -109,12 +109,13 @@ class Running:
     def record(self, within: float = PATIENCE) -> Record:
         """The next record that comes out."""
         end = time.monotonic() + within
-        while b"\n" not in self._read:
+        pieces = [self._read]
+        while b"\n" not in pieces[-1]:
             ready = select.select([self.stdout], [], [], max(0.0, end - time.monotonic()))[0]
-            piece = os.read(self.stdout.fileno(), 1 << 16) if ready else b""
-            assert piece, f"no record within {within} s; read so far: {self._read[:1000]!r}"
-            self._read += piece
-        line, _, self._read = self._read.partition(b"\n")
+            piece = os.read(self.stdout.fileno(), 1 << 20) if ready else b""
+            assert piece, f"no record within {within} s; read so far: {b''.join(pieces)[:1000]!r}"
+            pieces.append(piece)
+        line, _, self._read = b"".join(pieces).partition(b"\n")
         record: Record = json.loads(line)
         return record
 

@@ -37,6 +37,8 @@ def grade_git(
 ) -> Record:
     """Pass when something changed, every required file exists, and the command (a test suite) succeeds."""
     cwd = record.get("cwd")
+    if not isinstance(cwd, str | None):
+        return {"error": '"cwd" must be a string'}
     if not cwd or not os.path.isdir(cwd):
         return {"pass": False, "score": 0.0, "reasoning": f"no working directory to look at: {cwd or 'cwd is missing'}"}
     try:

@@ -13,7 +13,10 @@ from agenteval.records import Record
 
 def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, ignore_case: bool = False) -> Record:
     """Pass when the output has the hint; without a hint there is nothing to miss, as in the seed."""
-    output, hint = str(record.get("output") or ""), record.get("hint")
+    output, hint = record.get("output") or "", record.get("hint")
+    for field, value in (("output", output), ("hint", hint)):
+        if not isinstance(value, str | None):
+            return {"error": f'"{field}" must be a string'}
     if not hint:
         return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
     if regex:

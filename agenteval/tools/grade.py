@@ -38,8 +38,8 @@ READ_AHEAD = 64  # records a stream grader is handed at once
 class Grading:
     """Applies the graders to batches of records and keeps count of the failures."""
 
-    def __init__(self, specs: list[GraderSpec], graders: list[Grader], console: Console) -> None:
-        self.graders, self.console = graders, console
+    def __init__(self, specs: list[GraderSpec], graders: list[Grader], processes: Processes, console: Console) -> None:
+        self.graders, self.processes, self.console = graders, processes, console
         self.keep_each = len(specs) > 1 or specs[0].named
         self.errors = 0
 
@@ -49,6 +49,8 @@ class Grading:
         *first, last = self.graders
         earlier = [list(grader.verdicts(worker, inputs)) for grader in first]
         for number, verdict in enumerate(last.verdicts(worker, inputs)):
+            if self.processes.stopping:
+                return  # ended by us: --resume will grade it
             verdicts = [*(seen[number] for seen in earlier), verdict]
             named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
             self._report(records[number], named)
@@ -123,9 +125,9 @@ def main(
     specs = _specs(graders, stream)
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
-    processes = Processes()
+    processes = Processes(concurrency * len(specs))
     try:
-        grading = Grading(specs, open_graders(specs, processes, timeout=timeout), console)
+        grading = Grading(specs, open_graders(specs, processes, timeout=timeout), processes, console)
         target.open()
     except UserError:
         processes.close()
@@ -138,8 +140,9 @@ def main(
         if strict and record.get("graderError"):
             raise StrictStop("stopped at the first grader error (--strict)")
 
-    pool = Pool(grading, emit, workers=concurrency, ordered=True)
-    batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, concurrency)), done)
+    workers = max(1, processes.concurrency // len(specs))
+    pool = Pool(grading, emit, workers=workers, ordered=True)
+    batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, workers)), done)
     supervise(pool, batches, processes, target, console)
     return FAILED if console.refused or grading.errors else OK
 

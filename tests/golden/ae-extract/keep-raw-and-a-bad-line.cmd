@@ -1,1 +1,1 @@
-ae-extract -s text --keep-raw 2>&1; echo "exit $?"
+ae-extract -s text --keep-raw 2>messages; echo "exit $?"; cat messages

@@ -1,1 +1,1 @@
-ae-format 2>&1; echo "exit $?"
+ae-format 2>messages; echo "exit $?"; cat messages

@@ -4,4 +4,4 @@ def grade(record):
         raise ValueError("cannot say")
     return {"pass": True, "score": 0.5, "reasoning": "half", "outcome": {"seen": sorted(record)}}
 END
-ae-grade -g ae-grader-hint -g half=half.py 2>&1; echo "exit $?"
+ae-grade -g ae-grader-hint -g half=half.py 2>messages; echo "exit $?"; cat messages
