@@ -7,7 +7,6 @@ came back, because the next turn may need the session's id or the history.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -143,12 +142,7 @@ class TemplateAgent:
     timeout: float | None = None
 
     def __init__(self, template: str) -> None:
-        if needs := _shell_syntax(template):
-            raise UserError(f"--simple: {needs} needs a shell: use --shell '… \"$PROMPT\" …' instead")
-        try:
-            self.argv = shlex.split(template)
-        except ValueError as error:
-            raise UserError(f"--simple: {error}") from None
+        self.argv = split_words(template)
         if not any("{}" in word for word in self.argv[1:]):
             raise UserError("--simple: put {} where the prompt goes, after the command")
         if "{}" in self.argv[0]:
@@ -184,25 +178,32 @@ class ShellAgent:
         """A shell line remembers nothing."""
 
 
-def _shell_syntax(template: str) -> str | None:
-    """What in the template only a shell could do, or None."""
+def split_words(template: str) -> list[str]:
+    """The words a shell would make of the template; UserError where only a shell could go on."""
+    words: list[str] = []
+    word: str | None = None
     quote = ""
-    escaped = False
-    for char in template:
-        if escaped:
-            escaped = False
-        elif char == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            if char == quote:
-                quote = ""
-            elif quote == '"' and char in "$`":
-                return f'"{char}"'
-        elif char in "'\"":
-            quote = char
-        elif char in "|&;<>()$`\n":
-            return f'"{char}"' if char != "\n" else "a line break"
-    return None
+    rest = iter(template)
+    for char in rest:
+        if char == "\\" and quote != "'":
+            following = next(rest, "")
+            # Between double quotes a backslash stays, but before these.
+            word = (word or "") + ("\\" if quote and following not in '$`"\\' else "") + following
+        elif quote and char == quote:
+            quote = ""
+        elif not quote and char in "'\"":
+            quote, word = char, word or ""
+        elif char in "$`" if quote == '"' else not quote and char in "|&;<>()$`\n":
+            shown = "a line break" if char == "\n" else f'"{char}"'
+            raise UserError(f"--simple: {shown} needs a shell: use --shell '… \"$PROMPT\" …' instead")
+        elif not quote and char.isspace():
+            words += [] if word is None else [word]
+            word = None
+        else:
+            word = (word or "") + char
+    if quote:
+        raise UserError(f"--simple: the quote {quote} is not closed")
+    return words + ([] if word is None else [word])
 
 
 def find_program(name: str) -> str:

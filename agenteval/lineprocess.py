@@ -45,9 +45,7 @@ class LineProcess:
         self.tail = bytearray()
 
     def exchange(self, lines: list[bytes], timeout: float) -> Iterator[bytes]:
-        """One answer per line, each within `timeout` seconds of the answer before it; NoAnswer ends it."""
-        if self.ready or any(self.pieces):
-            raise NoAnswer("it printed more than one line for a record")
+        """One answer per line, each within `timeout` seconds of the one before; NoAnswer ends the exchange."""
         unsent = memoryview(b"".join(line + b"\n" for line in lines))
         self.poller.register(self.stdin, select.POLLOUT)
         owed = len(lines)
@@ -58,6 +56,13 @@ class LineProcess:
                 yield self.ready.pop(0)
                 owed -= 1
                 deadline = time.monotonic() + timeout
+
+    def has_more(self, patience: float) -> bool:
+        """Whether it has said more than it was asked for, or does so within that many seconds."""
+        waiting = select.poll()
+        waiting.register(self.stdout, select.POLLIN)
+        said = [event for _fd, event in waiting.poll(patience * 1000) if event & select.POLLIN]
+        return bool(self.ready or any(self.pieces) or said)
 
     def greeting(self, timeout: float) -> bytes:
         """The line it prints before it is asked anything."""

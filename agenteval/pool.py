@@ -114,7 +114,7 @@ class Pool(Generic[T, R]):
                     self._waiting.setdefault(index, []).append(result)
         with self._gate:
             self._finished.add(index)
-            while self._next in self._finished:
+            while self._next in self._finished and self._error is None:
                 self._finished.remove(self._next)
                 self._next += 1
                 for result in self._waiting.pop(self._next, []):

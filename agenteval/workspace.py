@@ -20,8 +20,9 @@ CLONE_TIMEOUT = 600.0
 def workspace_name(prompt_id: str, trial: int | None = None) -> str:
     """`prompt-<id>[-trial-<n>]`; an id that is no safe file name keeps a digest, so that two never collide."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
-    ambiguous = safe != prompt_id or (sys.platform == "darwin" and safe != safe.lower())
-    if ambiguous:
+    looks_digested = re.search(r"-[0-9a-f]{8}$", safe) is not None
+    case_is_lost = sys.platform == "darwin" and safe != safe.lower()
+    if safe != prompt_id or looks_digested or case_is_lost:
         safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:8]}"
     return f"prompt-{safe}" + (f"-trial-{trial}" if trial is not None else "")
 

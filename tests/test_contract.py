@@ -14,6 +14,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -306,11 +307,10 @@ def test_reader_that_goes_after_one_line(name: str, tmp_path: Path) -> None:
         process.stdin.close()
     assert process.stdout.readline(), "the first record is out before the last is in"
     process.stdout.close()
-    try:
+    with suppress(BrokenPipeError, ValueError):  # it has ended already, or its stdin is closed
         process.stdin.write(jsonl(*records(name, 50)).encode())
+    with suppress(BrokenPipeError):
         process.stdin.close()
-    except (BrokenPipeError, ValueError):
-        pass  # it has ended already
     code = process.wait(10)
     Done([name], tmp_path, code, b"", process.stderr.read(), 0).expect(0, stderr="")
     process.stderr.close()

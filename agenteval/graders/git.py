@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 from agenteval.answering import answer_all
@@ -20,6 +21,8 @@ def changed_files(cwd: str) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
     for entry in filter(None, listing.split("\0")):
         state, name = entry[:2], entry[3:]
+        if state == "AD":  # it came and went
+            continue
         kind = "created" if state == "??" or "A" in state else "deleted" if "D" in state else "changed"
         files[kind].append(name)
     return {kind: sorted(names) for kind, names in files.items()}
@@ -60,19 +63,21 @@ def grade_git(
 
 
 def _run(command: str, cwd: str, timeout: float) -> int | None:
-    """The command's exit code; None when it took too long."""
+    """The command's exit code; None when it took too long and was killed with all it started."""
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(
+        ["sh", "-c", command], cwd=cwd, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing
+    )
     try:
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout,
-        )
+        return process.wait(timeout)
     except subprocess.TimeoutExpired:
         return None
-    return done.returncode
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
 
 
 def _why(error: Exception) -> str:
