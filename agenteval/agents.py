@@ -59,7 +59,9 @@ class SchemaAgent:
         self.timeout = adapter.config.timeout
         if not adapter.config.command:
             raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple or --shell")
-        self.program = find_program(adapter.config.command[0])
+        resume = adapter.config.resume
+        commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
+        self.programs = {command[0]: find_program(command[0]) for command in commands}
 
     def open(self) -> Conversation:
         iterative = self.adapter.config.session_mode == "iterative"
@@ -76,10 +78,11 @@ class SchemaAgent:
             argv += [config.cwd_flag, cwd]
         argv += resume
         env = dict(config.env or {})
+        program = self.programs[command[0]]
         if config.prompt.stdin:
-            return Utterance(self.program, argv, env, f"{text}\n".encode())
+            return Utterance(program, argv, env, f"{text}\n".encode())
         argv += [config.prompt.flag, text] if config.prompt.flag else [text]
-        return Utterance(self.program, argv, env)
+        return Utterance(program, argv, env)
 
 
 class _StreamConversation:
@@ -208,10 +211,12 @@ def split_words(template: str) -> list[str]:
 
 def find_program(name: str) -> str:
     """The absolute path of a command; UserError before anything is run when there is none."""
+    if not name:
+        raise UserError("the command to run is empty")
     if "/" in name:
-        if not os.path.exists(name):
-            raise UserError(f"{name}: no such command")
-        if os.path.isdir(name) or not os.access(name, os.X_OK):
+        if not os.path.isfile(name):
+            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such command'}")
+        if not os.access(name, os.X_OK):
             raise UserError(f"{name}: not executable (chmod +x {name})")
         return os.path.abspath(name)
     found = shutil.which(name)

@@ -9,16 +9,18 @@ from agenteval.records import Record
 from agenteval.stream import Output, Source, decode_record
 
 
-def answer_all(grade: Callable[[Record], Record], path: str | None = None) -> int:
+def answer_all(grade: Callable[[Record], Record], path: str | None, output: str | None) -> int:
     """Grade every record that comes in; one that cannot be read is answered with an error, and exit code 1."""
-    output = Output()
+    source = Source(path)
+    target = Output(output, inputs=[source])
     code = OK
-    for record in _inputs(Source(path)):
+    for record in _inputs(source):
         if isinstance(record, BadRecord):
-            output.write({"error": str(record)})
+            target.write({"error": str(record)})
             code = FAILED
         else:
-            output.write(_answer(grade, record))
+            target.write(_answer(grade, record))
+    target.close()
     return code
 
 

@@ -13,8 +13,8 @@ class UserError(Exception):
     exit_code = USAGE
 
 
-class OutputError(UserError):
-    """The output could not be written (a full disk): one line, exit code 1."""
+class CannotGoOn(UserError):
+    """Something broke under the tool (a full disk, a killed guardian): one line, exit code 1."""
 
     exit_code = FAILED
 

@@ -28,7 +28,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 KEY_VARIABLE = b"AGENTEVAL_AGENT"
-MARK = 1 << 50  # microseconds: the key is added to it
+MARK = 1 << 50  # microseconds; the guardian's pid and the key are added to it
+KEYS = 1 << 26
 MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
 GRACE = 2.0
 HEADER = 8
@@ -101,7 +102,7 @@ class Guardian:
         self.ending: list[tuple[int | None, float, int]] = []  # key (None: all), when to SIGKILL, reply pipe
 
     def serve(self) -> None:
-        """Handle requests until the tool has gone, then kill whatever is left."""
+        """Handle requests until the tool has gone."""
         wakeup, waker = os.pipe()
         os.set_blocking(wakeup, False)
         os.set_blocking(waker, False)
@@ -116,7 +117,6 @@ class Guardian:
                     os.read(wakeup, 4096)
                     self.reap()
                 elif not self._handle_request():
-                    self._kill_everything()
                     return
             self._press_on()
 
@@ -146,6 +146,7 @@ class Guardian:
             _mark(key)
             if self.limits:
                 resource.setrlimit(resource.RLIMIT_NOFILE, self.limits[0])
+            started = time.monotonic()
             pid = os.posix_spawn(
                 argv[0],
                 argv[1:],
@@ -164,7 +165,7 @@ class Guardian:
             _tell(status, f"failed {number}")
             os.close(status)
         else:
-            self.agents[pid] = (key, status, time.monotonic())
+            self.agents[pid] = (key, status, started)
         finally:
             if self.limits:
                 resource.setrlimit(resource.RLIMIT_NOFILE, self.limits[1])
@@ -216,14 +217,6 @@ class Guardian:
     def _patience(self) -> float | None:
         return 20 if self.ending else None
 
-    def _kill_everything(self) -> None:
-        while pids := _descendants(os.getpid()):
-            for pid in pids:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            self.reap()
-            time.sleep(0.005)
-
     # --- whose is it ---
 
     def _tree(self, key: int | None) -> set[int]:
@@ -256,7 +249,11 @@ def _mark(key: int) -> None:
     """Give the guardian, and so the agent it starts next, the mark of that key."""
     if MARKED_LIMIT is not None:
         with suppress(OSError, ValueError):
-            resource.setrlimit(MARKED_LIMIT, (MARK + key, resource.getrlimit(MARKED_LIMIT)[1]))
+            resource.setrlimit(MARKED_LIMIT, (_base() + key, resource.getrlimit(MARKED_LIMIT)[1]))
+
+
+def _base() -> int:
+    return MARK + os.getpid() * KEYS  # an agent may itself be a tool with a guardian
 
 
 def _as_bytes(env: dict[str, str]) -> dict[bytes, bytes]:
@@ -317,6 +314,18 @@ def _descendants(root: int) -> set[int]:
     return _below(root, children)
 
 
+def kill_descendants() -> None:
+    """SIGKILL everything below this process, until nothing is left."""
+    while pids := _descendants(os.getpid()):
+        for pid in pids:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
+
+
 def _children(pid: int) -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
@@ -330,7 +339,7 @@ def _marked_key(pid: int) -> int | None:
     with suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{pid}/limits", "rb") as file:
             limit = file.read().partition(b"Max realtime timeout")[2].split()[0]
-        if (key := int(limit) - MARK) > 0:
+        if 0 < (key := int(limit) - _base()) < KEYS:
             return key
     with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
         for entry in file.read().split(b"\0"):
@@ -351,14 +360,15 @@ def become_guardian(control: socket.socket, descriptors: int) -> NoReturn:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
-        _adopt_orphans()
+        adopt_orphans()
         Guardian(control, descriptors).serve()
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
+    finally:
+        kill_descendants()
+        os._exit(0)
 
 
-def _adopt_orphans() -> None:
+def adopt_orphans() -> None:
+    """Become the parent of every orphan below this process, where the system can do that."""
     if sys.platform == "linux":
         import ctypes
 

@@ -18,13 +18,15 @@ import time
 from itertools import count
 from typing import NamedTuple
 
-from agenteval.errors import UserError
-from agenteval.guardian import GRACE, become_guardian, send
+from agenteval.errors import CannotGoOn
+from agenteval.guardian import GRACE, adopt_orphans, become_guardian, kill_descendants, send
 
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, 64 KiB by default
 STDERR_TAIL = 8 << 10
 MAX_ARGUMENT = 128 << 10
 READ_SIZE = 1 << 16
+SHORT_LINE = 16  # bytes: of lines shorter than that, fewer may be printed than --max-output says
+FEW_LINES = 10_000
 LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
@@ -87,6 +89,7 @@ class Processes:
         self.stopping = False
         self._keys = count(1)
         self._lock = threading.Lock()
+        adopt_orphans()  # should the guardian be killed, its agents come to us
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
@@ -148,7 +151,9 @@ class Processes:
         try:
             send(self._control, request, fds)
         except OSError:
-            raise UserError("the guardian process was killed; its agents went with it") from None
+            self.stopping = True
+            kill_descendants()
+            raise CannotGoOn("the guardian process was killed, so all agents were ended") from None
 
 
 class _Run:
@@ -157,7 +162,7 @@ class _Run:
     def __init__(self, owner: Processes, key: int, command: Command, timeout: float | None, max_output: int) -> None:
         self.owner, self.key, self.command = owner, key, command
         self.max_output = max_output
-        self.size = 0
+        self.size = self.line_count = 0
         self.stdout: list[bytes] = []  # as it came: a list of lines would take fifty times the memory of short ones
         self.arrivals: list[tuple[int, float]] = []
         self.stderr = bytearray()
@@ -264,6 +269,10 @@ class _Run:
             self.stdout.append(data)
         if ended := data.count(b"\n"):
             self.arrivals.append((ended, time.monotonic()))
+            self.line_count += ended
+            if self.line_count > max(FEW_LINES, self.max_output // SHORT_LINE):
+                self.too_much = True  # `yes`: each line takes far more memory than its two bytes
+                self._end()
         return True
 
     def _read_stderr(self, fd: int) -> bool:

@@ -165,10 +165,10 @@ def check(record: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
-        raise BadRecord(explain(str(error))) from None
+        raise BadRecord(explain(str(error), record)) from None
 
 
-def explain(message: str) -> str:
+def explain(message: str, record: Any = None) -> str:
     """msgspec's message in the words of this suite: `"id" must be a string, got an integer`."""
     found = _ERROR.match(message)
     if found is None:  # pragma: no cover - the pattern matches any text
@@ -181,6 +181,17 @@ def explain(message: str) -> str:
         return f'"{path}": {what}' if path else what
     want = " or ".join(_TYPE_NAMES.get(name.strip(), name.strip()) for name in expected["want"].split("|"))
     rest = expected["rest"].replace("of length >= 1", "that is not empty").replace("`", "")
-    got = f", got {_TYPE_NAMES.get(expected['got'], expected['got'])}" if expected["got"] else ""
+    got = f", got {_TYPE_NAMES.get(expected['got'], expected['got'])}" if expected["got"] else _number_at(record, path)
     subject = f'"{path}"' if path else "a record"
     return f"{subject} must be {want}{rest}{got}"
+
+
+def _number_at(record: Any, path: str) -> str:
+    """`, got 7` where a number stands at that path: its type was right, its size was not."""
+    value = record
+    for name in re.findall(r"[^.\[\]]+", path):
+        try:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return ""
+    return f", got {value}" if isinstance(value, int | float) else ""

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agenteval.errors import BadRecord, ClosedPipe, OutputError, StrictStop, UserError
+from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
 from agenteval.records import Record, T, check
 
 CHUNK = 1 << 18
@@ -244,7 +244,7 @@ class Output:
             except BrokenPipeError:
                 raise ClosedPipe from None
             except OSError as error:
-                raise OutputError(f"cannot write to {self.name}: {error.strerror}") from None
+                raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
 
     def isatty(self) -> bool:
         """Whether a person is looking."""
@@ -258,7 +258,7 @@ class Output:
         try:
             os.close(self.fd)
         except OSError as error:
-            raise OutputError(f"cannot write to {self.name}: {error.strerror}") from None
+            raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
 
     def _lock_file(self) -> None:
         try:

@@ -83,8 +83,8 @@ CASES = {
     "ae-extract": Case(("-s", "text"), raw),
     "ae-format": Case(("-f", "jsonl"), result),
     "ae-grade": Case(("-g", "ae-grader-hint"), result),
-    "ae-grader-git": Case((), result, answers=True, output=False),
-    "ae-grader-hint": Case((), result, answers=True, output=False),
+    "ae-grader-git": Case((), result, answers=True),
+    "ae-grader-hint": Case((), result, answers=True),
     "ae-run": Case(("--simple", "echo {}"), prompt, comparable=without_times),
 }
 READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]

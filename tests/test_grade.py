@@ -139,7 +139,7 @@ def test_order_is_kept_when_graders_take_their_time(tmp_path: Path) -> None:
 
 def test_several_at_once_is_real(tmp_path: Path) -> None:
     script(tmp_path / "slow", f"sleep 0.4; {SAY_PASS}")
-    assert grade("-g", "./slow", "-j", 8, stdin=many(8), cwd=tmp_path).expect(0).seconds < 1.6
+    assert grade("-g", "./slow", "-j", 8, stdin=many(8), cwd=tmp_path).expect(0).seconds < 2.5
 
 
 def test_many_graders_need_many_descriptors(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_javascript_grader_may_print_and_throw(tmp_path: Path) -> None:
 @needs_javascript
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("export const grade = (", "SyntaxError"), ("export const x = 1", "grade"), ("throw new Error('boom')", "boom")],
+    [("export const grade = (", "Unexpected"), ("export const x = 1", "grade"), ("throw new Error('boom')", "boom")],
 )
 def test_javascript_that_cannot_be_loaded(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "bad.mjs").write_text(text)

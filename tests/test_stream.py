@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenteval.errors import BadRecord, ClosedPipe, OutputError, StrictStop, UserError
+from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
 from agenteval.records import Gradable
 from agenteval.stream import (
     CHUNK,
@@ -308,7 +308,7 @@ def test_output_that_another_tool_writes(tmp_path: Path) -> None:
 
 def test_output_on_a_full_disk_and_a_closed_pipe() -> None:
     full = Output("/dev/full")
-    with pytest.raises(OutputError, match="No space left on device"):
+    with pytest.raises(CannotGoOn, match="No space left on device"):
         full.write({"id": "a"})
     full.close()
     reading, writing = os.pipe()

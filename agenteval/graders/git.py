@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from agenteval.answering import answer_all
-from agenteval.command import input_argument, milliseconds, tool
+from agenteval.command import input_argument, milliseconds, output_option, tool
 from agenteval.lightclick import click
 from agenteval.records import Record
 
@@ -105,12 +105,14 @@ def _shorten(names: list[str]) -> str:
 )
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")
 @click.option("--allow-unchanged", is_flag=True, help="Pass also when no file was changed.")
+@output_option
 def main(
     path: str | None,
     command: str | None,
     command_timeout: float,
     require: tuple[str, ...],
     allow_unchanged: bool,
+    output: str | None,
     debug: bool,
 ) -> int:
     """Grade what an agent did to its working directory, as git sees it.
@@ -133,4 +135,5 @@ def main(
             allow_none=allow_unchanged,
         ),
         path,
+        output,
     )

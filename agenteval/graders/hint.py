@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agenteval.answering import answer_all
-from agenteval.command import input_argument, tool
+from agenteval.command import input_argument, output_option, tool
 from agenteval.errors import UserError
 from agenteval.lightclick import click
 from agenteval.records import Record
@@ -41,7 +41,8 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
 @click.option("--exact", is_flag=True, help="The output must equal the hint, but for surrounding space.")
 @click.option("--regex", is_flag=True, help="The hint is a regular expression to be found in the output.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
-def main(path: str | None, exact: bool, regex: bool, ignore_case: bool, debug: bool) -> int:
+@output_option
+def main(path: str | None, exact: bool, regex: bool, ignore_case: bool, output: str | None, debug: bool) -> int:
     """Grade whether the output contains the hint.
 
     Reads grader inputs, one JSON object per line, and answers each with one grader result. A record
@@ -54,4 +55,6 @@ def main(path: str | None, exact: bool, regex: bool, ignore_case: bool, debug: b
     """
     if exact and regex:
         raise UserError("--exact and --regex exclude each other")
-    return answer_all(lambda record: grade_hint(record, exact=exact, regex=regex, ignore_case=ignore_case), path)
+    return answer_all(
+        lambda record: grade_hint(record, exact=exact, regex=regex, ignore_case=ignore_case), path, output
+    )

@@ -1,8 +1,8 @@
 // Holds a JavaScript or TypeScript grader: one grader input per line on stdin, one answer per line on stdout.
 // Run by bun or node. The first line out says whether the grader could be loaded; what the grader prints goes
 // to stderr, so that it cannot spoil the answers.
-import { closeSync, createReadStream, openSync, writeSync } from "node:fs";
-import { createInterface } from "node:readline";
+import { closeSync, openSync, writeSync } from "node:fs";
+import { Socket } from "node:net";
 import { pathToFileURL } from "node:url";
 
 // Our own ends of the pipes; a descriptor that is opened takes the lowest free number, so these lines put
@@ -38,7 +38,27 @@ try {
 }
 say({ ready: true });
 
-for await (const line of createInterface({ input: createReadStream("", { fd: questions }), crlfDelay: Infinity })) {
+// node reads a pipe well as a socket (a file stream would keep process.exit waiting), bun as a file.
+const input = globalThis.Bun
+  ? Bun.file(questions).stream()
+  : new Socket({ fd: questions, readable: true, writable: false });
+
+// Lines end at a newline and nowhere else: node:readline would also break at U+2028, which JSON may hold.
+async function* lines(chunks) {
+  let pieces = [];
+  for await (const chunk of chunks) {
+    const data = Buffer.from(chunk);
+    let start = 0;
+    for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, start)) {
+      yield Buffer.concat([...pieces, data.subarray(start, end)]).toString();
+      pieces = [];
+      start = end + 1;
+    }
+    pieces.push(data.subarray(start));
+  }
+}
+
+for await (const line of lines(input)) {
   try {
     say((await grade(JSON.parse(line))) ?? null);
   } catch (error) {

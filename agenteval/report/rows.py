@@ -7,7 +7,7 @@ from typing import IO
 
 import msgspec
 
-from agenteval.errors import OutputError
+from agenteval.errors import CannotGoOn
 from agenteval.records import GraderResult, Id, Input, Record, Wire
 from agenteval.stream import Refusals, Source, encode, read_records, read_typed
 
@@ -137,4 +137,4 @@ class Rows:
                 yield row
             self._spool.flush()
         except OSError as error:
-            raise OutputError(f"cannot keep the records of a pipe in a temporary file: {error.strerror}") from None
+            raise CannotGoOn(f"cannot keep the records of a pipe in a temporary file: {error.strerror}") from None
