@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from agenteval.errors import CannotGoOn
 from agenteval.guardian import GRACE, adopt_orphans, become_guardian, kill_descendants, send
@@ -151,9 +151,13 @@ class Processes:
         try:
             send(self._control, request, fds)
         except OSError:
-            self.stopping = True
-            kill_descendants()
-            raise CannotGoOn("the guardian process was killed, so all agents were ended") from None
+            self.give_up()
+
+    def give_up(self) -> NoReturn:
+        """The guardian has been killed: its agents are ours now, and nothing can be started any more."""
+        self.stopping = True
+        kill_descendants()
+        raise CannotGoOn("the guardian process was killed, so all agents were ended")
 
 
 class _Run:
@@ -324,8 +328,11 @@ class _Run:
         words = self.status.split()
         if words[:1] == [b"failed"]:
             self.error = describe_start_failure(int(words[1]), self.command)
+        elif not words:
+            if not self.owner.stopping:
+                self.owner.give_up()
+            self.error = "stopped"
         if words[:1] != [b"ended"]:
-            self.error = self.error or "the guardian process was killed"
             return None, None, False
         status, left = int(words[1]), words[2] == b"1"
         self.started = float(words[3])

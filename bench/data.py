@@ -218,7 +218,7 @@ def other_results(count: int) -> Iterator[Record]:
 
 
 def small_results(count: int) -> Iterator[Record]:
-    """Results with an output and a hint, no trajectory: 150 bytes."""
+    """Results with an output and a hint, no trajectory: 110 bytes."""
     for number in range(count):
         yield {
             "id": f"case-{number:06}",

@@ -21,7 +21,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
     """Records per second; the goal is 20 000, or 50 times the same grader with a process per record."""
     count = setting.size(RECORDS)
     loop = loop_grader(setting)
-    for kind, size in (("results", "2.9 KB"), ("small-results", "150 B")):
+    for kind, size in (("results", "2.9 KB"), ("small-results", "110 B")):
         records, few = setting.file(kind, count), setting.file(kind, SINGLE)
         jobs = {
             "single": Job([*_grade(few), loop]),
