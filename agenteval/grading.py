@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 from agenteval.agents import find_program
 from agenteval.errors import BadRecord, UserError
 from agenteval.lineprocess import LineProcess, NoAnswer
-from agenteval.process import Command, Processes
+from agenteval.process import Command
+from agenteval.processes import Processes
 from agenteval.records import GRADER_FIELDS, GraderResult, Record, check
 from agenteval.session import failure_of
 from agenteval.stream import decode, encode
@@ -52,6 +53,10 @@ class Grader(Protocol):
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
         """One verdict per grader input, in order, each as soon as it is there."""
+        ...
+
+    def finish(self) -> None:
+        """Nothing more is to be graded."""
         ...
 
 
@@ -152,16 +157,20 @@ class CommandGrader:
     def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
+        self.cwd = os.getcwd()
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
         for data in inputs:
-            command = Command(self.spec.program, self.spec.argv, os.getcwd(), {}, data)
+            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
             key = self.processes.new_key()
             outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
             if outcome.left_helpers:
                 self.processes.end_and_wait(key)
             problem = failure_of(outcome, self.timeout)
             yield Failure(problem) if problem else read_answer(outcome.stdout, self.kind)
+
+    def finish(self) -> None:
+        """A process per record leaves nothing behind."""
 
 
 class StreamGrader:
@@ -177,6 +186,7 @@ class StreamGrader:
     def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
+        self.cwd = os.getcwd()
         self.running: dict[int, LineProcess] = {}
         self.group: dict[int, int] = {}
 
@@ -224,12 +234,18 @@ class StreamGrader:
         """The worker's process, started if need be; UserError when a hosted grader cannot be loaded."""
         process = self.running.get(worker)
         if process is None:
-            command = Command(self.spec.program, self.spec.argv, os.getcwd(), {}, b"")
+            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, b"")
             process = LineProcess(self.processes, self.processes.new_key(), command)
             self.running[worker] = process
             if self.spec.hosted:
                 self._await_ready(process)
         return process
+
+    def finish(self) -> None:
+        """Let the processes end by themselves: one may have a cache to write."""
+        for process in self.running.values():
+            process.finish()
+        self.running.clear()
 
     def _await_ready(self, process: LineProcess) -> None:
         try:

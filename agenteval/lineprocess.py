@@ -8,14 +8,16 @@ import time
 from collections.abc import Iterator
 
 from agenteval.process import (
+    GRACE,
     LONGEST_WAIT,
     PIPE_SIZE,
     STDERR_TAIL,
     Command,
-    Processes,
     describe_start_failure,
     open_pipe,
+    read_status,
 )
+from agenteval.processes import Processes
 
 
 class NoAnswer(Exception):
@@ -23,23 +25,27 @@ class NoAnswer(Exception):
 
 
 class LineProcess:
-    """One such process: started with the first exchange, ended by close."""
+    """One such process, ended by close."""
 
     def __init__(self, processes: Processes, key: int, command: Command) -> None:
         self.processes, self.key, self.command = processes, key, command
-        self.status, status = open_pipe()
         self.stdout, stdout = open_pipe(PIPE_SIZE)
         self.stderr, stderr = open_pipe()
         stdin, self.stdin = open_pipe(PIPE_SIZE)
         try:
-            processes.start(key, command, [status, stdout, stderr, stdin])
+            self.child = processes.start(key, command, stdin, stdout, stderr)
+        except (OSError, ValueError) as error:
+            for fd in (self.stdout, self.stderr, self.stdin):
+                os.close(fd)
+            raise NoAnswer(describe_start_failure(error, command)) from None
         finally:
-            for fd in (status, stdout, stderr, stdin):
+            for fd in (stdout, stderr, stdin):
                 os.close(fd)
         os.set_blocking(self.stdin, False)
         self.poller = select.poll()
-        for fd in (self.status, self.stdout, self.stderr):
+        for fd in (self.child.ended, self.stdout, self.stderr):
             self.poller.register(fd, select.POLLIN)
+        self.status: int | None = None
         self.pieces: list[bytes] = []  # of an answer that has not ended yet
         self.ready: list[bytes] = []
         self.tail = bytearray()
@@ -71,11 +77,25 @@ class LineProcess:
             self._step(memoryview(b""), deadline, timeout)
         return self.ready.pop(0)
 
+    def finish(self) -> None:
+        """Say that nothing more comes, and give it time to go."""
+        os.close(self.stdin)
+        waiting = select.poll()
+        waiting.register(self.child.ended, select.POLLIN)
+        waiting.poll(GRACE * 1000)
+        self._release()
+
     def close(self) -> None:
         """End the process and all it started."""
+        os.close(self.stdin)
+        self._release()
+
+    def _release(self) -> None:
         self.processes.end_and_wait(self.key, 0)
-        for fd in (self.status, self.stdout, self.stderr, self.stdin):
-            os.close(fd)
+        if self.status is None:
+            self.status, _ = self.processes.collect(self.child)
+        os.close(self.stdout)
+        os.close(self.stderr)
 
     def _step(self, unsent: memoryview, deadline: float, timeout: float) -> memoryview:
         wait = deadline - time.monotonic()
@@ -88,7 +108,7 @@ class LineProcess:
                 ended = not self._read_answers() or ended
             elif fd == self.stderr:
                 self._read_stderr()
-            elif fd == self.status:
+            elif fd == self.child.ended:
                 ended = True
             elif fd == self.stdin:
                 unsent = self._send(unsent)
@@ -126,18 +146,13 @@ class LineProcess:
 
     def _last_words(self) -> str:
         """Why it ended, as far as its status and its last line on stderr tell."""
-        words = os.read(self.status, 4096).split()
-        if words[:1] == [b"failed"]:
-            return describe_start_failure(int(words[1]), self.command)
+        self.status, _ = self.processes.collect(self.child)
         os.set_blocking(self.stderr, False)
         try:
             self.tail += os.read(self.stderr, PIPE_SIZE)
         except OSError:
             pass
         last = self.tail.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
-        how = "it ended"
-        if words[:1] == [b"ended"]:
-            status = int(words[1])
-            killed = os.WIFSIGNALED(status)
-            how = f"killed by signal {os.WTERMSIG(status)}" if killed else f"exited with code {os.WEXITSTATUS(status)}"
+        code, signal_name = read_status(self.status)
+        how = f"killed by {signal_name}" if signal_name else f"exited with code {code}"
         return f"{how} without an answer{f': {last[:300]}' if last else ''}"

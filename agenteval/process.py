@@ -1,6 +1,5 @@
 """One process tree: start it, read it with arrival times, end it for sure.
 
-The tool's half of the process layer; the guardian's half starts and ends the processes. A call of
 `Processes.run` starts one process, feeds its stdin, reads stdout and stderr until it has ended and says how.
 """
 
@@ -9,27 +8,24 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 import select
 import signal
-import socket
 import threading
 import time
-from itertools import count
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
-from agenteval.errors import CannotGoOn
-from agenteval.guardian import GRACE, adopt_orphans, become_guardian, kill_descendants, send
+if TYPE_CHECKING:
+    from agenteval.processes import Processes
+
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+TICK = 0.02  # how often to look whether a tree that is being ended is gone
 
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, 64 KiB by default
 STDERR_TAIL = 8 << 10
-MAX_ARGUMENT = 128 << 10
 READ_SIZE = 1 << 16
 SHORT_LINE = 16  # bytes: of lines shorter than that, fewer may be printed than --max-output says
 FEW_LINES = 10_000
 LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
-DESCRIPTORS_EACH = 8
-DESCRIPTORS_BESIDE = 24
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
@@ -69,98 +65,30 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
     return read, write
 
 
-def _allow_descriptors(concurrency: int) -> int:
-    """Raise the limit on open files as far as so many processes at once need; returns how many it allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(1, min(concurrency, (soft - DESCRIPTORS_BESIDE) // DESCRIPTORS_EACH))
-    return concurrency
+class Child:
+    """A process that was started, and a descriptor that becomes readable when it has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.started = time.monotonic()
+        self._status: int | None = None
+        if hasattr(os, "pidfd_open"):
+            self.ended = os.pidfd_open(pid)
+        else:
+            self.ended, signal_end = os.pipe()
+            threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
+
+    def status(self) -> int:
+        """How it ended, as wait(2) tells; to be asked once, after its end."""
+        os.close(self.ended)
+        return os.waitpid(self.pid, 0)[1] if self._status is None else self._status
+
+    def _wait(self, signal_end: int) -> None:
+        self._status = os.waitpid(self.pid, 0)[1]
+        os.close(signal_end)
 
 
-class Processes:
-    """Starts processes through the guardian; one for the whole tool, used from many threads."""
-
-    def __init__(self, concurrency: int = 1) -> None:
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.concurrency = _allow_descriptors(concurrency)
-        self.stopping = False
-        self._keys = count(1)
-        self._lock = threading.Lock()
-        adopt_orphans()  # should the guardian be killed, its agents come to us
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            ours.close()
-            become_guardian(theirs, soft)
-        theirs.close()
-        self._guardian = pid
-        self._control = ours
-
-    def new_key(self) -> int:
-        """A number for one agent and everything it will ever start."""
-        return next(self._keys)
-
-    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
-        """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
-        return _Run(self, key, command, timeout, max_output).outcome()
-
-    def start(self, key: int, command: Command, fds: list[int]) -> None:
-        """Ask the guardian for a process; fds are its status pipe, stdout, stderr and, if used, stdin."""
-        request = ("start", key, [command.program, *command.argv], command.cwd, command.env)
-        with self._lock:
-            if not self.stopping:  # else the status pipe just closes, as if it had been ended at once
-                self._request(request, fds)
-
-    def stop(self) -> None:
-        """Start nothing more, end everything, and return when nothing is left."""
-        with self._lock:
-            self.stopping = True
-        self.end_and_wait(None)
-
-    def end(self, key: int | None, grace: float = GRACE) -> int:
-        """Begin to end an agent's whole tree (None: all); the descriptor returned closes when it is gone."""
-        gone, reply = os.pipe()
-        try:
-            with self._lock:
-                self._request(("end", key, grace), [reply])
-        finally:
-            os.close(reply)
-        return gone
-
-    def end_and_wait(self, key: int | None, grace: float = GRACE) -> None:
-        """End an agent's whole tree and return when nothing of it is left."""
-        gone = self.end(key, grace)
-        try:
-            os.read(gone, 1)
-        finally:
-            os.close(gone)
-
-    def close(self) -> None:
-        """Let the guardian kill what is left, and wait for it."""
-        self._control.close()
-        try:
-            os.waitpid(self._guardian, 0)
-        except ChildProcessError:
-            pass
-
-    def _request(self, request: tuple[object, ...], fds: list[int]) -> None:
-        """With the lock held: requests are taken in the order in which they are sent."""
-        try:
-            send(self._control, request, fds)
-        except OSError:
-            self.give_up()
-
-    def give_up(self) -> NoReturn:
-        """The guardian has been killed: its agents are ours now, and nothing can be started any more."""
-        self.stopping = True
-        kill_descendants()
-        raise CannotGoOn("the guardian process was killed, so all agents were ended")
-
-
-class _Run:
+class Attendance:
     """One process while it runs."""
 
     def __init__(self, owner: Processes, key: int, command: Command, timeout: float | None, max_output: int) -> None:
@@ -170,9 +98,12 @@ class _Run:
         self.stdout: list[bytes] = []  # as it came: a list of lines would take fifty times the memory of short ones
         self.arrivals: list[tuple[int, float]] = []
         self.stderr = bytearray()
-        self.status = b""
+        self.child: Child | None = None
+        self.status: int | None = None
+        self.left_helpers = False
+        self.ending_until: float | None = None
+        self.told: set[int] = set()
         self.input = memoryview(command.stdin or b"")
-        self.started: float | None = None
         self.error: str | None = None
         self.timed_out = self.too_much = False
         self.poller = select.poll()
@@ -183,14 +114,15 @@ class _Run:
         """Start, attend until the end, and sum up."""
         try:
             self._start()
-            self._attend()
-            self._drain()
+            if self.child is not None:
+                self._attend()
+                self._drain()
         finally:
             for fd in list(self.open):
                 self._close(fd)
         if self.stdout and not self.stdout[-1].endswith(b"\n"):
             self.arrivals.append((1, time.monotonic()))  # a last line without its end is a line too
-        code, signal_name, left = self._ending()
+        code, signal_name = read_status(self.status)
         return Outcome(
             stdout=b"".join(self.stdout),
             arrivals=self.arrivals,
@@ -199,22 +131,27 @@ class _Run:
             signal=signal_name,
             timed_out=self.timed_out,
             too_much=self.too_much,
-            started=self.started,
+            started=self.child.started if self.child else None,
             error=self.error,
-            left_helpers=left,
+            left_helpers=self.left_helpers,
         )
 
     # --- start ---
 
     def _start(self) -> None:
-        theirs = [self._pipe("status"), self._pipe("stdout"), self._pipe("stderr")]
-        if self.command.stdin is not None:
-            theirs.append(self._pipe("stdin"))
+        stdout, stderr = self._pipe("stdout"), self._pipe("stderr")
+        stdin = self._pipe("stdin") if self.command.stdin is not None else None
         try:
-            self.owner.start(self.key, self.command, theirs)
+            self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
+        except (OSError, ValueError) as error:
+            self.error = describe_start_failure(error, self.command)
         finally:
-            for fd in theirs:
-                os.close(fd)
+            for fd in (stdin, stdout, stderr):
+                if fd is not None:
+                    os.close(fd)
+        if self.child is not None:
+            self.open[self.child.ended] = "ended"
+            self.poller.register(self.child.ended, select.POLLIN)
 
     def _pipe(self, role: str) -> int:
         """A pipe of which our end is polled; returns the other end."""
@@ -229,35 +166,43 @@ class _Run:
     # --- attend ---
 
     def _attend(self) -> None:
-        """Poll until the process has ended (status closed) or, once it is being ended, its tree is gone."""
-        roles = {"stdout": self._read_stdout, "stderr": self._read_stderr, "status": self._read_status}
+        """Poll until the process has ended and, where its tree is being ended, all of that is gone."""
         while True:
             for fd, _event in self.poller.poll(self._patience()):
                 role = self.open.get(fd)
-                if role == "stdin":
+                if role == "stdout":
+                    self._read_stdout(fd)
+                elif role == "stderr":
+                    self._read_stderr(fd)
+                elif role == "stdin":
                     self._write_stdin(fd)
-                elif role == "gone":
-                    self._close(fd)
-                elif role is not None:
-                    roles[role](fd)
-            busy = self.open.values()
-            if "gone" not in busy and "status" not in busy:
+                elif role == "ended":
+                    self._take_leave(fd)
+            if self.ending_until is not None:
+                if not self.owner.press_on(self.key, self.ending_until, self.told) and self.status is not None:
+                    return
+            elif self.status is not None:
                 return
-            if self.deadline is not None and time.monotonic() >= self.deadline:
+            elif self.deadline is not None and time.monotonic() >= self.deadline:
                 self.timed_out = True
                 self._end()
 
     def _patience(self) -> float | None:
+        if self.ending_until is not None:
+            return TICK * 1000
         if self.deadline is None:
             return None
         return min(max(0.0, self.deadline - time.monotonic()), LONGEST_WAIT) * 1000 + 1
 
+    def _take_leave(self, fd: int) -> None:
+        assert self.child is not None
+        del self.open[fd]
+        self.poller.unregister(fd)
+        self.status, self.left_helpers = self.owner.collect(self.child)
+
     def _end(self) -> None:
-        self.deadline = None
-        if "gone" not in self.open.values():
-            gone = self.owner.end(self.key)
-            self.open[gone] = "gone"
-            self.poller.register(gone, select.POLLIN)
+        if self.ending_until is None:
+            self.ending_until = time.monotonic() + GRACE
 
     def _read_stdout(self, fd: int) -> bool:
         data = self._read(fd)
@@ -283,11 +228,6 @@ class _Run:
         data = self._read(fd)
         self.stderr += data
         del self.stderr[:-STDERR_TAIL]
-        return bool(data)
-
-    def _read_status(self, fd: int) -> bool:
-        data = self._read(fd)
-        self.status += data
         return bool(data)
 
     def _write_stdin(self, fd: int) -> None:
@@ -324,21 +264,14 @@ class _Run:
                 while read(fd) and self.size <= self.max_output:
                     pass
 
-    def _ending(self) -> tuple[int | None, str | None, bool]:
-        words = self.status.split()
-        if words[:1] == [b"failed"]:
-            self.error = describe_start_failure(int(words[1]), self.command)
-        elif not words:
-            if not self.owner.stopping:
-                self.owner.give_up()
-            self.error = "stopped"
-        if words[:1] != [b"ended"]:
-            return None, None, False
-        status, left = int(words[1]), words[2] == b"1"
-        self.started = float(words[3])
-        if os.WIFSIGNALED(status):
-            return None, _signal_name(os.WTERMSIG(status)), left
-        return os.WEXITSTATUS(status), None, left
+
+def read_status(status: int | None) -> tuple[int | None, str | None]:
+    """Exit code and signal of a wait status; None for what does not apply."""
+    if status is None:
+        return None, None
+    if os.WIFSIGNALED(status):
+        return None, _signal_name(os.WTERMSIG(status))
+    return os.WEXITSTATUS(status), None
 
 
 def _signal_name(number: int) -> str:
@@ -348,9 +281,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def describe_start_failure(number: int, command: Command) -> str:
+def describe_start_failure(error: OSError | ValueError, command: Command) -> str:
     """Why a process could not be started, and what to do."""
     program = command.argv[0]
+    number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
     advice = {
         errno.ENOENT: "not found (or the interpreter its #! line names is not)",
         errno.EACCES: "not executable: chmod +x it",

@@ -17,7 +17,7 @@ from agenteval.console import Console
 from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.pool import Pool
-from agenteval.process import Processes
+from agenteval.processes import Processes
 from agenteval.records import Prompt, Record, check
 from agenteval.session import Limits, run_prompt
 from agenteval.stream import Source, decode_record, open_output

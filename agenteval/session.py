@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agenteval.agents import DEFAULT_TIMEOUT, Agent
-from agenteval.process import Command, Outcome, Processes
+from agenteval.process import Command, Outcome
+from agenteval.processes import Processes
 from agenteval.records import Record
 
 DEFAULT_MAX_OUTPUT = 64 << 20

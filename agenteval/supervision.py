@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TypeVar
 
 from agenteval.console import Console
 from agenteval.errors import Stopped
 from agenteval.pool import Pool
-from agenteval.process import Processes
+from agenteval.processes import Processes
 from agenteval.stream import Output
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def supervise(pool: Pool[T, R], items: Iterator[T], processes: Processes, output: Output, console: Console) -> None:
-    """Work through items; a signal, a closed pipe or a failed write ends all processes before it is raised again."""
+def supervise(
+    pool: Pool[T, R],
+    items: Iterator[T],
+    processes: Processes,
+    output: Output,
+    console: Console,
+    finish: Callable[[], None] = lambda: None,
+) -> None:
+    """Work through items, then `finish`; a signal, a closed pipe or a failed write ends all processes first."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` stay what they are
             signal.signal(signum, _raise_stopped)
     try:
         pool.run(items, None if output.path else output.fd)
+        finish()
     except (Stopped, Exception) as reason:
         _stop(processes)
         console.finish()

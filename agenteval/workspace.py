@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from agenteval.agents import find_program
 from agenteval.errors import UserError
-from agenteval.process import Command, Processes
+from agenteval.process import Command
+from agenteval.processes import Processes
 
 LONGEST_NAME = 100
 CLONE_TIMEOUT = 600.0

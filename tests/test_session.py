@@ -9,7 +9,8 @@ import pytest
 
 from agenteval.agents import ShellAgent, TemplateAgent
 from agenteval.errors import UserError
-from agenteval.process import Command, Outcome, Processes
+from agenteval.process import Command, Outcome
+from agenteval.processes import Processes
 from agenteval.session import Limits, failure_of, run_prompt
 
 GOOD = Outcome(

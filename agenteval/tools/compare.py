@@ -205,10 +205,10 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
     """The grader, loaded, as a function from payloads to answers."""
     from agenteval.grading import Failure, open_graders, parse_grader
     from agenteval.pool import Pool
-    from agenteval.process import Processes
+    from agenteval.processes import Processes
 
     spec = parse_grader(text, stream=stream)
-    processes = Processes()
+    processes = Processes(concurrency)
     try:
         [grader] = open_graders([spec], processes, timeout=timeout, kind=ComparisonAnswer)
     except UserError:
@@ -221,7 +221,8 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
         try:
-            Pool(work, answered, workers=concurrency, ordered=True).run(payloads)
+            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
+            grader.finish()
         finally:
             processes.close()
 

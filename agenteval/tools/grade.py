@@ -27,7 +27,7 @@ from agenteval.grading import (
 )
 from agenteval.lightclick import click
 from agenteval.pool import Pool
-from agenteval.process import Processes
+from agenteval.processes import Processes
 from agenteval.records import Gradable, Record
 from agenteval.stream import Source, open_output, read_batches
 from agenteval.supervision import supervise
@@ -55,6 +55,11 @@ class Grading:
             named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
             self._report(records[number], named)
             yield with_verdicts(records[number], named, keep_each=self.keep_each)
+
+    def finish(self) -> None:
+        """Everything is graded."""
+        for grader in self.graders:
+            grader.finish()
 
     def _report(self, record: Record, verdicts: dict[str, Verdict]) -> None:
         for name, verdict in verdicts.items():
@@ -143,7 +148,7 @@ def main(
     workers = max(1, processes.concurrency // len(specs))
     pool = Pool(grading, emit, workers=workers, ordered=True)
     batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, workers)), done)
-    supervise(pool, batches, processes, target, console)
+    supervise(pool, batches, processes, target, console, grading.finish)
     return FAILED if console.refused or grading.errors else OK
 
 

@@ -1,0 +1,183 @@
+"""All processes of a tool: started in sessions of their own, marked, and ended for sure.
+
+Data flow: a worker thread starts a process here and attends to it (process.py); whatever it started is found by
+proctree.py when it has to be ended; the guardian does that when this process is killed. On Linux this process
+is a child subreaper: helpers that are orphaned become its children and stay within reach.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+import time
+from itertools import count
+
+from agenteval.guardian import Guardian
+from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome
+from agenteval.proctree import (
+    MARKED_LIMIT,
+    VARIABLE,
+    Table,
+    adopt_orphans,
+    below,
+    can_mark,
+    mark_of,
+    orphans,
+    process_table,
+    send_signal,
+    tree_of,
+)
+
+DESCRIPTORS_EACH = 8
+DESCRIPTORS_BESIDE = 24
+FRESH = 0.01  # seconds for which a process table is good enough for another look
+# Signals that Python or the tool ignore or handle, and an agent must find untouched.
+DEFAULTED = [
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+]
+
+
+class Stopping(OSError):
+    """Nothing is started any more."""
+
+
+class Processes:
+    """Starts and ends processes; one for the whole tool, used from many threads."""
+
+    def __init__(self, concurrency: int = 1) -> None:
+        self.guardian = Guardian()
+        self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)  # what an agent shall have
+        self.concurrency = _allow_descriptors(concurrency)
+        self._raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
+        adopt_orphans()
+        self.stopping = False
+        self._keys = count(1)
+        self._lock = threading.Lock()
+        self._running: dict[int, int] = {}  # pid of each process started and not yet collected → its key
+        self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._cwd = ""
+        self._table: tuple[float, Table] = (0.0, {})
+
+    def new_key(self) -> int:
+        """A number for one agent and everything it will ever start."""
+        return next(self._keys)
+
+    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+        """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
+        return Attendance(self, key, command, timeout, max_output).outcome()
+
+    # --- start ---
+
+    def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
+        """Start a process on these descriptors; OSError or ValueError when it cannot be started."""
+        env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
+        mark = mark_of(os.getpid(), key)
+        actions = [
+            (os.POSIX_SPAWN_DUP2, self._nothing if stdin is None else stdin, 0),
+            (os.POSIX_SPAWN_DUP2, stdout, 1),
+            (os.POSIX_SPAWN_DUP2, stderr, 2),
+        ]
+        with self._lock:  # the directory, the mark and the limits of this process are what the new one gets
+            if self.stopping:
+                raise Stopping
+            if command.cwd != self._cwd:
+                os.chdir(command.cwd)
+                self._cwd = command.cwd
+            self._set_limits(self._descriptors, mark)
+            try:
+                pid = os.posix_spawn(
+                    command.program,
+                    command.argv,
+                    {**self._environment, **env, VARIABLE: b"%d" % mark},
+                    file_actions=actions,
+                    setsid=True,
+                    setsigmask=[],
+                    setsigdef=DEFAULTED,
+                )
+            finally:
+                self._set_limits(self._raised, None)
+            self._running[pid] = key
+        return Child(pid)
+
+    def _set_limits(self, descriptors: tuple[int, int], mark: int | None) -> None:
+        if self._descriptors != self._raised:
+            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+        if MARKED_LIMIT is not None and self._own_mark is not None:
+            soft, hard = self._own_mark
+            resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
+
+    def collect(self, child: Child) -> tuple[int, bool]:
+        """The wait status of a process that has ended, and whether helpers of any agent are left behind."""
+        status = child.status()
+        with self._lock:
+            del self._running[child.pid]
+            return status, bool(orphans({*self._running, self.guardian.pid}))
+
+    # --- end ---
+
+    def press_on(self, key: int | None, deadline: float, told: set[int]) -> bool:
+        """Whether anything of a tree (None: of all) that is being ended is left.
+
+        Each of its processes gets SIGTERM once (`told` is who got it), and SIGKILL when the deadline is past.
+        """
+        left = self._tree(key)
+        if time.monotonic() >= deadline:
+            send_signal(left, signal.SIGKILL)
+        else:
+            send_signal(left - told, signal.SIGTERM)
+            told |= left
+        return bool(left)
+
+    def end_and_wait(self, key: int | None, grace: float = GRACE) -> None:
+        """End an agent's whole tree (None: all of them) and return when nothing of it is left."""
+        deadline = time.monotonic() + grace
+        told: set[int] = set()
+        while self.press_on(key, deadline, told):
+            time.sleep(TICK)
+
+    def stop(self) -> None:
+        """Start nothing more, end everything, and return when nothing is left."""
+        with self._lock:
+            self.stopping = True
+            self._table = (0.0, {})  # something may have been started since it was taken
+        self.end_and_wait(None)
+
+    def close(self) -> None:
+        """End what is left, and dismiss the guardian."""
+        self.stop()
+        self.guardian.dismiss()
+
+    def _tree(self, key: int | None) -> set[int]:
+        with self._lock:
+            table = self._look()
+            if key is None:
+                return below([os.getpid()], table) - {self.guardian.pid}
+            roots = {pid for pid, owner in self._running.items() if owner == key}
+            return tree_of(key, roots, all(owner == key for owner in self._running.values()), table)
+
+    def _look(self) -> Table:
+        """The process table, of this moment or very nearly: many agents may be ended at once."""
+        taken, table = self._table
+        if time.monotonic() - taken > FRESH:
+            self._table = (time.monotonic(), process_table())
+        return self._table[1]
+
+
+def _allow_descriptors(concurrency: int) -> int:
+    """Raise the limit on open files as far as so many processes at once need; returns how many it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, min(concurrency, (soft - DESCRIPTORS_BESIDE) // DESCRIPTORS_EACH))
+    return concurrency
