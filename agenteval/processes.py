@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from itertools import count
+from subprocess import Popen
 
 from agenteval.guardian import Guardian
 from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome
@@ -79,34 +80,28 @@ class Processes:
 
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Start a process on these descriptors; OSError or ValueError when it cannot be started."""
-        env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
         mark = mark_of(os.getpid(), key)
-        actions = [
-            (os.POSIX_SPAWN_DUP2, self._nothing if stdin is None else stdin, 0),
-            (os.POSIX_SPAWN_DUP2, stdout, 1),
-            (os.POSIX_SPAWN_DUP2, stderr, 2),
-        ]
-        with self._lock:  # the directory, the mark and the limits of this process are what the new one gets
+        env = {**self._environment, **{os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}}
+        env[VARIABLE] = b"%d" % mark
+        with self._lock:  # the mark and the limits of this process are what the new one gets
             if self.stopping:
                 raise Stopping
-            if command.cwd != self._cwd:
-                os.chdir(command.cwd)
-                self._cwd = command.cwd
             self._set_limits(self._descriptors, mark)
             try:
-                pid = os.posix_spawn(
-                    command.program,
+                process = Popen(
                     command.argv,
-                    {**self._environment, **env, VARIABLE: b"%d" % mark},
-                    file_actions=actions,
-                    setsid=True,
-                    setsigmask=[],
-                    setsigdef=DEFAULTED,
+                    executable=command.program,
+                    cwd=command.cwd,
+                    env=env,
+                    stdin=self._nothing if stdin is None else stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
                 )
             finally:
                 self._set_limits(self._raised, None)
-            self._running[pid] = key
-        return Child(pid)
+            self._running[process.pid] = key
+        return Child(process)
 
     def _set_limits(self, descriptors: tuple[int, int], mark: int | None) -> None:
         if self._descriptors != self._raised:
