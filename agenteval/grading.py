@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 from agenteval.agents import find_program
 from agenteval.errors import BadRecord, UserError
 from agenteval.lineprocess import LineProcess, NoAnswer
-from agenteval.process import Command
+from agenteval.loop import EndTree, Job, RunProcess
+from agenteval.process import Command, Outcome
 from agenteval.processes import Processes
 from agenteval.records import GRADER_FIELDS, GraderResult, Record, check
 from agenteval.session import failure_of
@@ -161,13 +162,26 @@ class CommandGrader:
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
         for data in inputs:
-            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
             key = self.processes.new_key()
-            outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
+            outcome = self.processes.run(key, self._command(data), timeout=self.timeout / 1000, max_output=MAX_ANSWER)
             if outcome.left_helpers:
                 self.processes.end_and_wait(key)
-            problem = failure_of(outcome, self.timeout)
-            yield Failure(problem) if problem else read_answer(outcome.stdout, self.kind)
+            yield self._verdict(outcome)
+
+    def job(self, data: bytes) -> Job[Verdict]:
+        """The same for one grader input, as a job of a loop."""
+        key = self.processes.new_key()
+        outcome = yield RunProcess(key, self._command(data), self.timeout / 1000, MAX_ANSWER)
+        if outcome.left_helpers:
+            yield EndTree(key)
+        return self._verdict(outcome)
+
+    def _command(self, data: bytes) -> Command:
+        return Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
+
+    def _verdict(self, outcome: Outcome) -> Verdict:
+        problem = failure_of(outcome, self.timeout)
+        return Failure(problem) if problem else read_answer(outcome.stdout, self.kind)
 
     def finish(self) -> None:
         """A process per record leaves nothing behind."""

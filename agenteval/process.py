@@ -12,8 +12,7 @@ import select
 import signal
 import threading
 import time
-from subprocess import Popen
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from agenteval.processes import Processes
@@ -26,7 +25,6 @@ STDERR_TAIL = 8 << 10
 READ_SIZE = 1 << 16
 SHORT_LINE = 16  # bytes: of lines shorter than that, fewer may be printed than --max-output says
 FEW_LINES = 10_000
-AT_ONCE = 5  # ms in which lines may be recorded as having come a little later than they did
 LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
@@ -70,12 +68,12 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
 class Child:
     """A process that was started, and a descriptor that becomes readable when it has ended."""
 
-    def __init__(self, process: Popen[bytes]) -> None:
-        self.process = process
-        self.pid = process.pid
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self.started = time.monotonic()
+        self._status: int | None = None
         if hasattr(os, "pidfd_open"):
-            self.ended = os.pidfd_open(process.pid)
+            self.ended = os.pidfd_open(pid)
         else:
             self.ended, signal_end = os.pipe()
             threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
@@ -83,18 +81,61 @@ class Child:
     def status(self) -> int:
         """Its exit code, or the number of the signal that killed it, negative; to be asked once, after its end."""
         os.close(self.ended)
-        return self.process.wait()
+        if self._status is None:
+            self._status = os.waitpid(self.pid, 0)[1]
+        return os.waitstatus_to_exitcode(self._status)
 
     def _wait(self, signal_end: int) -> None:
-        self.process.wait()
+        self._status = os.waitpid(self.pid, 0)[1]
         os.close(signal_end)
 
 
-class Attendance:
-    """One process while it runs."""
+class Switchboard:
+    """Who is interested in which descriptor; one wait for all of them."""
 
-    def __init__(self, owner: Processes, key: int, command: Command, timeout: float | None, max_output: int) -> None:
-        self.owner, self.key, self.command = owner, key, command
+    def __init__(self, many: bool = False) -> None:
+        self._owners: dict[int, Listener] = {}
+        # poll takes one system call per wait, epoll one per descriptor besides: it is for hundreds of them.
+        self._epoll = select.epoll() if many and hasattr(select, "epoll") else None
+        self._poll = select.poll()
+
+    def register(self, fd: int, mask: int, owner: Listener) -> None:
+        """Call owner.handle(fd) when there is something to do."""
+        self._owners[fd] = owner
+        (self._epoll or self._poll).register(fd, mask)
+
+    def unregister(self, fd: int) -> None:
+        """No more."""
+        del self._owners[fd]
+        (self._epoll or self._poll).unregister(fd)
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait, at most so long, and let the owners handle what has come."""
+        if seconds is not None:
+            seconds = min(max(0.0, seconds), LONGEST_WAIT)
+        if self._epoll is not None:
+            events = self._epoll.poll(seconds)
+        else:
+            events = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
+        for fd, _event in events:
+            owner = self._owners.get(fd)
+            if owner is not None:  # else one that was handled before it has closed this one
+                owner.handle(fd)
+
+
+class Listener(Protocol):
+    """Something with descriptors on a switchboard."""
+
+    def handle(self, fd: int) -> None: ...
+
+
+class Attendance:
+    """One process while it runs: `begin`, `handle` what comes, `tick` now and then until it says True, `outcome`."""
+
+    def __init__(
+        self, owner: Processes, board: Switchboard, key: int, command: Command, timeout: float | None, max_output: int
+    ) -> None:
+        self.owner, self.board, self.key, self.command = owner, board, key, command
         self.max_output = max_output
         self.size = self.line_count = 0
         self.stdout: list[bytes] = []  # as it came: a list of lines would take fifty times the memory of short ones
@@ -108,20 +149,73 @@ class Attendance:
         self.input = memoryview(command.stdin or b"")
         self.error: str | None = None
         self.timed_out = self.too_much = False
-        self.poller = select.poll()
         self.open: dict[int, str] = {}
         self.deadline = time.monotonic() + timeout if timeout is not None else None
 
-    def outcome(self) -> Outcome:
-        """Start, attend until the end, and sum up."""
+    def begin(self) -> None:
+        """Start the process; where that fails, `error` says why and the first tick is True."""
         try:
-            self._start()
-            if self.child is not None:
-                self._attend()
-                self._drain()
+            stdout, stderr = self._pipe("stdout"), self._pipe("stderr")
+            stdin = self._pipe("stdin") if self.command.stdin is not None else None
+        except OSError as error:
+            self.error = describe_start_failure(error, self.command)
+            return
+        try:
+            self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
+        except (OSError, ValueError) as error:
+            self.error = describe_start_failure(error, self.command)
         finally:
-            for fd in list(self.open):
-                self._close(fd)
+            for fd in (stdin, stdout, stderr):
+                if fd is not None:
+                    os.close(fd)
+        if self.child is not None:
+            self.open[self.child.ended] = "ended"
+            self.board.register(self.child.ended, select.POLLIN, self)
+
+    def _pipe(self, role: str) -> int:
+        """A pipe of which our end is on the switchboard; returns the other end."""
+        read, write = open_pipe(PIPE_SIZE if role in ("stdout", "stdin") else None)
+        ours, theirs = (write, read) if role == "stdin" else (read, write)
+        if role == "stdin":
+            os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
+        self.open[ours] = role
+        self.board.register(ours, select.POLLOUT if role == "stdin" else select.POLLIN, self)
+        return theirs
+
+    def handle(self, fd: int) -> None:
+        """Something came on one of its descriptors, or one has room."""
+        role = self.open[fd]
+        if role == "stdout":
+            self._read_stdout(fd)
+        elif role == "stderr":
+            self._read_stderr(fd)
+        elif role == "stdin":
+            self._write_stdin(fd)
+        elif self.child is not None:
+            del self.open[fd]
+            self.board.unregister(fd)
+            self.status, self.left_helpers = self.owner.collect(self.child)
+
+    def tick(self) -> bool:
+        """Whether it has ended and, where its tree is being ended, all of that is gone; sees to the time limit."""
+        if self.child is None:
+            return True
+        if self.ending_until is not None:
+            return not self.owner.press_on(self.key, self.ending_until, self.told) and self.status is not None
+        if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
+            self.timed_out = True
+            self._end()
+        return self.status is not None
+
+    def next_tick(self) -> float | None:
+        """The time.monotonic() at which it wants to tick even if nothing comes."""
+        return time.monotonic() + TICK if self.ending_until is not None else self.deadline
+
+    def outcome(self) -> Outcome:
+        """Take what is left in the pipes, and sum up."""
+        self._drain()
+        for fd in list(self.open):
+            self._close(fd)
         if self.stdout and not self.stdout[-1].endswith(b"\n"):
             self.arrivals.append((1, time.monotonic()))  # a last line without its end is a line too
         code, signal_name = read_status(self.status)
@@ -137,88 +231,6 @@ class Attendance:
             error=self.error,
             left_helpers=self.left_helpers,
         )
-
-    # --- start ---
-
-    def _start(self) -> None:
-        stdout, stderr = self._pipe("stdout"), self._pipe("stderr")
-        stdin = self._pipe("stdin") if self.command.stdin is not None else None
-        try:
-            self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
-        except (OSError, ValueError) as error:
-            self.error = describe_start_failure(error, self.command)
-        finally:
-            for fd in (stdin, stdout, stderr):
-                if fd is not None:
-                    os.close(fd)
-        if self.child is not None:
-            self.open[self.child.ended] = "ended"
-            self.poller.register(self.child.ended, select.POLLIN)
-
-    def _pipe(self, role: str) -> int:
-        """A pipe of which our end is polled; returns the other end."""
-        read, write = open_pipe(PIPE_SIZE if role in ("stdout", "stdin") else None)
-        ours, theirs = (write, read) if role == "stdin" else (read, write)
-        if role == "stdin":
-            os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
-        self.open[ours] = role
-        self.poller.register(ours, select.POLLOUT if role == "stdin" else select.POLLIN)
-        return theirs
-
-    # --- attend ---
-
-    def _attend(self) -> None:
-        """Poll until the process has ended and, where its tree is being ended, all of that is gone."""
-        if self._was_quick():
-            return
-        while True:
-            for fd, _event in self.poller.poll(self._patience()):
-                role = self.open.get(fd)
-                if role == "stdout":
-                    self._read_stdout(fd)
-                elif role == "stderr":
-                    self._read_stderr(fd)
-                elif role == "stdin":
-                    self._write_stdin(fd)
-                elif role == "ended":
-                    self._take_leave(fd)
-            if self.ending_until is not None:
-                if not self.owner.press_on(self.key, self.ending_until, self.told) and self.status is not None:
-                    return
-            elif self.status is not None:
-                return
-            elif self.deadline is not None and time.monotonic() >= self.deadline:
-                self.timed_out = True
-                self._end()
-
-    def _was_quick(self) -> bool:
-        """Wait for a process that ends at once, without waking for each thing it prints or closes on its way.
-
-        Waking three or four times for a process that takes a millisecond costs more than the process.
-        """
-        assert self.child is not None
-        poller = select.poll()
-        for fd, role in list(self.open.items()):
-            if role == "stdin":
-                self._write_stdin(fd)
-        poller.register(self.child.ended, select.POLLIN)
-        if not poller.poll(AT_ONCE):
-            return False
-        self._take_leave(self.child.ended)
-        return True
-
-    def _patience(self) -> float | None:
-        if self.ending_until is not None:
-            return TICK * 1000
-        if self.deadline is None:
-            return None
-        return min(max(0.0, self.deadline - time.monotonic()), LONGEST_WAIT) * 1000 + 1
-
-    def _take_leave(self, fd: int) -> None:
-        assert self.child is not None
-        del self.open[fd]
-        self.poller.unregister(fd)
-        self.status, self.left_helpers = self.owner.collect(self.child)
 
     def _end(self) -> None:
         if self.ending_until is None:
@@ -271,10 +283,8 @@ class Attendance:
 
     def _close(self, fd: int) -> None:
         if self.open.pop(fd, None) is not None:
-            self.poller.unregister(fd)
+            self.board.unregister(fd)
             os.close(fd)
-
-    # --- the end ---
 
     def _drain(self) -> None:
         """Take what the process left in its pipes; a helper that holds them open is not waited for."""

@@ -13,10 +13,9 @@ import signal
 import threading
 import time
 from itertools import count
-from subprocess import Popen
 
 from agenteval.guardian import Guardian
-from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome
+from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome, Switchboard
 from agenteval.proctree import (
     MARKED_LIMIT,
     VARIABLE,
@@ -59,6 +58,7 @@ class Processes:
         self._raised = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
         adopt_orphans()
+        self._pid = os.getpid()
         self.stopping = False
         self._keys = count(1)
         self._lock = threading.Lock()
@@ -74,34 +74,46 @@ class Processes:
 
     def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
-        return Attendance(self, key, command, timeout, max_output).outcome()
+        board = Switchboard()
+        attendance = Attendance(self, board, key, command, timeout, max_output)
+        attendance.begin()
+        while not attendance.tick():
+            until = attendance.next_tick()
+            board.wait(None if until is None else until - time.monotonic())
+        return attendance.outcome()
 
     # --- start ---
 
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Start a process on these descriptors; OSError or ValueError when it cannot be started."""
-        mark = mark_of(os.getpid(), key)
+        mark = mark_of(self._pid, key)
         env = {**self._environment, **{os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}}
         env[VARIABLE] = b"%d" % mark
-        with self._lock:  # the mark and the limits of this process are what the new one gets
+        with self._lock:  # the directory, the mark and the limits of this process are what the new one gets
             if self.stopping:
                 raise Stopping
             self._set_limits(self._descriptors, mark)
+            if command.cwd != self._cwd:
+                os.chdir(command.cwd)
+                self._cwd = command.cwd
             try:
-                process = Popen(
+                pid = os.posix_spawn(
+                    command.program,
                     command.argv,
-                    executable=command.program,
-                    cwd=command.cwd,
-                    env=env,
-                    stdin=self._nothing if stdin is None else stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    start_new_session=True,
+                    env,
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, self._nothing if stdin is None else stdin, 0),
+                        (os.POSIX_SPAWN_DUP2, stdout, 1),
+                        (os.POSIX_SPAWN_DUP2, stderr, 2),
+                    ],
+                    setsid=True,
+                    setsigmask=[],
+                    setsigdef=DEFAULTED,
                 )
             finally:
                 self._set_limits(self._raised, None)
-            self._running[process.pid] = key
-        return Child(process)
+            self._running[pid] = key
+        return Child(pid)
 
     def _set_limits(self, descriptors: tuple[int, int], mark: int | None) -> None:
         if self._descriptors != self._raised:

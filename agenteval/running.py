@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
@@ -16,12 +17,12 @@ from agenteval.command import append_options, milliseconds, output_option, progr
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
 from agenteval.lightclick import click
-from agenteval.pool import Pool
+from agenteval.loop import Job, Outbox
 from agenteval.processes import Processes
 from agenteval.records import Prompt, Record, check
 from agenteval.session import Limits, run_prompt
 from agenteval.stream import Source, decode_record, open_output
-from agenteval.supervision import supervise
+from agenteval.supervision import run_jobs
 from agenteval.workspace import Workspaces
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -204,7 +205,7 @@ class Run:
         self.cwd = _directory(settings.cwd)
         if settings.workspace_template and not settings.workspace_dir:
             raise UserError("--workspace-template needs --workspace-dir")
-        source = Source(path)
+        self.source = source = Source(path)
         self.output, done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
         self.prompts = Prompts(source, self.console, settings.shard, done)
         self.failures = 0
@@ -218,29 +219,37 @@ class Run:
         self.workspaces = None
         if self.settings.workspace_dir:
             self.workspaces = Workspaces(self.settings.workspace_dir, self.settings.workspace_template, self.processes)
-        pool = Pool(self._work, self._emit, workers=self.processes.concurrency, ordered=self.settings.keep_order)
-        supervise(pool, iter(self.prompts), self.processes, self.output, self.console)
+        self.outbox = Outbox(self.output.write, blocks=self.output.may_block())
+        run_jobs(
+            (self._job(prompt) for prompt in self.prompts),
+            self._emit,
+            self.processes,
+            self.outbox,
+            source=self.source,
+            output=self.output,
+            console=self.console,
+            ordered=self.settings.keep_order,
+        )
         failed = self.console.refused or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
 
-    def _work(self, _worker: int, prompt: Record) -> Iterator[tuple[Record, bool]]:
+    def _job(self, prompt: Record) -> Job[tuple[Record, bool] | None]:
         key = self.processes.new_key()
-        raw = run_prompt(
+        raw = yield from run_prompt(
             self._with_workspace(prompt),
             self.agent,
-            self.processes,
             key=key,
-            prepare=lambda: self._directory(prompt, key),
+            prepare=self.cwd if self.workspaces is None else partial(self.workspaces.make, prompt["id"], key),
             limits=Limits(self.settings.timeout, self.settings.max_output, self.settings.retries),
             trace=(lambda line: self.console.say(f"{prompt['id']}: {line}")) if self.settings.debug else None,
         )
         if self.processes.stopping:
-            return  # ended by us, not by itself: --resume will run it again
-        yield self.finish(raw), bool(raw.get("errors"))
+            return None  # ended by us, not by itself: --resume will run it again
+        return self.finish(raw), bool(raw.get("errors"))
 
     def _emit(self, done: tuple[Record, bool]) -> None:
         record, failed = done
-        self.output.write(record)
+        self.outbox.put(record)
         self.failures += failed
         self.console.advance(failed=failed, label=record["id"])
         if self.settings.debug:
@@ -253,9 +262,6 @@ class Run:
             return prompt
         path = self.workspaces.path(prompt["id"])
         return {**prompt, "metadata": {**(prompt.get("metadata") or {}), "workspaceDir": path}}
-
-    def _directory(self, prompt: Record, key: int) -> str:
-        return self.cwd if self.workspaces is None else self.workspaces.make(prompt["id"], key)
 
 
 def _directory(path: str | None) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agenteval.agents import DEFAULT_TIMEOUT, Agent
+from agenteval.loop import Call, EndTree, Job, Pause, RunProcess
 from agenteval.process import Command, Outcome
-from agenteval.processes import Processes
 from agenteval.records import Record
 
 DEFAULT_MAX_OUTPUT = 64 << 20
@@ -37,22 +37,20 @@ class Attempt(NamedTuple):
 def run_prompt(
     prompt: Record,
     agent: Agent,
-    processes: Processes,
     *,
     key: int,
-    prepare: Callable[[], str],
+    prepare: Callable[[], str] | str,
     limits: Limits,
     trace: Callable[[str], None] | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Record:
-    """The raw record of a prompt; `prepare` makes the directory to run in, anew for each try."""
+) -> Job[Record]:
+    """The raw record of a prompt; `prepare` is the directory to run in, or makes it anew for each try."""
     attempts = 0
     while True:
         attempts += 1
-        attempt = _try_prompt(prompt, agent, processes, key, prepare, limits, trace)
-        if not attempt.again or attempts > limits.retries or processes.stopping:
+        attempt = yield from _try_prompt(prompt, agent, key, prepare, limits, trace)
+        if not attempt.again or attempts > limits.retries:
             break
-        sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
+        yield Pause(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
     if attempts > 1:
         attempt.fields["attempts"] = attempts
     return {**prompt, **attempt.fields}
@@ -61,17 +59,16 @@ def run_prompt(
 def _try_prompt(
     prompt: Record,
     agent: Agent,
-    processes: Processes,
     key: int,
-    prepare: Callable[[], str],
+    prepare: Callable[[], str] | str,
     limits: Limits,
     trace: Callable[[str], None] | None,
-) -> Attempt:
+) -> Job[Attempt]:
     texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
     timeout = prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
     raw = _RawFields()
     try:
-        cwd = prepare()
+        cwd = prepare if isinstance(prepare, str) else (yield Call(prepare))
     except OSError as error:
         raw.errors.append(f"cannot prepare the workspace: {error}")
         return Attempt(raw.fields(""), again=False)
@@ -86,7 +83,7 @@ def _try_prompt(
         command = Command(said.program, said.argv, cwd, said.env, said.stdin)
         if trace is not None:
             trace(f"in {cwd}: {shlex.join(said.argv)[:TRACED]}")
-        outcome = processes.run(key, command, timeout=timeout / 1000, max_output=limits.max_output - raw.size)
+        outcome = yield RunProcess(key, command, timeout / 1000, limits.max_output - raw.size)
         helpers = helpers or outcome.left_helpers
         lines = raw.add_turn(outcome)
         conversation.hear(text, lines)
@@ -97,8 +94,8 @@ def _try_prompt(
             raw.fail(number, len(texts), problem)
             again = outcome.timed_out or (outcome.started is None and outcome.error is not None)
             break
-    if helpers and not processes.stopping:
-        processes.end_and_wait(key)  # what the agent left running ends with its prompt
+    if helpers:
+        yield EndTree(key)  # what the agent left running ends with its prompt
     return Attempt(raw.fields(cwd), again)
 
 

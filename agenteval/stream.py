@@ -246,6 +246,11 @@ class Output:
             except OSError as error:
                 raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
 
+    def may_block(self) -> bool:
+        """Whether a write may have to wait for a reader: a pipe or a terminal, not a file."""
+        mode = os.fstat(self.fd).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or self.isatty()
+
     def isatty(self) -> bool:
         """Whether a person is looking."""
         return os.isatty(self.fd)

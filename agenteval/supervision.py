@@ -10,31 +10,63 @@ from typing import TypeVar
 
 from agenteval.console import Console
 from agenteval.errors import Stopped
-from agenteval.pool import Pool
+from agenteval.loop import Job, Jobs, Loop, Outbox
 from agenteval.processes import Processes
-from agenteval.stream import Output
+from agenteval.stream import Output, Source
 
-T = TypeVar("T")
 R = TypeVar("R")
+
+READ_AHEAD = 16
+FLUSH_TIME = 2.0
+
+
+def run_jobs(
+    jobs: Iterator[Job[R | None]],
+    emit: Callable[[R], None],
+    processes: Processes,
+    outbox: Outbox,
+    *,
+    source: Source,
+    output: Output,
+    console: Console,
+    ordered: bool,
+) -> None:
+    """Work through jobs in one thread, as many at a time as there may be processes."""
+    loop: Loop[R | None] = Loop(
+        processes,
+        lambda result: emit(result) if result is not None else None,
+        workers=processes.concurrency,
+        ordered=ordered,
+        room=outbox.has_room,
+    )
+    outbox.begin(loop.wake)
+    supply = Jobs(jobs, blocks=not source.regular, ahead=processes.concurrency + READ_AHEAD)
+    supervise(lambda watch: loop.run(supply, watch), processes, output, console, flush=outbox.finish)
 
 
 def supervise(
-    pool: Pool[T, R],
-    items: Iterator[T],
+    work: Callable[[int | None], None],
     processes: Processes,
     output: Output,
     console: Console,
+    *,
     finish: Callable[[], None] = lambda: None,
+    flush: Callable[[float | None], None] = lambda _seconds: None,
 ) -> None:
-    """Work through items, then `finish`; a signal, a closed pipe or a failed write ends all processes first."""
+    """Do the work, then `finish`; a signal, a closed pipe or a failed write ends all processes first.
+
+    `work` is given the output pipe to watch; `flush` writes what is done and not yet written.
+    """
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` stay what they are
             signal.signal(signum, _raise_stopped)
     try:
-        pool.run(items, None if output.path else output.fd)
+        work(None if output.path else output.fd)
         finish()
+        flush(None)
     except (Stopped, Exception) as reason:
         _stop(processes)
+        flush(FLUSH_TIME)
         console.finish()
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.path else ""

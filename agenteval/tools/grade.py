@@ -16,6 +16,7 @@ from agenteval.command import (
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.grading import (
+    CommandGrader,
     Failure,
     Grader,
     GraderSpec,
@@ -26,11 +27,12 @@ from agenteval.grading import (
     with_verdicts,
 )
 from agenteval.lightclick import click
+from agenteval.loop import Job, Outbox
 from agenteval.pool import Pool
 from agenteval.processes import Processes
 from agenteval.records import Gradable, Record
-from agenteval.stream import Source, open_output, read_batches
-from agenteval.supervision import supervise
+from agenteval.stream import Source, open_output, read_batches, read_records
+from agenteval.supervision import run_jobs, supervise
 
 READ_AHEAD = 64  # records a stream grader is handed at once
 
@@ -55,6 +57,18 @@ class Grading:
             named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
             self._report(records[number], named)
             yield with_verdicts(records[number], named, keep_each=self.keep_each)
+
+    def job(self, record: Record) -> Job[Record | None]:
+        """The graded record, where every grader is a process per record."""
+        data = grader_input(record)
+        named: dict[str, Verdict] = {}
+        for grader in self.graders:
+            assert isinstance(grader, CommandGrader)
+            named[grader.name] = yield from grader.job(data)
+        if self.processes.stopping:
+            return None
+        self._report(record, named)
+        return with_verdicts(record, named, keep_each=self.keep_each)
 
     def finish(self) -> None:
         """Everything is graded."""
@@ -130,7 +144,8 @@ def main(
     specs = _specs(graders, stream)
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
-    processes = Processes(concurrency * len(specs))
+    streams = any(spec.streams for spec in specs)
+    processes = Processes(concurrency * len(specs) if streams else concurrency)
     try:
         grading = Grading(specs, open_graders(specs, processes, timeout=timeout), processes, console)
         target.open()
@@ -139,16 +154,30 @@ def main(
         raise
     console.begin(None, "records")
 
+    outbox = Outbox(target.write, blocks=target.may_block() and not streams)
+
     def emit(record: Record) -> None:
-        target.write(record)
+        outbox.put(record)
         console.advance(failed=not record["score"]["pass"], label=record["id"])
         if strict and record.get("graderError"):
             raise StrictStop("stopped at the first grader error (--strict)")
 
-    workers = max(1, processes.concurrency // len(specs))
-    pool = Pool(grading, emit, workers=workers, ordered=True)
-    batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, workers)), done)
-    supervise(pool, batches, processes, target, console, grading.finish)
+    if not streams:
+        undone = (record for record in read_records(source, Gradable, console) if record["id"] not in done)
+        jobs = (grading.job(record) for record in undone)
+        run_jobs(jobs, emit, processes, outbox, source=source, output=target, console=console, ordered=True)
+    else:
+        workers = max(1, processes.concurrency // len(specs))
+        pool = Pool(grading, emit, workers=workers, ordered=True)
+        batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, workers)), done)
+        supervise(
+            lambda watch: pool.run(batches, watch),
+            processes,
+            target,
+            console,
+            finish=grading.finish,
+            flush=outbox.finish,
+        )
     return FAILED if console.refused or grading.errors else OK
 
 
