@@ -105,9 +105,9 @@ class Switchboard:
         (self._epoll or self._poll).register(fd, mask)
 
     def unregister(self, fd: int) -> None:
-        """No more."""
-        del self._owners[fd]
-        (self._epoll or self._poll).unregister(fd)
+        """No more; nothing where it was not registered."""
+        if self._owners.pop(fd, None) is not None:
+            (self._epoll or self._poll).unregister(fd)
 
     def wait(self, seconds: float | None) -> None:
         """Wait, at most so long, and let the owners handle what has come."""
@@ -154,33 +154,31 @@ class Attendance:
 
     def begin(self) -> None:
         """Start the process; where that fails, `error` says why and the first tick is True."""
+        theirs: list[int] = []
         try:
-            stdout, stderr = self._pipe("stdout"), self._pipe("stderr")
-            stdin = self._pipe("stdin") if self.command.stdin is not None else None
-        except OSError as error:
-            self.error = describe_start_failure(error, self.command)
-            return
-        try:
+            stdout, stderr = self._pipe("stdout", theirs), self._pipe("stderr", theirs)
+            stdin = self._pipe("stdin", theirs) if self.command.stdin is not None else None
             self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
         except (OSError, ValueError) as error:
             self.error = describe_start_failure(error, self.command)
+            return
         finally:
-            for fd in (stdin, stdout, stderr):
-                if fd is not None:
-                    os.close(fd)
-        if self.child is not None:
-            self.open[self.child.ended] = "ended"
-            self.board.register(self.child.ended, select.POLLIN, self)
+            for fd in theirs:
+                os.close(fd)
+        self.open[self.child.ended] = "ended"
+        for fd, role in self.open.items():
+            self.board.register(fd, select.POLLOUT if role == "stdin" else select.POLLIN, self)
 
-    def _pipe(self, role: str) -> int:
-        """A pipe of which our end is on the switchboard; returns the other end."""
+    def _pipe(self, role: str, theirs: list[int]) -> int:
+        """A pipe of which our end is to be listened to; returns the other end, which is to be closed."""
         read, write = open_pipe(PIPE_SIZE if role in ("stdout", "stdin") else None)
-        ours, theirs = (write, read) if role == "stdin" else (read, write)
+        ours, other = (write, read) if role == "stdin" else (read, write)
+        theirs.append(other)
+        self.open[ours] = role
         if role == "stdin":
             os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
-        self.open[ours] = role
-        self.board.register(ours, select.POLLOUT if role == "stdin" else select.POLLIN, self)
-        return theirs
+            self._write_stdin(ours)  # most of what is said fits into the pipe before anybody listens
+        return other
 
     def handle(self, fd: int) -> None:
         """Something came on one of its descriptors, or one has room."""

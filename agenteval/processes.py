@@ -19,12 +19,12 @@ from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome, 
 from agenteval.proctree import (
     MARKED_LIMIT,
     VARIABLE,
+    Orphans,
     Table,
     adopt_orphans,
     below,
     can_mark,
     mark_of,
-    orphans,
     process_table,
     send_signal,
     tree_of,
@@ -62,7 +62,9 @@ class Processes:
         self.stopping = False
         self._keys = count(1)
         self._lock = threading.Lock()
-        self._running: dict[int, int] = {}  # pid of each process started and not yet collected → its key
+        # The pid of each process started and not yet collected → its key; the guardian's is no agent's.
+        self._running: dict[int, int] = {self.guardian.pid: 0}
+        self._orphans = Orphans()
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._cwd = ""
@@ -127,7 +129,7 @@ class Processes:
         status = child.status()
         with self._lock:
             del self._running[child.pid]
-            return status, bool(orphans({*self._running, self.guardian.pid}))
+            return status, bool(self._orphans.living(self._running))
 
     # --- end ---
 
@@ -169,7 +171,7 @@ class Processes:
             if key is None:
                 return below([os.getpid()], table) - {self.guardian.pid}
             roots = {pid for pid, owner in self._running.items() if owner == key}
-            return tree_of(key, roots, all(owner == key for owner in self._running.values()), table)
+            return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
 
     def _look(self) -> Table:
         """The process table, of this moment or very nearly: many agents may be ended at once."""

@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 
 VARIABLE = b"AGENTEVAL_AGENT"
@@ -130,15 +130,22 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
     return found | below(found, table)
 
 
-def orphans(known: Iterable[int]) -> list[int]:
-    """Living children of this process that it did not start, its dead ones collected."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
-            children = [int(pid) for pid in file.read().split()]
-    except OSError:
-        children = [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
-    strangers = [pid for pid in children if pid not in known]
-    return [pid for pid in strangers if not _collect(pid)]
+class Orphans:
+    """The children that came to this process from its children, and that it did not start itself."""
+
+    def __init__(self) -> None:
+        try:  # kept open: it is read at every end of a process
+            self._listing: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+        except OSError:
+            self._listing = None
+
+    def living(self, known: Container[int]) -> list[int]:
+        """Those that live; the dead ones are collected."""
+        if self._listing is not None:
+            children = [int(pid) for pid in os.pread(self._listing, 1 << 16, 0).split()]
+        else:
+            children = [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
+        return [pid for pid in children if pid not in known and not _collect(pid)]
 
 
 def _collect(pid: int) -> bool:
