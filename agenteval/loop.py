@@ -248,13 +248,13 @@ def _wait_for(request: Request, loop: Loop[Any]) -> _Wait:
 
 
 class Jobs(Generic[R]):
-    """Jobs from an iterator; one that may block (a pipe) is read ahead by a thread of its own."""
+    """Jobs from an iterator; one that may block (a pipe) is read by a thread of its own, never ahead of need."""
 
-    def __init__(self, jobs: Iterator[Job[R]], *, blocks: bool, ahead: int) -> None:
+    def __init__(self, jobs: Iterator[Job[R]], *, blocks: bool) -> None:
         self._jobs, self._blocks = jobs, blocks
-        self._queue: deque[Job[R]] = deque()
-        self._space = threading.Semaphore(ahead)
-        self._ended = False
+        self._ready: Job[R] | None = None
+        self._wanted = threading.Semaphore(0)
+        self._asked = self._ended = False
         self.exhausted = False
 
     def begin(self, wake: Callable[[BaseException | None], None]) -> None:
@@ -268,20 +268,24 @@ class Jobs(Generic[R]):
             job = next(self._jobs, None)
             self.exhausted = job is None
             return job
-        ended = self._ended  # read before the queue: the last job comes before the end
-        if self._queue:
-            self._space.release()
-            return self._queue.popleft()
-        self.exhausted = ended
-        return None
+        job, self._ready = self._ready, None
+        if job is not None:
+            self._asked = False
+        elif self._ended:
+            self.exhausted = True
+        elif not self._asked:
+            self._asked = True
+            self._wanted.release()
+        return job
 
     def _read(self, wake: Callable[[BaseException | None], None]) -> None:
         error: BaseException | None = None
         try:
+            self._wanted.acquire()
             for job in self._jobs:
-                self._queue.append(job)
+                self._ready = job
                 wake(None)
-                self._space.acquire()
+                self._wanted.acquire()
         except BaseException as caught:
             error = caught
         self._ended = True

@@ -53,9 +53,7 @@ class Processes:
 
     def __init__(self, concurrency: int = 1) -> None:
         self.guardian = Guardian()
-        self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)  # what an agent shall have
         self.concurrency = _allow_descriptors(concurrency)
-        self._raised = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
         adopt_orphans()
         self._pid = os.getpid()
@@ -91,10 +89,10 @@ class Processes:
         mark = mark_of(self._pid, key)
         env = {**self._environment, **{os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}}
         env[VARIABLE] = b"%d" % mark
-        with self._lock:  # the directory, the mark and the limits of this process are what the new one gets
+        with self._lock:  # the directory and the mark of this process are what the new one gets
             if self.stopping:
                 raise Stopping
-            self._set_limits(self._descriptors, mark)
+            self._set_mark(mark)
             if command.cwd != self._cwd:
                 os.chdir(command.cwd)
                 self._cwd = command.cwd
@@ -113,13 +111,12 @@ class Processes:
                     setsigdef=DEFAULTED,
                 )
             finally:
-                self._set_limits(self._raised, None)
+                self._set_mark(None)
             self._running[pid] = key
         return Child(pid)
 
-    def _set_limits(self, descriptors: tuple[int, int], mark: int | None) -> None:
-        if self._descriptors != self._raised:
-            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+    def _set_mark(self, mark: int | None) -> None:
+        """Mark this process, for the one it starts next; None: as it was, for it may be the agent of another tool."""
         if MARKED_LIMIT is not None and self._own_mark is not None:
             soft, hard = self._own_mark
             resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
@@ -169,15 +166,16 @@ class Processes:
         with self._lock:
             table = self._look()
             if key is None:
-                return below([os.getpid()], table) - {self.guardian.pid}
+                return below([self._pid], table)
             roots = {pid for pid, owner in self._running.items() if owner == key}
             return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
 
     def _look(self) -> Table:
         """The process table, of this moment or very nearly: many agents may be ended at once."""
-        taken, table = self._table
-        if time.monotonic() - taken > FRESH:
-            self._table = (time.monotonic(), process_table())
+        if time.monotonic() - self._table[0] > FRESH:
+            table = process_table()
+            table.pop(self.guardian.pid, None)  # it is nobody's to end
+            self._table = (time.monotonic(), table)
         return self._table[1]
 
 

@@ -30,9 +30,9 @@ def mark_of(tool: int, key: int) -> int:
     return FIRST_MARK + tool * KEYS + key
 
 
-def marks_of(tool: int) -> range:
-    """The marks of all agents of a tool."""
-    return range(mark_of(tool, 0), mark_of(tool, KEYS))
+def is_of(tool: int, mark: int | None) -> bool:
+    """Whether a mark is one of that tool's agents."""
+    return mark is not None and mark_of(tool, 0) <= mark < mark_of(tool, KEYS)
 
 
 def can_mark() -> bool:
@@ -125,7 +125,7 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
             found.add(pid)
         elif parent == tool:  # an orphan that came to us
             mark = find_mark(pid)
-            if mark == mark_of(tool, key) or (alone and mark not in marks_of(tool)):
+            if mark == mark_of(tool, key) or (alone and not is_of(tool, mark)):
                 found.add(pid)
     return found | below(found, table)
 
@@ -166,11 +166,10 @@ def send_signal(pids: Iterable[int], signum: int) -> None:
 
 def kill_marked(tool: int) -> None:
     """SIGKILL everything that a tool which is no more has ever started, until nothing is left."""
-    marks = marks_of(tool)
     while True:
         table = process_table()
         table.pop(os.getpid(), None)
-        marked = {pid for pid in table if find_mark(pid) in marks}
+        marked = {pid for pid in table if is_of(tool, find_mark(pid))}
         if not marked:
             return
         send_signal(marked | below(marked, table), signal.SIGKILL)

@@ -16,7 +16,6 @@ from agenteval.stream import Output, Source
 
 R = TypeVar("R")
 
-READ_AHEAD = 16
 FLUSH_TIME = 2.0
 
 
@@ -40,7 +39,7 @@ def run_jobs(
         room=outbox.has_room,
     )
     outbox.begin(loop.wake)
-    supply = Jobs(jobs, blocks=not source.regular, ahead=processes.concurrency + READ_AHEAD)
+    supply = Jobs(jobs, blocks=not source.regular)
     supervise(lambda watch: loop.run(supply, watch), processes, output, console, flush=outbox.finish)
 
 

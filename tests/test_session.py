@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agenteval.agents import ShellAgent, TemplateAgent
 from agenteval.errors import UserError
+from agenteval.loop import EndTree, Job, Pause, RunProcess
 from agenteval.process import Command, Outcome
-from agenteval.processes import Processes
 from agenteval.session import Limits, failure_of, run_prompt
 
 GOOD = Outcome(
@@ -29,35 +29,49 @@ LATE = GOOD._replace(exit_code=None, signal="SIGTERM", timed_out=True)
 UNSTARTED = GOOD._replace(stdout=b"", arrivals=[], exit_code=None, started=None, error="cannot start x: not executable")
 
 
-class Script(Processes):
+class Script:
     """Gives these outcomes one after the other, and keeps what it was asked."""
 
     def __init__(self, *outcomes: Outcome) -> None:
-        self.stopping = False
         self.outcomes = list(outcomes)
         self.asked: list[tuple[Command, float | None, int]] = []
         self.ended: list[int | None] = []
 
-    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
-        self.asked.append((command, timeout, max_output))
-        return self.outcomes.pop(0)
+        self.pauses: list[float] = []
 
-    def end_and_wait(self, key: int | None, grace: float = 2.0) -> None:
-        self.ended.append(key)
+    def drive(self, job: Job[dict[str, Any]]) -> dict[str, Any]:
+        """What the job returns; its requests are answered as a loop would."""
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                request = job.throw(error) if error else job.send(answer)
+                answer, error = None, None
+                if isinstance(request, RunProcess):
+                    self.asked.append((request.command, request.timeout, request.max_output))
+                    answer = self.outcomes.pop(0)
+                elif isinstance(request, EndTree):
+                    self.ended.append(request.key)
+                elif isinstance(request, Pause):
+                    self.pauses.append(request.seconds)
+                else:
+                    try:
+                        answer = request.function()
+                    except OSError as caught:
+                        error = caught
+        except StopIteration as returned:
+            return cast(dict[str, Any], returned.value)
 
 
 def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str, Any], list[float]]:
-    pauses: list[float] = []
-    record = run_prompt(
+    job = run_prompt(
         {"id": "a", "input": "x", **prompt},
         ShellAgent("true"),
-        script,
         key=7,
         prepare=lambda: "/somewhere",
         limits=limits,
-        sleep=pauses.append,
     )
-    return record, pauses
+    return script.drive(job), script.pauses
 
 
 def test_timeouts_and_failed_starts_are_tried_again_with_growing_pauses() -> None:
@@ -88,13 +102,6 @@ def test_other_ends_are_not_tried_again(outcome: Outcome) -> None:
     record, pauses = run_script(Script(outcome), Limits(retries=3))
     assert pauses == []
     assert "attempts" not in record
-
-
-def test_nothing_is_tried_again_once_the_tool_is_being_stopped() -> None:
-    script = Script(LATE)
-    script.stopping = True
-    _, pauses = run_script(script, Limits(retries=3))
-    assert pauses == []
 
 
 @pytest.mark.parametrize(
@@ -134,9 +141,8 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
     def prepare() -> str:
         raise OSError(28, "No space left on device")
 
-    record = run_prompt(
-        {"id": "a", "input": "x"}, ShellAgent("true"), Script(), key=7, prepare=prepare, limits=Limits(retries=2)
-    )
+    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare=prepare, limits=Limits(retries=2))
+    record = Script().drive(job)
     assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
     assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)
 
