@@ -159,6 +159,32 @@ def milliseconds(_ctx: click.Context, param: click.Parameter, value: float | Non
     return value
 
 
+def grader_options(function: F) -> F:
+    """How graders are run: --stream, -j and -t."""
+    function = click.option(
+        "-t",
+        "--timeout",
+        type=float,
+        callback=milliseconds,
+        default=60_000,
+        show_default=True,
+        metavar="MS",
+        help="Limit of a grader per record.",
+    )(function)
+    function = click.option(
+        "-j",
+        "--concurrency",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Graders at once.",
+    )(function)
+    return click.option(
+        "--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record."
+    )(function)
+
+
 def output_option(function: F) -> F:
     """-o FILE."""
     return click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")(function)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from agenteval.process import GRACE, TICK, Attendance, Command, Switchboard
 from agenteval.processes import Processes
@@ -167,30 +167,27 @@ class _Active(Generic[R]):
 # --- what a job can wait for --------------------------------------------------------------------
 
 
-class _Wait:
+class _Wait(Protocol):
     """Something to wait for: ready when `tick` says so, then it has an answer."""
 
-    def tick(self) -> bool:
-        raise NotImplementedError
+    def tick(self) -> bool: ...
 
-    def next_tick(self) -> float | None:
-        return None
+    def next_tick(self) -> float | None: ...
 
-    def answer(self) -> tuple[BaseException | None, Any]:
-        return None, None
+    def answer(self) -> tuple[BaseException | None, Any]: ...
 
 
-class _ForProcess(_Wait):
+class _ForProcess:
     def __init__(self, request: RunProcess, loop: Loop[Any]) -> None:
         self.attendance = Attendance(loop.processes, loop.board, *request)
         self.attendance.begin()
-        self.tick, self.next_tick = self.attendance.tick, self.attendance.next_tick  # type: ignore[method-assign]
+        self.tick, self.next_tick = self.attendance.tick, self.attendance.next_tick
 
     def answer(self) -> tuple[BaseException | None, Any]:
         return None, self.attendance.outcome()
 
 
-class _ForTree(_Wait):
+class _ForTree:
     def __init__(self, request: EndTree, loop: Loop[Any]) -> None:
         self.key, self.processes = request.key, loop.processes
         self.deadline = time.monotonic() + GRACE
@@ -199,22 +196,28 @@ class _ForTree(_Wait):
     def tick(self) -> bool:
         return not self.processes.press_on(self.key, self.deadline, self.told)
 
-    def next_tick(self) -> float | None:
+    def next_tick(self) -> float:
         return time.monotonic() + TICK
 
+    def answer(self) -> tuple[None, None]:
+        return None, None
 
-class _ForTime(_Wait):
+
+class _ForTime:
     def __init__(self, request: Pause) -> None:
         self.until = time.monotonic() + request.seconds
 
     def tick(self) -> bool:
         return time.monotonic() >= self.until
 
-    def next_tick(self) -> float | None:
+    def next_tick(self) -> float:
         return self.until
 
+    def answer(self) -> tuple[None, None]:
+        return None, None
 
-class _ForCall(_Wait):
+
+class _ForCall:
     def __init__(self, request: Call, loop: Loop[Any]) -> None:
         self.function, self.loop = request.function, loop
         self.outcome: tuple[BaseException | None, Any] | None = None
@@ -222,6 +225,9 @@ class _ForCall(_Wait):
 
     def tick(self) -> bool:
         return self.outcome is not None
+
+    def next_tick(self) -> None:
+        return None
 
     def answer(self) -> tuple[BaseException | None, Any]:
         return self.outcome or (None, None)

@@ -57,7 +57,7 @@ def raw_records(count: int, rounds: tuple[int, int] = (6, 18)) -> Iterator[Recor
             "rawLines": [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in lines],
             "lineTimes": times,
             "turns": [{"lines": len(lines), "exitCode": 0, "total": total}],
-            "cwd": "/work/bench",
+            "cwd": "/tmp/bench",
             "timing": {
                 "start": START + number * 1000,
                 "end": START + number * 1000 + total,
@@ -76,7 +76,7 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
     yield {
         "type": "system",
         "subtype": "init",
-        "cwd": "/work/bench",
+        "cwd": "/tmp/bench",
         "session_id": session,
         "tools": list(TOOLS),
         "model": "claude-opus-5-5",

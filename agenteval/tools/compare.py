@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.command import milliseconds, output_option, progress_option, strict_option, tool
+from agenteval.command import grader_options, output_option, progress_option, strict_option, tool
 from agenteval.comparison import (
     Ask,
     Ranked,
@@ -303,20 +303,7 @@ def render(report: ComparisonReport, form: str) -> bytes:
     help="How a prompt is won.  [default: weighted; custom with -g]",
 )
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
-@click.option("--stream", is_flag=True, help="The grader answers line by line: start it once, not once per prompt.")
-@click.option(
-    "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Graders at once."
-)
-@click.option(
-    "-t",
-    "--timeout",
-    type=float,
-    callback=milliseconds,
-    default=60_000,
-    show_default=True,
-    metavar="MS",
-    help="Limit of the grader per prompt.",
-)
+@grader_options
 @click.option(
     "-f",
     "--format",

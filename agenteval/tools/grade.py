@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agenteval.command import (
     append_options,
+    grader_options,
     input_argument,
-    milliseconds,
     output_option,
     progress_option,
     strict_option,
@@ -93,20 +93,7 @@ def _specs(texts: tuple[str, ...], stream: bool) -> list[GraderSpec]:
 @tool("ae-grade")
 @input_argument("RESULTS")
 @click.option("-g", "--grader", "graders", multiple=True, required=True, metavar="[NAME=]GRADER", help="Repeatable.")
-@click.option("--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record.")
-@click.option(
-    "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Graders at once."
-)
-@click.option(
-    "-t",
-    "--timeout",
-    type=float,
-    callback=milliseconds,
-    default=60_000,
-    show_default=True,
-    metavar="MS",
-    help="Limit per record.",
-)
+@grader_options
 @output_option
 @append_options
 @strict_option
@@ -153,32 +140,34 @@ def main(
         processes.close()
         raise
     console.begin(None, "records")
-
-    outbox = Outbox(target.write, blocks=target.may_block() and not streams)
-
-    def emit(record: Record) -> None:
-        outbox.put(record)
-        console.advance(failed=not record["score"]["pass"], label=record["id"])
-        if strict and record.get("graderError"):
-            raise StrictStop("stopped at the first grader error (--strict)")
-
-    if not streams:
-        undone = (record for record in read_records(source, Gradable, console) if record["id"] not in done)
-        jobs = (grading.job(record) for record in undone)
-        run_jobs(jobs, emit, processes, outbox, source=source, output=target, console=console, ordered=True)
-    else:
+    if streams:
         workers = max(1, processes.concurrency // len(specs))
-        pool = Pool(grading, emit, workers=workers, ordered=True)
-        batches = _undone(read_batches(source, Gradable, console, _batch_size(grading.graders, workers)), done)
+        batches = read_batches(source, Gradable, console, _batch_size(grading.graders, workers))
+        pool = Pool(grading, lambda record: _emit(record, target.write, console), workers=workers, ordered=True)
         supervise(
-            lambda watch: pool.run(batches, watch),
+            lambda watch: pool.run(_undone(batches, done), watch), processes, target, console, finish=grading.finish
+        )
+    else:
+        outbox = Outbox(target.write, blocks=target.may_block())
+        records = (record for record in read_records(source, Gradable, console) if record["id"] not in done)
+        run_jobs(
+            (grading.job(record) for record in records),
+            lambda record: _emit(record, outbox.put, console),
             processes,
-            target,
-            console,
-            finish=grading.finish,
-            flush=outbox.finish,
+            outbox,
+            source=source,
+            output=target,
+            console=console,
+            ordered=True,
         )
     return FAILED if console.refused or grading.errors else OK
+
+
+def _emit(record: Record, write: Callable[[Record], None], console: Console) -> None:
+    write(record)
+    console.advance(failed=not record["score"]["pass"], label=record["id"])
+    if console.strict and record.get("graderError"):
+        raise StrictStop("stopped at the first grader error (--strict)")
 
 
 def _batch_size(graders: list[Grader], concurrency: int) -> int:

@@ -1,0 +1,46 @@
+"""The README's commands and the examples, run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from tool import BIN, run
+
+ROOT = BIN.parent
+
+
+def test_the_readmes_five_minutes(tmp_path: Path) -> None:
+    """Every shell block under "In five minutes", and the grader that follows it, typed in an empty directory."""
+    readme = (ROOT / "README.md").read_text()
+    section = readme.partition("## In five minutes")[2].partition("\n## ")[0]
+    (script,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    (grader,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    if shutil.which("jq") is None:
+        script = re.sub(r"^jq .*\n", "", script, flags=re.MULTILINE)
+    done = run("/bin/sh", "-e", "-c", script, cwd=tmp_path).expect(0, stderr="")
+    assert "1 passed, 1 failed" in done.stdout, done
+    (tmp_path / "grader.py").write_text(grader)
+    graded = run("ae-grade", "results.jsonl", "-g", "grader.py", cwd=tmp_path).expect(0, stderr="")
+    assert [record["score"]["pass"] for record in graded.records] == [True, False]
+
+
+def test_the_quickstart(tmp_path: Path) -> None:
+    """The recipe, copied out of the checkout as a user copies it, with the tools on PATH."""
+    copy = tmp_path / "quickstart"
+    shutil.copytree(ROOT / "examples" / "quickstart", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
+    done = run("/bin/sh", "-c", "make show", cwd=copy, timeout=90).expect(0)
+    assert "Comparison" in done.stdout and "build/comparison.json" in done.stdout, done
+    report = json.loads((copy / "build" / "comparison.json").read_text())
+    assert report["meta"]["promptCount"] == 12
+    careful = [json.loads(line) for line in (copy / "build" / "careful.graded.jsonl").read_text().splitlines()]
+    assert len(careful) == 12
+    assert {record["id"] for record in careful if record.get("errors")} == {"far-future"}
+    assert {record["id"] for record in careful if record["toolErrors"]} >= {"product-large"}
+    turns = next(record for record in careful if record["id"] == "two-turns")
+    assert turns["metadata"]["turnCount"] == 2 and "1370" in turns["output"], "the second turn knows the first"
+    assert report["quality"]["careful"]["passCount"] > report["quality"]["hasty"]["passCount"]
+    again = run("/bin/sh", "-c", "make show", cwd=copy).expect(0)
+    assert "ae-run" not in again.stdout, "nothing is run a second time"
