@@ -1,9 +1,10 @@
-"""Click, imported and used in two thirds of the time.
+"""Click, imported and used in half the time.
 
 Click imports `inspect` for one function, cleandoc; with what inspect pulls in, that is 10 ms of a start that
-should take 50. And it looks for a long option close to every short one it meets, with difflib, before it tries
-the short one. Here it gets a stand-in for inspect that knows cleandoc and fetches the real module when anything
-else is asked of it, and looks for close options only to show them.
+should take 50. It looks for a translation of every word it might say, in a suite that speaks English. And it looks
+for a long option close to every short one it meets, with difflib, before it tries the short one. Here it gets a
+stand-in for inspect that knows cleandoc and fetches the real module when anything else is asked of it, another for
+gettext that gives back what it is given, and looks for close options only to show them.
 """
 
 from __future__ import annotations
@@ -26,13 +27,21 @@ class _Inspect(ModuleType):
         return getattr(inspect, name)
 
 
-if "inspect" in sys.modules:
-    import click
-else:
-    sys.modules["inspect"] = _Inspect("inspect")
-    import click
+def _gettext() -> ModuleType:
+    stand_in = ModuleType("gettext")
+    stand_in.gettext = lambda text: text  # type: ignore[attr-defined]
+    stand_in.ngettext = lambda one, many, n: one if n == 1 else many  # type: ignore[attr-defined]
+    return stand_in
 
-    del sys.modules["inspect"]
+
+_stand_ins = {"inspect": _Inspect("inspect"), "gettext": _gettext()}
+_added = [name for name in _stand_ins if name not in sys.modules]
+sys.modules.update({name: _stand_ins[name] for name in _added})
+try:
+    import click
+finally:
+    for _name in _added:
+        del sys.modules[_name]
 
 import click.parser  # noqa: E402
 
