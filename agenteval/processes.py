@@ -92,10 +92,10 @@ class Processes:
         with self._lock:  # the directory and the mark of this process are what the new one gets
             if self.stopping:
                 raise Stopping
-            self._set_mark(mark)
             if command.cwd != self._cwd:
                 os.chdir(command.cwd)
                 self._cwd = command.cwd
+            self._set_mark(mark)
             try:
                 pid = os.posix_spawn(
                     command.program,

@@ -91,9 +91,6 @@ class GraderResult(Wire):
     outcome: dict[str, Any] | None = None
 
 
-StepStatus = Literal["pending", "in_progress", "completed", "failed"]
-
-
 class Step(Wire):
     """One step of a trajectory: a thought, a message, a tool call with its result, or a plan."""
 

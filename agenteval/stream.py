@@ -181,19 +181,6 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
                         raise StrictStop("stopped at the first refused record (--strict)") from None
 
 
-def read_json_file(path: str) -> Any:
-    """The JSON value of a small configuration file; UserError names the file and what is wrong."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    try:
-        return decode(content.removeprefix(BOM))
-    except BadRecord as error:
-        raise UserError(f"{path}: {error}") from None
-
-
 # --- output -----------------------------------------------------------------------------------
 
 
