@@ -159,6 +159,25 @@ def milliseconds(_ctx: click.Context, param: click.Parameter, value: float | Non
     return value
 
 
+def grader_option(*, required: bool) -> Callable[[F], F]:
+    """-g, as often as there are graders."""
+    return click.option(
+        "-g",
+        "--grader",
+        multiple=True,
+        required=required,
+        metavar="[NAME=]GRADER",
+        help="Executable, Python or JavaScript; repeatable.",
+    )
+
+
+def stream_option(function: F) -> F:
+    """--stream."""
+    return click.option(
+        "--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record."
+    )(function)
+
+
 def grader_options(function: F) -> F:
     """How graders are run: --stream, -j and -t."""
     function = click.option(
@@ -180,9 +199,7 @@ def grader_options(function: F) -> F:
         metavar="N",
         help="Graders at once.",
     )(function)
-    return click.option(
-        "--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record."
-    )(function)
+    return stream_option(function)
 
 
 def output_option(function: F) -> F:

@@ -1,4 +1,4 @@
-"""The wire format, in pipeline order: Prompt → Raw → Result → Graded.
+"""The wire format, in pipeline order: Prompt → Raw → Result → Graded, and what is made of them: trials, summaries.
 
 These types check the input and describe the format; a record itself stays a dict, so that fields
 nobody here knows survive every stage in their place.
@@ -129,6 +129,67 @@ class Result(Gradable):
     outcome: dict[str, Any] | None = None
     grader_error: bool = False
     error: str | None = None
+
+
+class TrialEntry(Wire):
+    """One of a prompt's trials; `errors` tells one that failed from one that was graded a failure."""
+
+    trial_num: Annotated[int, Meta(ge=1)]
+    output: str
+    trajectory: list[Step] | None = None
+    duration: Milliseconds | None = None
+    timing: Timing | None = None
+    tool_errors: bool | None = None
+    errors: list[str] | None = None
+    cwd: str | None = None
+    pass_: bool | None = msgspec.field(name="pass", default=None)
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    reasoning: str | None = None
+    outcome: dict[str, Any] | None = None
+    scores: dict[str, GraderResult] | None = None
+    grader_error: bool = False
+
+
+Rate = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Trial(Wire):
+    """A prompt run k times: what each trial did and, graded, how often it passes."""
+
+    id: Id
+    input: Input
+    k: Annotated[int, Meta(ge=1)]
+    trials: list[TrialEntry]
+    hint: str | None = None
+    pass_rate: Rate | None = None
+    pass_at_k: Rate | None = None
+    pass_exp_k: Rate | None = None
+    pass_at: dict[str, Rate | None] | None = None
+    pass_exp: dict[str, Rate | None] | None = None
+    grader_errors: Annotated[int, Meta(ge=0)] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Summary(Wire):
+    """A result in one short line."""
+
+    id: Id
+    input: str
+    output: str
+    tool_calls: list[str]
+    duration: Milliseconds | None = None
+
+
+class Validation(Wire):
+    """Whether a prompt's reference answer passes the grader."""
+
+    id: Id
+    input: Input
+    reference: str
+    pass_: bool = msgspec.field(name="pass")
+    score: Rate
+    reasoning: str | None = None
+    grader_error: bool = False
 
 
 GRADER_FIELDS = (

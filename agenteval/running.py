@@ -1,19 +1,28 @@
-"""Running agents over prompts: the options that ae-run shares with its siblings, and the run itself.
+"""Running agents over prompts: the options that ae-run, ae-capture and ae-trials share, and the run itself.
 
-Data flow: prompts (checked, sharded, not yet done) → pool of workers → each runs one prompt in its workspace
-→ the tool's `finish` turns the raw record into what it writes → output.
+Data flow: prompts (checked, sharded, not yet done) → the tool's jobs, N at a time, each of which runs a prompt in its
+workspace (`attempt`) and makes something of the raw record → the tool's `emit` → output.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
-from agenteval.command import append_options, milliseconds, output_option, progress_option, strict_option
+from agenteval.assessment import Grading, grader_specs
+from agenteval.command import (
+    append_options,
+    grader_option,
+    milliseconds,
+    output_option,
+    progress_option,
+    stream_option,
+    strict_option,
+)
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
 from agenteval.lightclick import click
@@ -26,6 +35,7 @@ from agenteval.supervision import run_jobs
 from agenteval.workspace import Workspaces
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 def parse_shard(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -89,6 +99,20 @@ def agent_options(function: F) -> F:
     return function
 
 
+def inline_grader_options(function: F) -> F:
+    """Graders that judge each result as soon as it is there: -g, --stream and --grader-timeout."""
+    function = click.option(
+        "--grader-timeout",
+        type=float,
+        callback=milliseconds,
+        default=60_000,
+        show_default=True,
+        metavar="MS",
+        help="Limit of a grader per record.",
+    )(function)
+    return grader_option(required=False)(stream_option(function))
+
+
 class Settings(NamedTuple):
     """The options above, as the user gave them."""
 
@@ -111,6 +135,14 @@ class Settings(NamedTuple):
     strict: bool
     progress: bool | None
     debug: bool
+
+
+class GraderSettings(NamedTuple):
+    """The options of graders that run beside agents, as the user gave them."""
+
+    grader: tuple[str, ...]
+    stream: bool
+    grader_timeout: float
 
 
 # --- the agent ----------------------------------------------------------------------------------
@@ -196,71 +228,103 @@ def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
 
 
 class Run:
-    """One tool's run over its prompts."""
+    """One tool's run over its prompts; with graders, `grading` applies them."""
 
-    def __init__(self, tool: str, path: str | None, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, tool: str, path: str | None, settings: Settings, graders: GraderSettings | None = None) -> None:
+        self.settings, self.graders = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
+        self.specs = grader_specs(graders.grader, stream=graders.stream) if graders else []
         self.cwd = _directory(settings.cwd)
         if settings.workspace_template and not settings.workspace_dir:
             raise UserError("--workspace-template needs --workspace-dir")
         self.source = source = Source(path)
-        self.output, done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
-        self.prompts = Prompts(source, self.console, settings.shard, done)
+        self.output, self.done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
+        self.prompts = Prompts(source, self.console, settings.shard, self.done)
+        self.limits = Limits(settings.timeout, settings.max_output, settings.retries)
+        self.grading: Grading | None = None
         self.failures = 0
 
-    def __call__(self, finish: Callable[[Record], Record]) -> int:
-        """Run every prompt and write what `finish` makes of its raw record; returns the exit code."""
-        self.output.open()
-        self.console.begin(self.prompts.total)
-        self.finish = finish
-        self.processes = Processes(self.settings.concurrency)
-        self.workspaces = None
-        if self.settings.workspace_dir:
-            self.workspaces = Workspaces(self.settings.workspace_dir, self.settings.workspace_template, self.processes)
+    def __call__(
+        self, jobs: Callable[[Record], Iterable[Job[R | None]]], emit: Callable[[R], None], *, trials: int | None = None
+    ) -> int:
+        """Work through the jobs of every prompt and `emit` what they return; returns the exit code."""
+        workers = self._open()
+        total = self.prompts.total
+        if trials is None:
+            self.console.begin(total)
+        else:
+            self.console.begin(total and total * trials, "trials")
         self.outbox = Outbox(self.output.write, blocks=self.output.may_block())
         run_jobs(
-            (self._job(prompt) for prompt in self.prompts),
-            self._emit,
+            (job for prompt in self.prompts for job in jobs(prompt)),
+            emit,
             self.processes,
             self.outbox,
+            workers=workers,
             source=self.source,
             output=self.output,
             console=self.console,
             ordered=self.settings.keep_order,
+            finish=self.grading.finish if self.grading else lambda: None,
         )
-        failed = self.console.refused or (self.failures and self.settings.exit_status)
+        self.output.close()
+        ungraded = self.grading.errors if self.grading else 0
+        failed = self.console.refused or ungraded or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
 
-    def _job(self, prompt: Record) -> Job[tuple[Record, bool] | None]:
+    def _open(self) -> int:
+        """All that a wrong option could still stop, then the output; returns how many jobs may run at a time."""
+        settings = self.settings
+        each = 1 + sum(spec.streams for spec in self.specs)
+        self.processes = Processes(settings.concurrency * each)
+        self.workspaces = None
+        try:
+            if settings.workspace_dir:
+                self.workspaces = Workspaces(settings.workspace_dir, settings.workspace_template, self.processes)
+            if self.graders and self.specs:
+                timeout = self.graders.grader_timeout
+                self.grading = Grading(self.specs, self.processes, self.console, timeout=timeout)
+            self.output.open()
+        except UserError:
+            self.processes.close()
+            raise
+        return max(1, self.processes.concurrency // each)
+
+    def attempt(self, prompt: Record, trial: int | None = None) -> Job[Record | None]:
+        """The raw record of a prompt, run in a fresh session; None when it was cut short because we are stopping."""
         key = self.processes.new_key()
+        name = prompt["id"] if trial is None else f"{prompt['id']}, trial {trial}"
         raw = yield from run_prompt(
-            self._with_workspace(prompt),
+            self._with_workspace(prompt, trial),
             self.agent,
             key=key,
-            prepare=self.cwd if self.workspaces is None else partial(self.workspaces.make, prompt["id"], key),
-            limits=Limits(self.settings.timeout, self.settings.max_output, self.settings.retries),
-            trace=(lambda line: self.console.say(f"{prompt['id']}: {line}")) if self.settings.debug else None,
+            prepare=self.cwd if self.workspaces is None else partial(self.workspaces.make, prompt["id"], key, trial),
+            limits=self.limits,
+            trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
         )
-        if self.processes.stopping:
-            return None  # ended by us, not by itself: --resume will run it again
-        return self.finish(raw), bool(raw.get("errors"))
+        return None if self.processes.stopping else raw  # --resume will run it again
 
-    def _emit(self, done: tuple[Record, bool]) -> None:
-        record, failed = done
+    def write(self, record: Record) -> None:
+        """Put a record into the output, now or as soon as its reader lets us."""
         self.outbox.put(record)
-        self.failures += failed
-        self.console.advance(failed=failed, label=record["id"])
-        if self.settings.debug:
-            self.console.say(f"{record['id']}: {'; '.join(record['errors']) if failed else 'done'}")
-        if failed and self.settings.strict:
-            raise StrictStop(f"{record['id']}: {'; '.join(record['errors'])} (stopped by --strict)")
 
-    def _with_workspace(self, prompt: Record) -> Record:
+    def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
+        """One more is done: progress, --debug, -e and --strict."""
+        self.failures += bool(errors)
+        self.console.advance(failed=bool(errors) or not passed, label=name)
+        said = "; ".join(errors or ())
+        if self.settings.debug:
+            self.console.say(f"{name}: {said or 'done'}")
+        if said and self.settings.strict:
+            raise StrictStop(f"{name}: {said} (stopped by --strict)")
+        if grader_error and self.settings.strict:
+            raise StrictStop("stopped at the first grader error (--strict)")
+
+    def _with_workspace(self, prompt: Record, trial: int | None) -> Record:
         if self.workspaces is None:
             return prompt
-        path = self.workspaces.path(prompt["id"])
+        path = self.workspaces.path(prompt["id"], trial)
         return {**prompt, "metadata": {**(prompt.get("metadata") or {}), "workspaceDir": path}}
 
 

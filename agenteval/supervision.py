@@ -25,22 +25,24 @@ def run_jobs(
     processes: Processes,
     outbox: Outbox,
     *,
+    workers: int,
     source: Source,
     output: Output,
     console: Console,
     ordered: bool,
+    finish: Callable[[], None] = lambda: None,
 ) -> None:
-    """Work through jobs in one thread, as many at a time as there may be processes."""
+    """Work through jobs in one thread, so many at a time."""
     loop: Loop[R | None] = Loop(
         processes,
         lambda result: emit(result) if result is not None else None,
-        workers=processes.concurrency,
+        workers=workers,
         ordered=ordered,
         room=outbox.has_room,
     )
     outbox.begin(loop.wake)
     supply = Jobs(jobs, blocks=not source.regular)
-    supervise(lambda watch: loop.run(supply, watch), processes, output, console, flush=outbox.finish)
+    supervise(lambda watch: loop.run(supply, watch), processes, output, console, finish=finish, flush=outbox.finish)
 
 
 def supervise(
@@ -54,7 +56,8 @@ def supervise(
 ) -> None:
     """Do the work, then `finish`; a signal, a closed pipe or a failed write ends all processes first.
 
-    `work` is given the output pipe to watch; `flush` writes what is done and not yet written.
+    `work` is given the output pipe to watch; `flush` writes what is done and not yet written. The output is left
+    open where all went well.
     """
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` stay what they are
@@ -70,11 +73,11 @@ def supervise(
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.path else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.done} records{go_on}")
-        raise
-    finally:
-        console.finish()
         processes.close()
         output.close()
+        raise
+    console.finish()
+    processes.close()
 
 
 def _stop(processes: Processes) -> None:

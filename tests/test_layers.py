@@ -44,6 +44,7 @@ LEVELS = {
     "workspace": 1,
     "grading": 1,
     "stats": 1,
+    "passing": 1,
     "runs": 1,
     "comparison": 1,
     "report": 1,
@@ -63,6 +64,7 @@ LEVELS = {
     "running": 2,
     "supervision": 2,
     "answering": 2,
+    "assessment": 2,
     # 3: the tools
     "tools": 3,
     "graders": 3,

@@ -9,11 +9,6 @@ from agenteval.records import Record
 from agenteval.running import Run, Settings, agent_options
 
 
-def as_it_came(raw: Record) -> Record:
-    """ae-run writes raw records unchanged."""
-    return raw
-
-
 @tool("ae-run")
 @input_argument("PROMPTS")
 @agent_options
@@ -32,4 +27,10 @@ def main(path: str | None, **options: Any) -> int:
     An agent that fails, crashes or times out is data: its record has `errors` and the exit code
     stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
     """
-    return Run("ae-run", path, Settings(**options))(as_it_came)
+    run = Run("ae-run", path, Settings(**options))
+
+    def emit(raw: Record) -> None:
+        run.write(raw)
+        run.report(raw["id"], raw.get("errors"))
+
+    return run(lambda prompt: [run.attempt(prompt)], emit)

@@ -1,0 +1,36 @@
+"""How likely an agent passes at least once, or every time: pass@k and pass^k, unbiased and as the seed has them."""
+
+from __future__ import annotations
+
+from math import comb
+
+
+def pass_at(n: int, c: int, j: int) -> float | None:
+    """Unbiased pass@j, the chance that one of j trials passes, from c passes in n trials; None where n < j."""
+    if not _estimable(n, c, j):
+        return None
+    draws = comb(n, j)
+    return (draws - comb(n - c, j)) / draws  # whole numbers until here: no digits cancel, however large they are
+
+
+def pass_exp(n: int, c: int, j: int) -> float | None:
+    """Unbiased pass^j, the chance that all of j trials pass, from c passes in n trials; None where n < j."""
+    return comb(c, j) / comb(n, j) if _estimable(n, c, j) else None
+
+
+def seed_pass_at_k(p: float, k: int) -> float:
+    """The seed's passAtK: the pass rate p put into 1-(1-p)^k, which is not the unbiased estimate."""
+    return float(1 - (1 - p) ** k)
+
+
+def seed_pass_exp_k(p: float, k: int) -> float:
+    """The seed's passExpK: the pass rate p to the power of k, which is not the unbiased estimate."""
+    return float(p**k)
+
+
+def _estimable(n: int, c: int, j: int) -> bool:
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} passes in {n} trials")
+    if j < 1:
+        raise ValueError(f"a number of trials must be at least 1, got {j}")
+    return n >= j
