@@ -45,7 +45,13 @@ class Agent(Protocol):
 
     timeout: float | None
 
-    def open(self) -> Conversation: ...
+    def open(self) -> Conversation:
+        """A new session, for one prompt."""
+        ...
+
+    def adapter(self) -> Adapter:
+        """What reads the lines it prints."""
+        ...
 
 
 # --- adapter schema -----------------------------------------------------------------------------
@@ -55,7 +61,7 @@ class SchemaAgent:
     """An agent described by an adapter schema."""
 
     def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
+        self._adapter, self.config = adapter, adapter.config
         self.timeout = adapter.config.timeout
         if not adapter.config.command:
             raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple or --shell")
@@ -64,12 +70,15 @@ class SchemaAgent:
         self.programs = {command[0]: find_program(command[0]) for command in commands}
 
     def open(self) -> Conversation:
-        iterative = self.adapter.config.session_mode == "iterative"
+        iterative = self.config.session_mode == "iterative"
         return _IterativeConversation(self) if iterative else _StreamConversation(self)
+
+    def adapter(self) -> Adapter:
+        return self._adapter
 
     def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Utterance:
         """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
-        config = self.adapter.config
+        config = self.config
         argv = list(command)
         if config.output and config.output.flag:
             argv += [config.output.flag, config.output.value]
@@ -94,7 +103,7 @@ class _StreamConversation:
         self.session_id: str | None = None
 
     def say(self, text: str, cwd: str) -> Utterance:
-        config = self.agent.adapter.config
+        config = self.agent.config
         if self.turn == 0 or config.resume is None:
             return self.agent.utterance(text, cwd, config.command, [])
         if self.session_id is None:
@@ -105,7 +114,7 @@ class _StreamConversation:
 
     def hear(self, text: str, lines: list[str]) -> None:
         self.turn += 1
-        self.session_id = self.agent.adapter.session_id(lines) or self.session_id
+        self.session_id = self.agent.adapter().session_id(lines) or self.session_id
 
 
 class _IterativeConversation:
@@ -114,17 +123,17 @@ class _IterativeConversation:
     def __init__(self, agent: SchemaAgent) -> None:
         self.agent = agent
         self.history: list[str] = []
-        template = agent.adapter.config.history_template
+        template = agent.config.history_template
         if template is None or isinstance(template, str):
             self.system, self.format = "", template or DEFAULT_HISTORY
         else:
             self.system, self.format = template.system or "", template.turn_format
 
     def say(self, text: str, cwd: str) -> Utterance:
-        return self.agent.utterance(self._with_history(text), cwd, self.agent.adapter.config.command, [])
+        return self.agent.utterance(self._with_history(text), cwd, self.agent.config.command, [])
 
     def hear(self, text: str, lines: list[str]) -> None:
-        output = self.agent.adapter.turn_output(lines)
+        output = self.agent.adapter().turn_output(lines)
         before, _, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
         shown = before.replace("{{input}}", text) + (output if _ else "") + after.replace("{{input}}", text)
         self.history.append(shown)
@@ -155,6 +164,9 @@ class TemplateAgent:
     def open(self) -> Conversation:
         return self
 
+    def adapter(self) -> Adapter:
+        return _bundled("text")
+
     def say(self, text: str, cwd: str) -> Utterance:
         return Utterance(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
@@ -174,11 +186,20 @@ class ShellAgent:
     def open(self) -> Conversation:
         return self
 
+    def adapter(self) -> Adapter:
+        return _bundled("text")
+
     def say(self, text: str, cwd: str) -> Utterance:
         return Utterance(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
     def hear(self, text: str, lines: list[str]) -> None:
         """A shell line remembers nothing."""
+
+
+def _bundled(name: str) -> Adapter:
+    from agenteval.adapter import load_adapter
+
+    return load_adapter(name)
 
 
 def split_words(template: str) -> list[str]:

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.assessment import Grading, grader_specs
@@ -33,6 +33,9 @@ from agenteval.session import Limits, run_prompt
 from agenteval.stream import Source, decode_record, open_output
 from agenteval.supervision import run_jobs
 from agenteval.workspace import Workspaces
+
+if TYPE_CHECKING:  # ae-run with --simple and --shell needs no adapter
+    from agenteval.adapter import Adapter
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -111,6 +114,22 @@ def inline_grader_options(function: F) -> F:
         help="Limit of a grader per record.",
     )(function)
     return grader_option(required=False)(stream_option(function))
+
+
+def extraction_option(function: F) -> F:
+    """--extract, for tools that read what the agent prints."""
+    return click.option(
+        "--extract",
+        metavar="FILE|NAME",
+        help="Schema to read the agent's output with.  [default: its own; text for --simple and --shell]",
+    )(function)
+
+
+def extraction_adapter(agent: Agent, extract: str | None) -> Adapter:
+    """What reads the agent's output: the schema the user named, else the agent's own."""
+    from agenteval.adapter import load_adapter
+
+    return load_adapter(extract) if extract is not None else agent.adapter()
 
 
 class Settings(NamedTuple):

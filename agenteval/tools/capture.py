@@ -1,0 +1,68 @@
+"""ae-capture: prompts → results: run, extract and, with graders, grade in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenteval.command import input_argument, tool
+from agenteval.extraction import result_of
+from agenteval.lightclick import click
+from agenteval.loop import Job
+from agenteval.records import Record
+from agenteval.running import (
+    GraderSettings,
+    Run,
+    Settings,
+    agent_options,
+    extraction_adapter,
+    extraction_option,
+    inline_grader_options,
+)
+
+
+@tool("ae-capture")
+@input_argument("PROMPTS")
+@inline_grader_options
+@extraction_option
+@click.option("--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result.")
+@agent_options
+def main(
+    path: str | None,
+    grader: tuple[str, ...],
+    stream: bool,
+    grader_timeout: float,
+    extract: str | None,
+    keep_raw: bool,
+    **options: Any,
+) -> int:
+    """Run each prompt through an agent and write its result: output, trajectory, times, tokens and score.
+
+    The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
+    (or stdin): {"id": "a", "input": "…"} per line; a list as input gives the turns of one session.
+    Name the agent with one of -s, --simple, --shell and -- CMD.
+
+    Examples:
+      ae-capture prompts.jsonl -s claude -j 4 -o results.jsonl
+      ae-capture prompts.jsonl -s claude -j 4 -g ./grader.py -o results.jsonl --resume
+      ae-capture prompts.jsonl --simple "echo {}" -g ae-grader-hint | ae-format -f table
+      ae-capture prompts.jsonl --workspace-dir ws -g ae-grader-git -- ae-headless -s claude
+
+    An agent that fails is data: its record has `errors` and the exit code stays 0 (see -e). A grader
+    that fails costs its record only: `graderError` is true there, and the exit code is 1.
+    """
+    run = Run("ae-capture", path, Settings(**options), GraderSettings(grader, stream, grader_timeout))
+    adapter = extraction_adapter(run.agent, extract)
+
+    def capture(prompt: Record) -> Job[Record | None]:
+        raw = yield from run.attempt(prompt)
+        if raw is None:
+            return None
+        result = result_of(raw, adapter, keep_raw=keep_raw)
+        return result if run.grading is None else (yield from run.grading.job(result))
+
+    def emit(result: Record) -> None:
+        run.write(result)
+        passed = result["score"]["pass"] if run.grading else True
+        run.report(result["id"], result.get("errors"), passed=passed, grader_error=bool(result.get("graderError")))
+
+    return run(lambda prompt: [capture(prompt)], emit)
