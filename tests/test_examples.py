@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tool import BIN, run
+from tool import BIN, Done, run
 
 ROOT = BIN.parent
 
@@ -44,3 +44,38 @@ def test_the_quickstart(tmp_path: Path) -> None:
     assert report["quality"]["careful"]["passCount"] > report["quality"]["hasty"]["passCount"]
     again = run("/bin/sh", "-c", "make show", cwd=copy).expect(0)
     assert "ae-run" not in again.stdout, "nothing is run a second time"
+
+
+def test_the_regression_check(tmp_path: Path) -> None:
+    """The recipe passes as it is stored; it fails for an agent that got worse, a little or a lot, and a bad reference."""
+    copy = tmp_path / "regression"
+    shutil.copytree(ROOT / "examples" / "regression", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
+
+    def check() -> Done:
+        return run("/bin/sh", "-c", "make check", cwd=copy, timeout=60)
+
+    assert "no worse than the baseline" in check().expect(0, stderr="").stdout
+    good = (copy / "agent").read_text()
+
+    (copy / "agent").write_text(good.replace("max(words, key=len)", "min(words, key=len)"))
+    one_prompt = check()
+    assert one_prompt.code != 0
+    assert "now: pass^k falls from 0.929 to 0.857, on 14 prompts graded in both" in one_prompt.stderr
+    assert "is worse than" not in one_prompt.stderr, "one of fourteen may be luck"
+
+    (copy / "agent").write_text(good.replace("The answer is: ", "Perhaps: not "))
+    assert check().expect(0).code == 0, "the grader looks at the end of the answer only"
+    (copy / "agent").write_text(good.replace("{skill(words)}", "{skill(words)}, I think"))
+    everything = check()
+    assert everything.code != 0
+    assert everything.stderr.count("now is worse than baseline: paired difference") == 2, everything
+    assert "no difference shown" not in (copy / "build" / "results.md").read_text()
+
+    (copy / "agent").write_text(good)
+    prompts = (copy / "prompts.jsonl").read_text()
+    (copy / "prompts.jsonl").write_text(prompts.replace("The answer is: 4", "The answer is: 5"))
+    (copy / "build" / "results.jsonl").unlink()
+    wrong_reference = check()
+    assert wrong_reference.code != 0
+    assert "vowels-short" in wrong_reference.stderr
+    assert not (copy / "build" / "results.jsonl").exists(), "no agent is run for a wrong evaluation"
