@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,6 +28,9 @@ lint: $(STAMP) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
+
+docs: $(STAMP) ## docs/wire-format.md and docs/tools.md, made from the code
+	@$(VENV)/bin/python docs/build.py
 
 bench: $(STAMP) ## ratios beside the seed's harness, xargs and the orjson floor
 	@$(VENV)/bin/python bench/run.py

@@ -7,7 +7,9 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-if os.path.basename(sys.argv[0]).startswith("ae-") and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+_program = os.path.basename(sys.argv[0])
+
+if (_program == "ae" or _program.startswith("ae-")) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C while the tool is still being imported: no traceback
 
 
@@ -28,4 +30,5 @@ def _import_msgspec_quickly() -> None:
             del sys.modules[name]
 
 
-_import_msgspec_quickly()
+if _program != "ae":  # it becomes another tool, and has no use for msgspec before
+    _import_msgspec_quickly()

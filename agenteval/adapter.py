@@ -73,18 +73,12 @@ class Adapter:
         record_id: str = "",
     ) -> Reading:
         """What the lines say; `times` are theirs in ms, `turns` the number of lines of each turn."""
-        out = Trajectory(record_id)
-        output, session_id = "", None
-        usage: Numbers = {}
-        follow = self._follow_text if self.config.output_mode == "text" else self._follow
+        reader = Reader(self, Trajectory(record_id))
         for start, end in _spans(turns, len(lines)):
-            first = len(out.steps)
-            out.begin_turn()
-            session_id = follow(lines[start:end], times[start:end] if times else (), out) or session_id
-            out.end_turn()
-            output = self._output(out, first)
-            usage = self._add_usage(usage, out.usage)
-        return Reading(out.steps, output, usage, out.errors, out.tool_errors, session_id)
+            reader.begin_turn()
+            reader.take(lines[start:end], times[start:end] if times else ())
+            reader.end_turn()
+        return reader.reading()
 
     def turn_output(self, lines: list[str]) -> str:
         """The output text of one turn."""
@@ -94,8 +88,8 @@ class Adapter:
         """The id under which the session can be resumed, the last one seen; None if no line has one."""
         return self.read(list(lines)).session_id
 
-    def _follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> str | None:
-        """Hand the events of one turn to the trajectory; the session id comes back."""
+    def follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
+        """Hand the events of lines to the trajectory; a session id as the schema names it, and any other, come back."""
         decode, dispatch, spare = self._decode, self._dispatch, self._spare_session
         table, other = dispatch.table, dispatch.other
         tell, tell_name = dispatch.tell.get, dispatch.tell.name
@@ -105,7 +99,7 @@ class Adapter:
             try:
                 event = decode(line)
             except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-                event = _decode_leniently(line)
+                event = decode_leniently(line)
             if type(event) is not dict:
                 continue
             try:
@@ -119,27 +113,79 @@ class Adapter:
                 session_id = found
             elif spare and type(found := event.get("session_id")) is str:
                 spare_id = found
-        return as_text(session_id) if session_id is not None else spare_id
+        return session_id, spare_id
 
-    def _follow_text(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> str | None:
-        """Take all lines of one turn as one message."""
-        out.time = next(iter(times), None)
-        if any(lines):
-            out.text("message", "\n".join(lines))
-        return None
-
-    def _output(self, out: Trajectory, first: int) -> str:
+    def output_of(self, out: Trajectory, first: int) -> str:
         """The output of a turn whose steps begin at `first`."""
         if out.result:
             return out.result
         texts = [step["content"] for step in out.steps[first:] if step["type"] == "message"]
         texts = [text for text in texts if text]
-        return "\n".join(texts if self.config.result else texts[-1:])
+        every = self.config.result is not None and self.config.result.otherwise == "all"
+        return "\n".join(texts if every else texts[-1:])
 
-    def _add_usage(self, usage: Numbers, turn: Numbers) -> Numbers:
+    def add_usage(self, usage: Numbers, turn: Numbers) -> Numbers:
         """Usage with that of one more turn, in which some fields may include the turns before."""
         added = {name: n if name in self._cumulative else n + usage.get(name, 0) for name, n in turn.items()}
         return {**usage, **added}
+
+
+class Reader:
+    """Reads one record turn by turn, and within a turn as its lines come: `begin_turn`, `take`, `end_turn`."""
+
+    def __init__(self, adapter: Adapter, out: Trajectory) -> None:
+        self.adapter, self.out = adapter, out
+        self.output, self.usage = "", Numbers()
+        self.session_id: str | None = None
+        self._plain = adapter.config.output_mode == "text"
+
+    def begin_turn(self) -> None:
+        """A new turn: what is taken from now on belongs to it."""
+        self._first = len(self.out.steps)
+        self._named: Any = None
+        self._spare: str | None = None
+        self._blank: int | None = 0  # lines before the first that says something
+        self.out.begin_turn()
+
+    def take(self, lines: list[str], times: Iterable[Time] = ()) -> None:
+        """What came next."""
+        if self._plain:
+            self._take_text(lines, times)
+            return
+        named, spare = self.adapter.follow(lines, times, self.out)
+        self._named = self._named if named is None else named
+        self._spare = spare or self._spare
+
+    def end_turn(self) -> None:
+        """The turn is over: its output, usage and session id are known."""
+        self.out.end_turn()
+        self.output = self.adapter.output_of(self.out, self._first)
+        self.usage = self.adapter.add_usage(self.usage, self.out.usage)
+        found = as_text(self._named) if self._named is not None else self._spare
+        self.session_id = found or self.session_id
+
+    def last_message(self) -> str:
+        """The last message of the turn that says something; "" if there is none."""
+        contents = (step["content"] for step in reversed(self.out.steps[self._first :]) if step["type"] == "message")
+        return next(filter(None, contents), "")
+
+    def reading(self) -> Reading:
+        """All that the turns so far say."""
+        out = self.out
+        return Reading(out.steps, self.output, self.usage, out.errors, out.tool_errors, self.session_id)
+
+    def _take_text(self, lines: list[str], times: Iterable[Time]) -> None:
+        """All lines of a turn are one message; blank ones alone are none."""
+        if self._blank is not None:
+            if not any(lines):
+                self._blank += len(lines)
+                return
+            lines = [""] * self._blank + lines
+            self._blank = None
+            self.out.time = next(iter(times), None)
+            self.out.piece("message", "\n".join(lines))
+        elif lines:
+            self.out.piece("message", "\n".join(["", *lines]))
 
 
 def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
@@ -157,7 +203,7 @@ def _spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]:
     yield start, total
 
 
-def _decode_leniently(line: str) -> Any:
+def decode_leniently(line: str) -> Any:
     """An event that strict JSON refuses but agents do print: half an emoji, NaN, a control character."""
     text = line.strip().lstrip("\ufeff")
     if not text.startswith("{"):

@@ -1,18 +1,21 @@
-"""The ways to name an agent: an adapter schema, a --simple template, a --shell line.
+"""The ways to name an agent: an adapter schema, a --simple template, a --shell line, a program that speaks ACP.
 
-An agent opens a conversation per prompt; a conversation knows how to say the next turn, and listens to what
-came back, because the next turn may need the session's id or the history.
+Most agents are one process per turn. Such an agent opens a conversation per prompt; a conversation knows how to say
+the next turn, and listens to what came back, because the next turn may need the session's id or the history. An agent
+that speaks ACP is one process for all turns of a prompt, and a client talks with it (acp.py).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenteval.errors import UserError
 
 if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes to import
+    from agenteval.acp import Client
     from agenteval.adapter import Adapter
 
 DEFAULT_TIMEOUT = 60_000
@@ -40,8 +43,8 @@ class Conversation(Protocol):
         ...
 
 
-class Agent(Protocol):
-    """Something to run prompts through."""
+class TurnAgent(Protocol):
+    """An agent that is started anew for each turn."""
 
     timeout: float | None
 
@@ -64,7 +67,7 @@ class SchemaAgent:
         self._adapter, self.config = adapter, adapter.config
         self.timeout = adapter.config.timeout
         if not adapter.config.command:
-            raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple or --shell")
+            raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
         resume = adapter.config.resume
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
         self.programs = {command[0]: find_program(command[0]) for command in commands}
@@ -194,6 +197,31 @@ class ShellAgent:
 
     def hear(self, text: str, lines: list[str]) -> None:
         """A shell line remembers nothing."""
+
+
+class AcpAgent:
+    """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
+
+    timeout: float | None = None
+
+    def __init__(self, argv: Sequence[str], *, deny_permissions: bool = False) -> None:
+        if not argv:
+            raise UserError("--: the agent's command is missing after it")
+        self.argv, self.deny = list(argv), deny_permissions
+        self.program = find_program(self.argv[0])
+
+    def adapter(self) -> Adapter:
+        return _bundled("acp")
+
+    def talk(self, texts: list[str], cwd: str) -> tuple[Utterance, Client]:
+        """How to start it, and who talks with it about these turns."""
+        from agenteval.acp import Client
+
+        client = Client(texts, cwd, deny=self.deny)
+        return Utterance(self.program, self.argv, {}, client.opening), client
+
+
+Agent = TurnAgent | AcpAgent
 
 
 def _bundled(name: str) -> Adapter:

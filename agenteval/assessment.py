@@ -30,6 +30,7 @@ from agenteval.stream import Output, Source
 from agenteval.supervision import run_jobs, supervise
 
 READ_AHEAD = 64  # records a stream grader is handed at once
+VERDICT_FIELDS = ("score", "scores", "outcome", "graderError")
 
 Batches = Callable[[int], Iterator[list[Record]]]
 """Records, at most so many at a time."""
@@ -44,6 +45,11 @@ def grader_specs(texts: tuple[str, ...], *, stream: bool) -> list[GraderSpec]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f'two graders are called "{twice}"; tell them apart with -g NAME=GRADER')
     return specs
+
+
+def unjudged(record: Record) -> Record:
+    """The record as it was before anybody graded it."""
+    return {field: value for field, value in record.items() if field not in VERDICT_FIELDS}
 
 
 class Grading:

@@ -29,14 +29,12 @@ class Tool(click.Command):
     """One executable: errors as one line with its name, exit codes as documented, no traceback."""
 
     exit_status = EXIT_STATUS
+    takes_command = False  # whatever follows `--` is the command of an agent
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Run with the process's arguments and end the process."""
-        name = self.name or "ae"
+    def __call__(self, args: list[str] | None = None) -> NoReturn:
+        """Run with these arguments, or else the process's, and end the process."""
         _fill_standard_descriptors()
-        if os.environ.get(f"_{name.upper().replace('-', '_')}_COMPLETE"):
-            super().main(prog_name=name)
-        code = self._run(name, sys.argv[1:])
+        code = self._run(self.name or "ae", sys.argv[1:] if args is None else args)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -51,6 +49,11 @@ class Tool(click.Command):
             signal.signal(signal.SIGTERM, _stop)
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, _stop)  # not KeyboardInterrupt: Click answers that with an empty line
+            if os.environ.get("_AE_COMPLETE"):  # a shell asks what TAB may put here
+                from agenteval.completion import complete
+
+                click.echo(complete(self, args))
+                return OK
             return self.main(args, prog_name=name, standalone_mode=False) or OK
         except click.exceptions.Exit as request:
             return request.exit_code
@@ -75,6 +78,24 @@ class Tool(click.Command):
                 raise
             say(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             return FAILED
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's parsing, before which an agent's command is set apart: Click would take `--` for its own."""
+        if not self.takes_command:
+            return super().parse_args(ctx, args)
+        own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
+        try:
+            rest = super().parse_args(ctx, own)
+        except click.UsageError as error:
+            if command is None and "unexpected extra argument" in error.message:
+                raise click.UsageError(f"{error.message}: put -- before the command of an agent", ctx) from None
+            raise
+        ctx.params["command"] = command
+        return rest
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage line, with the agent's command where there may be one."""
+        return super().collect_usage_pieces(ctx) + (["[-- CMD ARGS…]"] if self.takes_command else [])
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The docstring as it was written: examples keep their lines."""
@@ -112,6 +133,7 @@ def tool(name: str, *, exit_status: str = EXIT_STATUS) -> Callable[[Callable[...
         )(function)
         made.params += [DEBUG, VERSION]
         made.exit_status = exit_status
+        made.takes_command = getattr(function, "takes_command", False)
         return made
 
     return wrap

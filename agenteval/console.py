@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 BAR = 24
 
@@ -41,6 +42,11 @@ class Console:
         """A record that is passed over: said now, counted for the exit code."""
         self.refused += 1
         self.say(f"{where}: {why}")
+
+    def show(self, picture: Callable[[int], Iterable[str]]) -> None:
+        """Lines for a person, drawn for so many columns; nothing where nobody looks."""
+        if _is_terminal(2):
+            self._write("".join(f"{_harmless(line)}\n" for line in picture(_columns())))
 
     # --- progress ---
 

@@ -2,6 +2,7 @@
 
 Version 1 is the form of agent-eval-harness, whose schema files work unchanged; what was added since
 is optional. A path is `'literal'`, `$.a.b[0].c`, or any RFC 9535 JSONPath. An empty path finds nothing.
+The text below a field is its description in the JSON Schema that ae-schemas exports.
 
 Annotations are not postponed here: to evaluate them as text when a schema is read costs twice the time.
 """
@@ -21,11 +22,18 @@ SessionMode = Literal["stream", "iterative"]
 OutputMode = Literal["jsonpath", "passthrough", "text"]
 StdinFormat = Literal["text", "json"]
 PerTurn = Literal["last", "sum"]
+Otherwise = Literal["all", "last"]
 UsageField = Literal["inputTokens", "outputTokens", "cachedTokens", "costUsd"]
 
 Scalar = str | int | float | bool
 Wanted = Scalar | list[Scalar]
-Paths = str | list[str]
+
+# What is checked when a schema is compiled (`adapter.py`), as far as JSON Schema can say it.
+Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'(.|\n)*'$|$)"})]
+Argument = Annotated[str, Meta(extra_json_schema={"pattern": r"^[^\u0000]*$"})]
+Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": r"^[^=\u0000]+$"}})]
+
+Paths = Path | list[Path]
 
 
 class _Part(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -35,22 +43,14 @@ class _Part(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 class Condition(_Part):
     """A test of one value of an event. Exactly one of `value` and `not` is given."""
 
-    path: Annotated[
-        str,
-        Meta(
-            description="Where to look. A path with `[*]` looks at every item of that list: at the item's "
-            "`type` (a string or number item: at the item itself), or at what follows `[*]` in the path. "
-            "Each item that fits gives an event of its own, and extracts are relative to the item."
-        ),
-    ]
-    value: Annotated[
-        Wanted | None,
-        Meta(description='Holds when the value found is this, or one of these; "*" is any non-null value.'),
-    ] = None
-    not_: Annotated[
-        Wanted | None,
-        Meta(description="Holds when `value` with the same operand would not; a missing value holds too."),
-    ] = msgspec.field(default=None, name="not")
+    path: Path
+    """Where to look. A path with `[*]` looks at every item of that list: at the item's `type` (a string or number
+    item: at the item itself), or at what follows `[*]` in the path. Each item that fits gives an event of its own,
+    and extracts are relative to the item."""
+    value: Wanted | None = None
+    """Holds when the value found is this, or one of these; "*" is any non-null value."""
+    not_: Wanted | None = msgspec.field(default=None, name="not")
+    """Holds when `value` with the same operand would not; a missing value holds too."""
 
 
 class Extract(_Part):
@@ -60,209 +60,178 @@ class Extract(_Part):
     at the whole event where the match was on a list item.
     """
 
-    content: Annotated[Paths | None, Meta(description="Text of a message, thought or error.")] = None
-    title: Annotated[Paths | None, Meta(description="Name of the tool.")] = None
-    status: Annotated[
-        Paths | None,
-        Meta(
-            description="Status of a tool call: pending, in_progress, completed, failed, or a word (or "
-            "boolean: true is completed) that says so. Not given: a call is pending, a result completed."
-        ),
-    ] = None
-    id: Annotated[
-        Paths | None,
-        Meta(
-            description="Id of a tool call, the same in the call and in its result. Without it a result "
-            "closes the oldest open call of its name, without a name the oldest open call."
-        ),
-    ] = None
-    input: Annotated[Paths | None, Meta(description="What the tool was given; any JSON value.")] = None
-    output: Annotated[
-        Paths | None,
-        Meta(description="What the tool gave back; any JSON value. An event that has it is a result."),
-    ] = None
-    is_error: Annotated[
-        Paths | None,
-        Meta(
-            description="The call failed when any of these paths finds true, a number other than 0 (an exit "
-            'code), a text other than "", "false", "0", "no", "none", "null", or a non-empty list or object.'
-        ),
-    ] = None
-    duration: Annotated[
-        Paths | None, Meta(description="Milliseconds the tool took; not given: time between the two lines.")
-    ] = None
-    entries: Annotated[Paths | None, Meta(description="Entries of a plan; a list.")] = None
+    content: Paths | None = None
+    """Text of a message, thought or error."""
+    title: Paths | None = None
+    """Name of the tool."""
+    status: Paths | None = None
+    """Status of a tool call: pending, in_progress, completed, failed, or a word (or boolean: true is completed)
+    that says so; `unchanged` when the event only tells more of the call. Not given: a call is pending, a result
+    completed."""
+    id: Paths | None = None
+    """Id of a tool call, the same in the call and in its result. Without it a result closes the oldest open call of
+    its name, without a name the oldest open call. Of a message or thought that comes in pieces: pieces with another
+    id are another one."""
+    input: Paths | None = None
+    """What the tool was given; any JSON value."""
+    output: Paths | None = None
+    """What the tool gave back; any JSON value. An event that has it is a result."""
+    is_error: Paths | None = None
+    """The call failed when any of these paths finds true, a number other than 0 (an exit code), a text other than
+    "", "false", "0", "no", "none", "null", or a non-empty list or object."""
+    duration: Paths | None = None
+    """Milliseconds the tool took; not given: time between the two lines."""
+    entries: Paths | None = None
+    """Entries of a plan; a list."""
 
 
 class OutputEvent(_Part):
     """One kind of event and the step it becomes; the first of `outputEvents` that matches counts."""
 
-    match: Annotated[
-        Condition | list[Condition],
-        Meta(description="The condition, or several which must all hold, at most one of them with `[*]`."),
-    ]
-    emit_as: Annotated[
-        EmitAs,
-        Meta(
-            description="The step it becomes. tool_call stands for calls and for results: the two become one "
-            "step. error: the agent says that it failed; the text goes to `errors`, there is no step."
-        ),
-    ]
-    extract: Annotated[Extract | None, Meta(description="What to take out of the event.")] = None
-    delta: Annotated[
-        bool | str,
-        Meta(
-            description="true, or a path that finds something true: the text is a piece, and consecutive "
-            "pieces of a kind are one step. The whole text, when it follows its pieces, is not repeated."
-        ),
-    ] = False
+    match: Condition | Annotated[list[Condition], Meta(extra_json_schema={"minItems": 1})]
+    """The condition, or several which must all hold, at most one of them with `[*]`."""
+    emit_as: EmitAs
+    """The step it becomes. tool_call stands for calls and for results: the two become one step. error: the agent
+    says that it failed; the text goes to `errors`, there is no step."""
+    extract: Extract | None = None
+    """What to take out of the event."""
+    delta: bool | Path = False
+    """true, or a path that finds something true: the text is a piece, and consecutive pieces of a kind are one
+    step. The whole text, when it follows its pieces, is not repeated."""
 
 
 class PromptInput(_Part):
     """How the prompt reaches the agent: after a flag, as the last argument, or on stdin."""
 
-    flag: Annotated[
-        str | None, Meta(description='Flag before the prompt, such as "-p"; "" or none: the last argument.')
-    ] = None
-    stdin: Annotated[bool, Meta(description="Write the prompt to stdin instead.")] = False
-    stdin_format: Annotated[StdinFormat | None, Meta(description="Format on stdin.")] = None
+    flag: str | None = None
+    """Flag before the prompt, such as "-p"; "" or none: the last argument."""
+    stdin: bool = False
+    """Write the prompt to stdin instead."""
+    stdin_format: StdinFormat | None = None
+    """Format on stdin."""
 
 
 class OutputFormat(_Part):
     """The flag that makes the agent print events."""
 
-    flag: Annotated[str, Meta(description='Such as "--output-format"; "" for none.')]
-    value: Annotated[str, Meta(description='Such as "stream-json".')] = ""
+    flag: str
+    """Such as "--output-format"; "" for none."""
+    value: str = ""
+    """Such as "stream-json"."""
 
 
 class Resume(_Part):
     """How a later turn resumes the session of the first. Exactly one of `flag` and `args` is given."""
 
-    flag: Annotated[str | None, Meta(description="Flag that is followed by the session id.")] = None
-    args: Annotated[
-        list[str] | None,
-        Meta(
-            description="Arguments instead of flag and id, in the same place (before the prompt); in them "
-            '`{sessionId}` is replaced: ["--resume={sessionId}"].'
-        ),
-    ] = None
-    command: Annotated[
-        list[str] | None,
-        Meta(description='Command of a resumed turn instead of `command`: ["codex", "exec", "resume"].'),
-    ] = None
-    session_id_path: Annotated[
-        str | None,
-        Meta(description="Path of the session id, the last one found counts; else `$.session_id`."),
-    ] = None
+    flag: str | None = None
+    """Flag that is followed by the session id."""
+    args: list[str] | None = None
+    """Arguments instead of flag and id, in the same place (before the prompt); in them `{sessionId}` is replaced:
+    ["--resume={sessionId}"]."""
+    command: list[str] | None = None
+    """Command of a resumed turn instead of `command`: ["codex", "exec", "resume"]."""
+    session_id_path: Path | None = None
+    """Path of the session id, the last one found counts; else `$.session_id`."""
 
 
 class PassthroughTypeMap(_Part):
     """Events that already have the fields of a step, told apart by one field."""
 
-    type_field: Annotated[str, Meta(description="Field that names the kind of event.")] = "type"
-    type_values: Annotated[
-        dict[str, StepKind] | None,
-        Meta(description="Value of that field → step; the names of steps stand for themselves."),
-    ] = None
+    type_field: str = "type"
+    """Field that names the kind of event."""
+    type_values: dict[str, StepKind] | None = None
+    """Value of that field → step; the names of steps stand for themselves."""
 
 
 class ResultEvent(_Part):
     """The event that ends a turn and carries the final text; a turn's last one counts."""
 
-    match_path: Annotated[str, Meta(description="Path that tells the event.")]
-    match_value: Annotated[Wanted, Meta(description='The value there, or several; "*" is any non-null.')]
-    content_path: Annotated[
-        str, Meta(description="Path of the final text; where it finds none, the messages joined by newlines.")
-    ] = ""
-    is_error_path: Annotated[
-        Paths | None,
-        Meta(description="The agent failed when any of these finds something true, as `extract.isError`."),
-    ] = None
-    error_path: Annotated[
-        Paths | None,
-        Meta(description="What went wrong, a text or a list of texts; else the final text."),
-    ] = None
+    match_path: Path
+    """Path that tells the event."""
+    match_value: Wanted
+    """The value there, or several; "*" is any non-null."""
+    content_path: Paths = ""
+    """Path of the final text."""
+    otherwise: Otherwise = "all"
+    """What the final text is where there is none: all messages of the turn joined by newlines, or the last one."""
+    is_error_path: Paths | None = None
+    """The agent failed when any of these finds something true, as `extract.isError`."""
+    error_path: Paths | None = None
+    """What went wrong, a text or a list of texts; else the final text."""
 
 
 class Usage(_Part):
     """Where the agent reports tokens and cost: each a path, or a list of paths whose numbers are added."""
 
-    match: Annotated[
-        Condition | list[Condition] | None,
-        Meta(description="Events that report usage; not given: any event in which a path finds a number."),
-    ] = None
-    input_tokens: Annotated[Paths | None, Meta(description="Input tokens, cached ones included.")] = None
-    output_tokens: Annotated[Paths | None, Meta(description="Output tokens.")] = None
-    cached_tokens: Annotated[Paths | None, Meta(description="Input tokens read from a cache.")] = None
-    cost_usd: Annotated[Paths | None, Meta(description="Cost in US dollars.")] = None
-    per_turn: Annotated[
-        PerTurn,
-        Meta(description="Several reports in one turn: the last one counts (`last`) or they add up (`sum`)."),
-    ] = "last"
-    cumulative: Annotated[
-        bool | list[UsageField],
-        Meta(
-            description="true, or the names of the fields that already include the earlier turns of a "
-            "resumed session: there the last turn counts. Otherwise turns add up."
-        ),
-    ] = False
+    match: Condition | list[Condition] | None = None
+    """Events that report usage; not given: any event in which a path finds a number."""
+    input_tokens: Paths | None = None
+    """Input tokens, cached ones included."""
+    output_tokens: Paths | None = None
+    """Output tokens."""
+    cached_tokens: Paths | None = None
+    """Input tokens read from a cache."""
+    cost_usd: Paths | None = None
+    """Cost in US dollars."""
+    per_turn: PerTurn = "last"
+    """Several reports in one turn: the last one counts (`last`) or they add up (`sum`)."""
+    cumulative: bool | list[UsageField] = False
+    """true, or the names of the fields that already include the earlier turns of a resumed session: there the last
+    turn counts. Otherwise turns add up."""
 
 
 class HistoryTemplate(_Part):
     """How earlier turns stand in the prompt, with a text before them."""
 
-    turn_format: Annotated[str, Meta(description="One turn, with {{input}} and {{output}}.")]
-    system: Annotated[str | None, Meta(description="Text before the first turn.")] = None
+    turn_format: str
+    """One turn, with {{input}} and {{output}}."""
+    system: str | None = None
+    """Text before the first turn."""
 
 
 class HeadlessAdapter(_Part):
     """How to start one headless command-line agent, and how to read what it prints."""
 
-    version: Annotated[Literal[1], Meta(description="Version of this format.")]
-    name: Annotated[str, Meta(description="Name of the adapter.")]
-    command: Annotated[list[str], Meta(description='Program and first arguments: ["claude"].')]
-    session_mode: Annotated[
-        SessionMode,
-        Meta(
-            description="stream: a later turn resumes the session by its id. iterative: a later turn starts "
-            "anew, with the history in its prompt."
-        ),
-    ]
-    prompt: Annotated[PromptInput, Meta(description="How the prompt reaches the agent.")]
-    description: Annotated[str | None, Meta(description="What a reader should know.")] = None
-    proven_on: Annotated[str | None, Meta(description="Version of the program it was tried with.")] = None
-    timeout: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds per turn, by default.")] = (
-        None
-    )
-    output: Annotated[OutputFormat | None, Meta(description="What makes the agent print events.")] = None
-    auto_approve: Annotated[list[str] | None, Meta(description="Arguments that let the agent act without asking.")] = (
-        None
-    )
-    resume: Annotated[Resume | None, Meta(description="How a later turn resumes the session.")] = None
-    cwd_flag: Annotated[str | None, Meta(description="Flag before the working directory.")] = None
-    env: Annotated[dict[str, str] | None, Meta(description="Environment variables of the agent.")] = None
-    output_mode: Annotated[
-        OutputMode,
-        Meta(
-            description="jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps "
-            "already. text: all that is printed is one message."
-        ),
-    ] = "jsonpath"
-    output_events: Annotated[list[OutputEvent] | None, Meta(description="Kinds of events, in order of precedence.")] = (
-        None
-    )
-    passthrough_type_map: Annotated[
-        PassthroughTypeMap | None, Meta(description="Kinds of events in passthrough mode.")
-    ] = None
-    result: Annotated[
-        ResultEvent | None,
-        Meta(description="The event with the final text; not given: the turn's last message is the output."),
-    ] = None
-    usage: Annotated[Usage | None, Meta(description="Where tokens and cost are reported.")] = None
-    history_template: Annotated[
-        str | HistoryTemplate | None,
-        Meta(description="Iterative mode: one earlier turn, with {{input}} and {{output}}."),
-    ] = None
+    version: Literal[1]
+    """Version of this format."""
+    name: str
+    """Name of the adapter."""
+    command: list[Argument]
+    """Program and first arguments: ["claude"]."""
+    session_mode: SessionMode
+    """stream: a later turn resumes the session by its id. iterative: a later turn starts anew, with the history in
+    its prompt."""
+    prompt: PromptInput
+    """How the prompt reaches the agent."""
+    description: str | None = None
+    """What a reader should know."""
+    proven_on: str | None = None
+    """Version of the program it was tried with."""
+    timeout: Annotated[float, Meta(gt=0)] | None = None
+    """Milliseconds per turn, by default."""
+    output: OutputFormat | None = None
+    """What makes the agent print events."""
+    auto_approve: list[str] | None = None
+    """Arguments that let the agent act without asking."""
+    resume: Resume | None = None
+    """How a later turn resumes the session."""
+    cwd_flag: str | None = None
+    """Flag before the working directory."""
+    env: Environment | None = None
+    """Environment variables of the agent."""
+    output_mode: OutputMode = "jsonpath"
+    """jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. text: all that is
+    printed is one message."""
+    output_events: list[OutputEvent] | None = None
+    """Kinds of events, in order of precedence."""
+    passthrough_type_map: PassthroughTypeMap | None = None
+    """Kinds of events in passthrough mode."""
+    result: ResultEvent | None = None
+    """The event with the final text; not given: the turn's last message is the output."""
+    usage: Usage | None = None
+    """Where tokens and cost are reported."""
+    history_template: str | HistoryTemplate | None = None
+    """Iterative mode: one earlier turn, with {{input}} and {{output}}."""
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -272,6 +241,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "emitAs": get_args(EmitAs),
     "stdinFormat": get_args(StdinFormat),
     "perTurn": get_args(PerTurn),
+    "otherwise": get_args(Otherwise),
     "cumulative": get_args(UsageField),
     "typeValues": get_args(StepKind),
 }

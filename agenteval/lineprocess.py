@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from agenteval.process import (
     GRACE,
-    LONGEST_WAIT,
     PIPE_SIZE,
     STDERR_TAIL,
     Command,
@@ -18,6 +17,7 @@ from agenteval.process import (
     read_status,
 )
 from agenteval.processes import Processes
+from agenteval.switchboard import LONGEST_WAIT
 
 
 class NoAnswer(Exception):

@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from agenteval.process import GRACE, TICK, Attendance, Command, Switchboard
+from agenteval.process import GRACE, TICK, Attendance, Command, Peer
 from agenteval.processes import Processes
+from agenteval.switchboard import Switchboard
 
 R = TypeVar("R")
 
@@ -24,12 +25,13 @@ WINDOW = 64  # how far ordered work may run ahead of its slowest job
 
 
 class RunProcess(NamedTuple):
-    """Run a process to its end; answered with its Outcome."""
+    """Run a process to its end, with a peer who hears what it prints; answered with its Outcome."""
 
     key: int
     command: Command
     timeout: float | None
     max_output: int
+    peer: Peer | None = None
 
 
 class EndTree(NamedTuple):

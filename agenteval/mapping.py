@@ -9,7 +9,7 @@ import msgspec
 
 from agenteval.errors import UserError
 from agenteval.headless import Condition, OutputEvent, ResultEvent, Usage, Wanted
-from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
+from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, nothing, split_wildcard
 from agenteval.trajectory import Trajectory, as_text, is_true
 
 Event = dict[str, Any]
@@ -255,7 +255,8 @@ class _Reach:
 
 def _text_emit(event: OutputEvent, reach: _Reach) -> Emit:
     content = reach.first("extract.content") or ""
-    whole, piece = passing("text", event.emit_as, content), passing("piece", event.emit_as, content)
+    message = [ident] if (ident := reach.first("extract.id")) else []
+    whole, piece = passing("text", event.emit_as, content), passing("piece", event.emit_as, content, *message)
     delta = reach.first("delta")
     if delta is None:
         return piece if event.delta is True else whole
@@ -291,7 +292,8 @@ def compile_result(schema: Schema, result: ResultEvent) -> Action:
     """Take the final text and the agent's own word on whether it failed."""
     test, words = wanted_test(result.match_value)
     match = EventTest(schema.path(result.match_path, "result.matchPath"), test, words)
-    content = schema.path(result.content_path, "result.contentPath").get
+    text = first_of(schema.each(result.content_path, "result.contentPath"))
+    content = text.get if text else nothing
     failed = any_true(schema.each(result.is_error_path, "result.isErrorPath"))
     reason = first_of(schema.each(result.error_path, "result.errorPath"))
 

@@ -10,14 +10,17 @@ import fcntl
 import os
 import select
 import signal
-import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from agenteval.switchboard import Switchboard
+
 if TYPE_CHECKING:
-    from agenteval.processes import Processes
+    from agenteval.processes import Child, Processes
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+LEAVE = 0.5  # seconds for a process that has said all to leave by itself
 TICK = 0.02  # how often to look whether a tree that is being ended is gone
 
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, 64 KiB by default
@@ -25,7 +28,6 @@ STDERR_TAIL = 8 << 10
 READ_SIZE = 1 << 16
 SHORT_LINE = 16  # bytes: of lines shorter than that, fewer may be printed than --max-output says
 FEW_LINES = 10_000
-LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
@@ -52,6 +54,15 @@ class Outcome(NamedTuple):
     started: float | None
     error: str | None
     left_helpers: bool
+    dismissed: bool = False  # it had nothing more to say, did not leave by itself, and was ended for it
+
+
+def printed_lines(outcome: Outcome) -> list[str]:
+    """What a process printed as lines of text; what is not UTF-8 is replaced."""
+    lines = outcome.stdout.decode("utf-8", "replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def open_pipe(size: int | None = None) -> tuple[int, int]:
@@ -65,75 +76,30 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
     return read, write
 
 
-class Child:
-    """A process that was started, and a descriptor that becomes readable when it has ended."""
+class Peer(Protocol):
+    """Somebody who follows what a process prints while it runs, and may talk with it."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.started = time.monotonic()
-        self._status: int | None = None
-        if hasattr(os, "pidfd_open"):
-            self.ended = os.pidfd_open(pid)
-        else:
-            self.ended, signal_end = os.pipe()
-            threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
+    talks: bool  # stdin stays open for what it says, until it is done
+    turn: int  # when it changes, the time limit starts anew
+    done: bool  # the process has said all: it may leave, and is made to
 
-    def status(self) -> int:
-        """Its exit code, or the number of the signal that killed it, negative; to be asked once, after its end."""
-        os.close(self.ended)
-        if self._status is None:
-            self._status = os.waitpid(self.pid, 0)[1]
-        return os.waitstatus_to_exitcode(self._status)
-
-    def _wait(self, signal_end: int) -> None:
-        self._status = os.waitpid(self.pid, 0)[1]
-        os.close(signal_end)
-
-
-class Switchboard:
-    """Who is interested in which descriptor; one wait for all of them."""
-
-    def __init__(self, many: bool = False) -> None:
-        self._owners: dict[int, Listener] = {}
-        # poll takes one system call per wait, epoll one per descriptor besides: it is for hundreds of them.
-        self._epoll = select.epoll() if many and hasattr(select, "epoll") else None
-        self._poll = select.poll()
-
-    def register(self, fd: int, mask: int, owner: Listener) -> None:
-        """Call owner.handle(fd) when there is something to do."""
-        self._owners[fd] = owner
-        (self._epoll or self._poll).register(fd, mask)
-
-    def unregister(self, fd: int) -> None:
-        """No more; nothing where it was not registered."""
-        if self._owners.pop(fd, None) is not None:
-            (self._epoll or self._poll).unregister(fd)
-
-    def wait(self, seconds: float | None) -> None:
-        """Wait, at most so long, and let the owners handle what has come."""
-        if seconds is not None:
-            seconds = min(max(0.0, seconds), LONGEST_WAIT)
-        if self._epoll is not None:
-            events = self._epoll.poll(seconds)
-        else:
-            events = self._poll.poll(None if seconds is None else seconds * 1000 + 1)
-        for fd, _event in events:
-            owner = self._owners.get(fd)
-            if owner is not None:  # else one that was handled before it has closed this one
-                owner.handle(fd)
-
-
-class Listener(Protocol):
-    """Something with descriptors on a switchboard."""
-
-    def handle(self, fd: int) -> None: ...
+    def hear(self, line: bytes, answer: bool) -> bytes:
+        """What to say to that line; nothing where `answer` is False, for the process has ended."""
+        ...
 
 
 class Attendance:
     """One process while it runs: `begin`, `handle` what comes, `tick` now and then until it says True, `outcome`."""
 
     def __init__(
-        self, owner: Processes, board: Switchboard, key: int, command: Command, timeout: float | None, max_output: int
+        self,
+        owner: Processes,
+        board: Switchboard,
+        key: int,
+        command: Command,
+        timeout: float | None,
+        max_output: int,
+        peer: Peer | None = None,
     ) -> None:
         self.owner, self.board, self.key, self.command = owner, board, key, command
         self.max_output = max_output
@@ -146,11 +112,17 @@ class Attendance:
         self.left_helpers = False
         self.ending_until: float | None = None
         self.told: set[int] = set()
-        self.input = memoryview(command.stdin or b"")
+        self.unsaid = deque([memoryview(command.stdin)] if command.stdin else [])
+        self.unsaid_size = len(command.stdin or b"")
         self.error: str | None = None
-        self.timed_out = self.too_much = False
+        self.timed_out = self.too_much = self.leaving = False
         self.open: dict[int, str] = {}
+        self.timeout = timeout
         self.deadline = time.monotonic() + timeout if timeout is not None else None
+        self.peer, self.turn = peer, peer.turn if peer else 0
+        self.unended: list[bytes] = []  # pieces of a line that the peer has not heard because it has no end yet
+        self.unheard: deque[bytes] = deque()
+        self.holding = False
 
     def begin(self) -> None:
         """Start the process; where that fails, `error` says why and the first tick is True."""
@@ -167,7 +139,10 @@ class Attendance:
                 os.close(fd)
         self.open[self.child.ended] = "ended"
         for fd, role in self.open.items():
-            self.board.register(fd, select.POLLOUT if role == "stdin" else select.POLLIN, self)
+            if role != "stdin":
+                self.board.register(fd, select.POLLIN, self)
+            elif self.unsaid:
+                self.board.register(fd, select.POLLOUT, self)
 
     def _pipe(self, role: str, theirs: list[int]) -> int:
         """A pipe of which our end is to be listened to; returns the other end, which is to be closed."""
@@ -189,6 +164,7 @@ class Attendance:
             self._read_stderr(fd)
         elif role == "stdin":
             self._write_stdin(fd)
+            self._converse()
         elif self.child is not None:
             del self.open[fd]
             self.board.unregister(fd)
@@ -200,8 +176,9 @@ class Attendance:
             return True
         if self.ending_until is not None:
             return not self.owner.press_on(self.key, self.ending_until, self.told) and self.status is not None
+        self._heed()
         if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
-            self.timed_out = True
+            self.timed_out = not self.leaving
             self._end()
         return self.status is not None
 
@@ -212,6 +189,9 @@ class Attendance:
     def outcome(self) -> Outcome:
         """Take what is left in the pipes, and sum up."""
         self._drain()
+        if self.unended:
+            self.unheard.append(b"".join(self.unended))
+        self._converse()
         for fd in list(self.open):
             self._close(fd)
         if self.stdout and not self.stdout[-1].endswith(b"\n"):
@@ -228,6 +208,7 @@ class Attendance:
             started=self.child.started if self.child else None,
             error=self.error,
             left_helpers=self.left_helpers,
+            dismissed=self.leaving and self.ending_until is not None,
         )
 
     def _end(self) -> None:
@@ -237,6 +218,8 @@ class Attendance:
     def _read_stdout(self, fd: int) -> bool:
         data = self._read(fd)
         if not data:
+            if self.peer and self.peer.talks and fd not in self.open:
+                self._dismiss()  # no answer can come any more
             return False
         room = self.max_output - self.size
         self.size += len(data)
@@ -252,6 +235,8 @@ class Attendance:
             if self.line_count > max(FEW_LINES, self.max_output // SHORT_LINE):
                 self.too_much = True  # `yes`: each line takes far more memory than its two bytes
                 self._end()
+        if self.peer:
+            self._listen(data)
         return True
 
     def _read_stderr(self, fd: int) -> bool:
@@ -261,14 +246,85 @@ class Attendance:
         return bool(data)
 
     def _write_stdin(self, fd: int) -> None:
+        """Write what is to be said, as far as there is room; when all is said, stdin is closed unless a peer talks."""
         try:
-            self.input = self.input[os.write(fd, self.input[:PIPE_SIZE]) :]
+            while self.unsaid:
+                first = self.unsaid[0]
+                written = os.write(fd, first[:PIPE_SIZE])
+                self.unsaid_size -= written
+                if written < len(first):
+                    self.unsaid[0] = first[written:]
+                else:
+                    self.unsaid.popleft()
         except BlockingIOError:
             return
         except OSError:
-            self.input = memoryview(b"")  # it does not want to read its input; that is its own business
-        if not self.input:
+            self.unsaid.clear()  # it does not want to read its input; that is its own business
+            self.unsaid_size = 0
+        if self.peer and self.peer.talks and not self.leaving:
+            self.board.unregister(fd)
+        else:
             self._close(fd)
+
+    # --- talking with it ---
+
+    def _listen(self, data: bytes) -> None:
+        """Let the peer hear the lines that have ended."""
+        first, *more = data.split(b"\n")
+        self.unended.append(first)
+        if more:
+            self.unheard.append(b"".join(self.unended))
+            self.unended = [last] if (last := more.pop()) else []
+            self.unheard.extend(more)
+        self._converse()
+
+    def _converse(self) -> None:
+        """Answer what has been heard; one who does not read the answers is not listened to until it does."""
+        if self.peer is None:
+            return
+        running = self.status is None
+        while self.unheard and self.ending_until is None and not (running and self.unsaid_size > PIPE_SIZE):
+            if reply := self.peer.hear(self.unheard.popleft(), running):
+                self._say(reply)
+        if running and self.holding != bool(self.unheard):
+            self.holding = not self.holding
+            for fd in self._fds("stdout"):
+                self.board.unregister(fd)
+                if not self.holding:
+                    self.board.register(fd, select.POLLIN, self)
+        self._heed()
+
+    def _say(self, words: bytes) -> None:
+        for fd in self._fds("stdin"):
+            silent = not self.unsaid
+            self.unsaid.append(memoryview(words))
+            self.unsaid_size += len(words)
+            self._write_stdin(fd)
+            if silent and self.unsaid:
+                self.board.register(fd, select.POLLOUT, self)
+
+    def _heed(self) -> None:
+        """Give a new turn its time, and let a process go that has said all."""
+        if self.peer is None or self.leaving:
+            return
+        if self.peer.done:
+            self._dismiss()
+        elif self.peer.turn != self.turn:
+            self.turn = self.peer.turn
+            self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
+
+    def _dismiss(self) -> None:
+        """Close its stdin; if it does not leave soon, it is ended."""
+        self.leaving = True
+        self.deadline = time.monotonic() + LEAVE
+        if not self.unsaid:
+            for fd in self._fds("stdin"):
+                self._close(fd)
+
+    def _fds(self, role: str) -> list[int]:
+        return [fd for fd, name in self.open.items() if name == role]
+
+    # --- descriptors ---
 
     def _read(self, fd: int) -> bytes:
         try:
@@ -287,7 +343,7 @@ class Attendance:
     def _drain(self) -> None:
         """Take what the process left in its pipes; a helper that holds them open is not waited for."""
         for role, read in (("stdout", self._read_stdout), ("stderr", self._read_stderr)):
-            for fd in [fd for fd, name in self.open.items() if name == role]:
+            for fd in self._fds(role):
                 os.set_blocking(fd, False)
                 while read(fd) and self.size <= self.max_output:
                     pass

@@ -15,7 +15,7 @@ import time
 from itertools import count
 
 from agenteval.guardian import Guardian
-from agenteval.process import GRACE, TICK, Attendance, Child, Command, Outcome, Switchboard
+from agenteval.process import GRACE, TICK, Attendance, Command, Outcome, Peer
 from agenteval.proctree import (
     MARKED_LIMIT,
     VARIABLE,
@@ -29,6 +29,7 @@ from agenteval.proctree import (
     send_signal,
     tree_of,
 )
+from agenteval.switchboard import Switchboard
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
@@ -46,6 +47,31 @@ DEFAULTED = [
 
 class Stopping(OSError):
     """Nothing is started any more."""
+
+
+class Child:
+    """A process that was started, and a descriptor that becomes readable when it has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.started = time.monotonic()
+        self._status: int | None = None
+        if hasattr(os, "pidfd_open"):
+            self.ended = os.pidfd_open(pid)
+        else:
+            self.ended, signal_end = os.pipe()
+            threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
+
+    def status(self) -> int:
+        """Its exit code, or the number of the signal that killed it, negative; to be asked once, after its end."""
+        os.close(self.ended)
+        if self._status is None:
+            self._status = os.waitpid(self.pid, 0)[1]
+        return os.waitstatus_to_exitcode(self._status)
+
+    def _wait(self, signal_end: int) -> None:
+        self._status = os.waitpid(self.pid, 0)[1]
+        os.close(signal_end)
 
 
 class Processes:
@@ -72,10 +98,12 @@ class Processes:
         """A number for one agent and everything it will ever start."""
         return next(self._keys)
 
-    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+    def run(
+        self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: Peer | None = None
+    ) -> Outcome:
         """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
         board = Switchboard()
-        attendance = Attendance(self, board, key, command, timeout, max_output)
+        attendance = Attendance(self, board, key, command, timeout, max_output, peer)
         attendance.begin()
         while not attendance.tick():
             until = attendance.next_tick()

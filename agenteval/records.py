@@ -1,10 +1,11 @@
 """The wire format, in pipeline order: Prompt → Raw → Result → Graded, and what is made of them: trials, summaries.
 
 These types check the input and describe the format; a record itself stays a dict, so that fields
-nobody here knows survive every stage in their place.
-"""
+nobody here knows survive every stage in their place. The text below a field is its description in the
+JSON Schema that ae-schemas exports.
 
-from __future__ import annotations
+Annotations are not postponed here: msgspec evaluates them one by one, which costs every tool a millisecond.
+"""
 
 import re
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,174 +23,281 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """camelCase on the wire, snake_case in Python."""
 
 
-Id = Annotated[str, Meta(min_length=1, description="Unique, non-empty identifier.")]
+Id = Annotated[str, Meta(min_length=1)]
 Input = str | Annotated[list[str], Meta(min_length=1)]
 Milliseconds = Annotated[float, Meta(ge=0)]
+Rate = Annotated[float, Meta(ge=0, le=1)]
+StepType = Literal["thought", "message", "tool_call", "plan"]
 
 
 class Prompt(Wire):
     """One prompt: a string, or a list of strings that are the turns of one session."""
 
     id: Id
+    """Names the prompt in every later record; unique in its file."""
     input: Input
+    """What the agent is asked; a list holds the turns of one session."""
     hint: str | None = None
+    """What a good answer has, for graders; the agent does not see it."""
     reference: str | None = None
+    """An answer that a right grader passes."""
     metadata: dict[str, Any] | None = None
-    timeout: Annotated[float, Meta(gt=0, description="Milliseconds per turn.")] | None = None
+    """Anything: category, difficulty, tags."""
+    timeout: Annotated[float, Meta(gt=0)] | None = None
+    """Milliseconds per turn, before any other limit."""
 
 
 class Turn(Wire):
     """What one turn of a session did: how many raw lines, and how its process ended."""
 
     lines: Annotated[int, Meta(ge=0)]
+    """How many of `rawLines` are this turn's."""
     exit_code: int | None = None
+    """Exit code of the agent; null when a signal ended it or it never started."""
     signal: str | None = None
+    """Name of the signal that ended it, such as SIGKILL."""
     timed_out: bool = False
+    """Whether it was ended because its time was up."""
     total: Milliseconds | None = None
+    """Milliseconds it took."""
 
 
 class Timing(Wire):
-    """Epoch milliseconds of start and end; the rest are milliseconds from start, and token counts."""
+    """When a run took place, how long it took, and what it used up."""
 
     start: float
+    """Start, in milliseconds since 1970."""
     end: float
+    """End, in milliseconds since 1970."""
     total: float | None = None
+    """Milliseconds from start to end."""
     session_creation: float | None = None
+    """Milliseconds until the agent's process was there."""
     first_response: float | None = None
+    """Milliseconds until its first line."""
     input_tokens: float | None = None
+    """Input tokens, cached ones included, as the agent reports them."""
     output_tokens: float | None = None
+    """Output tokens, as the agent reports them."""
     cached_tokens: float | None = None
+    """Input tokens that came from a cache."""
     cost_usd: float | None = None
+    """Cost in US dollars, as the agent reports it."""
 
 
 class Raw(Wire):
     """A prompt's fields and what the agent printed for it."""
 
     id: Id
+    """The prompt's id."""
     input: Input
+    """The prompt, or its turns."""
     raw_lines: list[str]
+    """Every line the agent printed on stdout, as it came; bytes that are not UTF-8 are replaced."""
     timing: Timing
+    """When it ran and how long it took."""
     hint: str | None = None
+    """The prompt's hint."""
     metadata: dict[str, Any] | None = None
+    """The prompt's metadata, and `workspaceDir` where it had a directory of its own."""
     line_times: list[float] | None = None
+    """When each raw line came, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
+    """How each turn ended."""
     stderr: str | None = None
+    """The last 8 KiB of stderr, if there was any."""
     cwd: str | None = None
+    """Directory the agent ran in."""
     exit_code: int | None = None
+    """Exit code of the last turn; null when a signal ended it or it never started."""
     signal: str | None = None
+    """Name of the signal that ended the last turn."""
     timed_out: bool = False
+    """Whether a turn was ended because its time was up."""
     errors: list[str] | None = None
+    """What went wrong; not there when nothing did."""
     error: str | None = None
+    """What went wrong, in the form of agent-eval-harness; read, never written."""
 
 
 class GraderResult(Wire):
     """What a grader answers."""
 
     pass_: bool = msgspec.field(name="pass")
-    score: Annotated[float, Meta(ge=0, le=1)]
+    """Whether the answer is good enough."""
+    score: Rate
+    """How good it is, from 0 to 1."""
     reasoning: str | None = None
+    """Why, for a reader."""
     outcome: dict[str, Any] | None = None
+    """Whatever else the grader found, for other tools."""
 
 
 class Step(Wire):
     """One step of a trajectory: a thought, a message, a tool call with its result, or a plan."""
 
-    type: Literal["thought", "message", "tool_call", "plan"]
+    type: StepType
+    """Kind of step."""
     content: str | None = None
+    """Text of a thought or a message."""
     name: str | None = None
+    """Name of the tool that was called."""
     status: str | None = None
+    """What became of a tool call: pending, in_progress, completed or failed."""
     input: Any = None
+    """What the tool was given."""
     output: Any = None
+    """What the tool gave back."""
     entries: list[Any] | None = None
+    """Entries of a plan."""
     duration: float | None = None
+    """Milliseconds from a tool call to its result."""
     timestamp: float | None = None
+    """When its line came, in milliseconds from the start."""
     step_id: str | None = None
+    """The record's id, -step- and a number from 1."""
 
 
 class Gradable(Wire):
     """The least a grader needs: an id and an output. Prompts with an `output` will do."""
 
     id: Id
+    """The prompt's id."""
     output: str
+    """The agent's final answer."""
     input: Input | None = None
+    """The prompt, or its turns."""
     hint: str | None = None
+    """What a good answer has."""
     trajectory: list[Step] | None = None
+    """What the agent did, step by step."""
     metadata: dict[str, Any] | None = None
+    """The prompt's, and of the run `agent`, `trajectoryRichness` (full, messages-only or minimal), `turnCount`,
+    `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
     cwd: str | None = None
+    """Directory the agent ran in."""
     tool_errors: bool | None = None
+    """Whether a tool call failed."""
     errors: list[str] | None = None
+    """What went wrong; not there when nothing did."""
 
 
-class Result(Gradable):
-    """A prompt's outcome: its output and trajectory, with times, tokens and, once graded, a score."""
+class GraderInput(Gradable):
+    """What a grader gets to see of a result: all but earlier scores, and fields of your own."""
 
     timing: Timing | None = None
+    """When it ran, how long it took, tokens and cost."""
+
+
+class Result(GraderInput):
+    """A prompt's outcome: its output and trajectory, with times, tokens and, once graded, a score."""
+
     score: GraderResult | None = None
+    """The verdict; with several graders pass is all, score the mean."""
     scores: dict[str, GraderResult] | None = None
+    """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
+    """What the grader found besides."""
     grader_error: bool = False
+    """The grader failed: `score` is a stand-in and counts in no mean."""
     error: str | None = None
+    """What went wrong, in the form of agent-eval-harness; read, never written."""
 
 
 class TrialEntry(Wire):
     """One of a prompt's trials; `errors` tells one that failed from one that was graded a failure."""
 
     trial_num: Annotated[int, Meta(ge=1)]
+    """Number of the trial, from 1."""
     output: str
+    """The agent's final answer."""
     trajectory: list[Step] | None = None
+    """What the agent did, step by step."""
     duration: Milliseconds | None = None
+    """Milliseconds it took."""
     timing: Timing | None = None
+    """When it ran, how long it took, tokens and cost."""
     tool_errors: bool | None = None
+    """Whether a tool call failed."""
     errors: list[str] | None = None
+    """What went wrong; not there when nothing did."""
     cwd: str | None = None
+    """Directory the agent ran in."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
-    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Whether the answer is good enough."""
+    score: Rate | None = None
+    """How good it is, from 0 to 1."""
     reasoning: str | None = None
+    """Why, for a reader."""
     outcome: dict[str, Any] | None = None
+    """What the grader found besides."""
     scores: dict[str, GraderResult] | None = None
+    """The verdict of each grader, by its name."""
     grader_error: bool = False
-
-
-Rate = Annotated[float, Meta(ge=0, le=1)]
+    """The grader failed: there is no verdict on this trial."""
 
 
 class Trial(Wire):
     """A prompt run k times: what each trial did and, graded, how often it passes."""
 
     id: Id
+    """The prompt's id."""
     input: Input
+    """The prompt, or its turns."""
     k: Annotated[int, Meta(ge=1)]
+    """How many trials there are."""
     trials: list[TrialEntry]
+    """The trials, in order."""
     hint: str | None = None
+    """The prompt's hint."""
     pass_rate: Rate | None = None
+    """Share p of the trials that passed."""
     pass_at_k: Rate | None = None
+    """1-(1-p)^k: at least one of k passes."""
     pass_exp_k: Rate | None = None
+    """p^k: all of k pass."""
     pass_at: dict[str, Rate | None] | None = None
+    """For each j from 1 to k, the unbiased estimate that at least one of j passes."""
     pass_exp: dict[str, Rate | None] | None = None
+    """For each j from 1 to k, the unbiased estimate that all of j pass."""
     grader_errors: Annotated[int, Meta(ge=0)] | None = None
+    """Trials without a verdict, because the grader failed."""
     metadata: dict[str, Any] | None = None
+    """The prompt's, and of the run `agent` and the like."""
 
 
-class Summary(Wire):
+class Summary(Wire, kw_only=True):
     """A result in one short line."""
 
     id: Id
-    input: str
+    """The prompt's id."""
+    input: str | None = None
+    """The prompt, its turns joined by newlines."""
     output: str
+    """The agent's final answer."""
     tool_calls: list[str]
+    """Names of the tools it called, in order."""
     duration: Milliseconds | None = None
+    """Milliseconds it took; not there when nobody knows."""
 
 
 class Validation(Wire):
     """Whether a prompt's reference answer passes the grader."""
 
     id: Id
+    """The prompt's id."""
     input: Input
+    """The prompt, or its turns."""
     reference: str
+    """The answer that was graded."""
     pass_: bool = msgspec.field(name="pass")
+    """Whether the grader passes it."""
     score: Rate
+    """How good the grader finds it, from 0 to 1."""
     reasoning: str | None = None
+    """Why, for a reader."""
     grader_error: bool = False
+    """The grader failed: `score` is a stand-in."""
 
 
 GRADER_FIELDS = (

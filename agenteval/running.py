@@ -6,13 +6,12 @@ workspace (`attempt`) and makes something of the raw record → the tool's `emit
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from agenteval.agents import Agent, SchemaAgent, ShellAgent, TemplateAgent
+from agenteval.agents import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.assessment import Grading, grader_specs
 from agenteval.command import (
     append_options,
@@ -24,13 +23,14 @@ from agenteval.command import (
     strict_option,
 )
 from agenteval.console import Console
-from agenteval.errors import FAILED, OK, BadRecord, StrictStop, UserError
+from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.loop import Job, Outbox
 from agenteval.processes import Processes
-from agenteval.records import Prompt, Record, check
+from agenteval.prompts import Prompts
+from agenteval.records import Record
 from agenteval.session import Limits, run_prompt
-from agenteval.stream import Source, decode_record, open_output
+from agenteval.stream import Source, open_output
 from agenteval.supervision import run_jobs
 from agenteval.workspace import Workspaces
 
@@ -64,6 +64,7 @@ AGENT_OPTIONS = [
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
     click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell line; the prompt is in $PROMPT."),
+    click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
     click.option(
         "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Agents at once."
     ),
@@ -95,10 +96,11 @@ AGENT_OPTIONS = [
 
 
 def agent_options(function: F) -> F:
-    """All options that name an agent and say how to run it."""
+    """All that names an agent and says how to run it: options, and the command after `--`."""
     function = output_option(append_options(strict_option(progress_option(function))))
     for option in reversed(AGENT_OPTIONS):
         function = option(function)
+    function.takes_command = True  # type: ignore[attr-defined]
     return function
 
 
@@ -138,6 +140,8 @@ class Settings(NamedTuple):
     schema: str | None
     simple: str | None
     shell: str | None
+    command: list[str] | None  # after --
+    deny_permissions: bool
     concurrency: int
     timeout: float | None
     cwd: str | None
@@ -169,10 +173,17 @@ class GraderSettings(NamedTuple):
 
 def agent_of(settings: Settings) -> Agent:
     """The one agent that the options name."""
-    named = [name for name in ("schema", "simple", "shell") if getattr(settings, name) is not None]
+    options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
+    named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
-        given = " and ".join(f"--{name}" for name in named) or "none"
-        raise UserError(f"name one agent with -s SCHEMA, --simple or --shell; given: {given} (--help shows how)")
+        given = " and ".join(named) or "none"
+        raise UserError(
+            f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
+        )
+    if settings.command is not None:
+        return AcpAgent(settings.command, deny_permissions=settings.deny_permissions)
+    if settings.deny_permissions:
+        raise UserError("--deny-permissions is for an agent that asks for permission: one after --")
     if settings.schema is not None:
         from agenteval.adapter import load_adapter
 
@@ -180,67 +191,6 @@ def agent_of(settings: Settings) -> Agent:
     if settings.simple is not None:
         return TemplateAgent(settings.simple)
     return ShellAgent(settings.shell or "")
-
-
-# --- prompts ------------------------------------------------------------------------------------
-
-
-class Prompts:
-    """The prompts to run: valid, unique, of this shard, not done before."""
-
-    def __init__(self, source: Source, console: Console, shard: tuple[int, int] | None, done: set[str]) -> None:
-        self.source, self.console, self.shard, self.done = source, console, shard, done
-        self._seen: set[int] = set()
-        self.total: int | None = None
-        if source.regular:
-            self._look_ahead()
-
-    def __iter__(self) -> Iterator[Record]:
-        checked = self.source.regular  # what is wrong in a file was said before the first agent started
-        for batch in self.source.lines():
-            for number, line in batch:
-                try:
-                    prompt = self._accept(line)
-                except BadRecord as error:
-                    if not checked:
-                        self._refuse(number, str(error))
-                    continue
-                if prompt is not None:
-                    yield prompt
-
-    def _look_ahead(self) -> None:
-        """Report every bad line of a regular file before any agent is started, because agents cost money."""
-        self.total = 0
-        for batch in self.source.lines():
-            for number, line in batch:
-                try:
-                    self.total += self._accept(line) is not None
-                except BadRecord as error:
-                    self._refuse(number, str(error))
-        self._seen.clear()
-        self.source.rewind()
-
-    def _accept(self, line: bytes) -> Record | None:
-        prompt = decode_record(line)
-        check(prompt, Prompt)
-        mark = hash(prompt["id"])  # not the id itself: a set of numbers stays small over a million prompts
-        if mark in self._seen:
-            raise BadRecord(f'duplicate id "{prompt["id"]}"')
-        self._seen.add(mark)
-        return prompt if prompt["id"] not in self.done and in_shard(prompt["id"], self.shard) else None
-
-    def _refuse(self, number: int, why: str) -> None:
-        self.console.refuse(f"{self.source.name}:{number}", why)
-        if self.console.strict:
-            raise StrictStop("stopped at the first refused record (--strict)")
-
-
-def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
-    """Whether this share of the ids has this one; the same on every machine."""
-    if shard is None:
-        return True
-    digest = hashlib.sha256(prompt_id.encode()).digest()
-    return int.from_bytes(digest[:8], "big") % shard[1] == shard[0] - 1
 
 
 # --- the run ------------------------------------------------------------------------------------

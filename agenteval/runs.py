@@ -1,4 +1,4 @@
-"""A run of results: what it is called, what a comparison keeps of each record, and the figures over all."""
+"""A run: what it is called and, of results, what a comparison keeps of each and the figures over all."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from agenteval import stats
-from agenteval.errors import UserError
+from agenteval.errors import BadRecord, UserError
 from agenteval.records import Id, Wire
 from agenteval.reports import Latency, Performance, Quality, Reliability, ScoreDistribution, TrajectoryInfo
 
@@ -21,10 +21,19 @@ EXTENSIONS = (".jsonl", ".ndjson", ".json")
 Richness = Literal["full", "messages-only", "minimal"]
 RICHNESS: tuple[Richness, ...] = ("full", "messages-only", "minimal")
 
+R = TypeVar("R")
+
 _TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
 
 
 # --- which runs, and what they are called -------------------------------------------------------
+
+
+class Run(NamedTuple, Generic[R]):
+    """A label and its rows by prompt id, in the order of the file."""
+
+    label: str
+    rows: dict[str, R]
 
 
 class NamedRun(NamedTuple):
@@ -131,7 +140,18 @@ class Marks(Wire):
 NO_TIMES, NO_MARKS = Times(), Marks()
 
 
-class ResultFacts(Wire):
+class Shape(Wire):
+    """As much of a record as tells trials from results, as the seed's harness does: by `trials` and `k`."""
+
+    trials: Any = None
+    k: Any = None
+
+    def is_trial(self) -> bool:
+        """Whether this is a record of ae-trials."""
+        return isinstance(self.trials, list) and isinstance(self.k, int | float)
+
+
+class ResultFacts(Shape, kw_only=True):
     """The fields of a result that count here; the rest of the line is skipped unread."""
 
     id: Id
@@ -144,12 +164,6 @@ class ResultFacts(Wire):
     tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
-    trials: Any = None
-    k: Any = None
-
-    def is_trial(self) -> bool:
-        """Whether this is a record of ae-trials: told, as in the seed's harness, by `trials` and `k`."""
-        return isinstance(self.trials, list) and isinstance(self.k, int | float)
 
 
 class Row(msgspec.Struct, gc=False, frozen=True):
@@ -174,15 +188,10 @@ class Row(msgspec.Struct, gc=False, frozen=True):
         return self.tool_errors or self.failed
 
 
-class Run(NamedTuple):
-    """A label and its results by prompt id, in the order of the file."""
-
-    label: str
-    rows: dict[str, Row]
-
-
 def boil_down(facts: ResultFacts, line: int = 0) -> Row:
-    """The row of a result; what a failed grader left in `score` is no score."""
+    """The row of a result; what a failed grader left in `score` is no score. BadRecord where it is a trial."""
+    if facts.is_trial():
+        raise BadRecord("a trial, where a result is expected")
     errors = [*(facts.errors or ()), facts.error] if facts.error else facts.errors or ()
     grade = None if facts.grader_error else facts.score
     marks, times = facts.metadata or NO_MARKS, facts.timing or NO_TIMES
@@ -191,8 +200,8 @@ def boil_down(facts: ResultFacts, line: int = 0) -> Row:
         score=grade.score if grade else None,
         passed=grade is not None and grade.pass_,
         grader_error=facts.grader_error,
-        duration=_duration(times),
-        first_response=_not_negative(times.first_response),
+        duration=duration(times),
+        first_response=not_negative(times.first_response),
         tool_errors=bool(facts.tool_errors),
         failed=bool(errors),
         timed_out=marks.timed_out is True or any(map(_TIMEOUT.search, errors)),
@@ -202,13 +211,15 @@ def boil_down(facts: ResultFacts, line: int = 0) -> Row:
     )
 
 
-def _duration(times: Times) -> float | None:
+def duration(times: Times) -> float | None:
+    """How long it took; None where that is not known or cannot be."""
     if times.total is None and times.start is not None and times.end is not None:
-        return _not_negative(times.end - times.start)
-    return _not_negative(times.total)
+        return not_negative(times.end - times.start)
+    return not_negative(times.total)
 
 
-def _not_negative(milliseconds: float | None) -> float | None:
+def not_negative(milliseconds: float | None) -> float | None:
+    """The time, unless there can be no such time."""
     return milliseconds if milliseconds is not None and milliseconds >= 0 else None
 
 
@@ -255,7 +266,11 @@ def performance(rows: Iterable[Row]) -> Performance:
     """Latencies over the rows that have a timing."""
     rows = list(rows)
     durations = [row.duration for row in rows if row.duration is not None]
-    first = [row.first_response for row in rows if row.first_response is not None]
+    return timings(durations, [row.first_response for row in rows if row.first_response is not None])
+
+
+def timings(durations: Sequence[float], first: Sequence[float] = ()) -> Performance:
+    """Latencies, their sum and, where any is known, the times to the first response."""
     return Performance(
         latency=latency(durations),
         total_duration=sum(durations) if durations else None,

@@ -6,12 +6,15 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenteval.agents import DEFAULT_TIMEOUT, Agent
+from agenteval.agents import DEFAULT_TIMEOUT, AcpAgent, Agent, TurnAgent, Utterance
 from agenteval.loop import Call, EndTree, Job, Pause, RunProcess
-from agenteval.process import Command, Outcome
+from agenteval.process import Command, Outcome, Peer, printed_lines
 from agenteval.records import Record
+
+if TYPE_CHECKING:
+    from agenteval.acp import Client
 
 DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
@@ -72,31 +75,78 @@ def _try_prompt(
     except OSError as error:
         raw.errors.append(f"cannot prepare the workspace: {error}")
         return Attempt(raw.fields(""), again=False)
+    place = _Place(key, cwd, timeout, limits.max_output, trace)
+    if isinstance(agent, AcpAgent):
+        yield from _talk(texts, agent, place, raw)
+    else:
+        yield from _turn_by_turn(texts, agent, place, raw)
+    if raw.helpers:
+        yield EndTree(key)  # what the agent left running ends with its prompt
+    last = raw.last
+    again = last is not None and (last.timed_out or (last.started is None and last.error is not None))
+    return Attempt(raw.fields(cwd), again)
+
+
+class _Place(NamedTuple):
+    """Where a prompt runs, and within what limits."""
+
+    key: int
+    cwd: str
+    timeout: float
+    max_output: int
+    trace: Callable[[str], None] | None
+
+    def process(self, said: Utterance, size: int, peer: Peer | None = None) -> RunProcess:
+        """The request to run a command, of whose agent so much output is there already."""
+        if self.trace is not None:
+            self.trace(f"in {self.cwd}: {shlex.join(said.argv)[:TRACED]}")
+        command = Command(said.program, said.argv, self.cwd, said.env, said.stdin)
+        return RunProcess(self.key, command, self.timeout / 1000, self.max_output - size, peer)
+
+    def too_much(self, outcome: Outcome) -> str | None:
+        """The error of an agent that was ended for what it printed."""
+        said = f"output exceeded {self.max_output} bytes (--max-output); the agent was ended"
+        return said if outcome.too_much else None
+
+
+def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: _RawFields) -> Job[None]:
+    """One process per turn, until one fails."""
     conversation = agent.open()
-    helpers = again = False
     for number, text in enumerate(texts, 1):
         try:
-            said = conversation.say(text, cwd)
+            said = conversation.say(text, place.cwd)
         except ValueError as error:
             raw.fail(number, len(texts), str(error))
-            break
-        command = Command(said.program, said.argv, cwd, said.env, said.stdin)
-        if trace is not None:
-            trace(f"in {cwd}: {shlex.join(said.argv)[:TRACED]}")
-        outcome = yield RunProcess(key, command, timeout / 1000, limits.max_output - raw.size)
-        helpers = helpers or outcome.left_helpers
-        lines = raw.add_turn(outcome)
-        conversation.hear(text, lines)
-        problem = failure_of(outcome, timeout)
-        if outcome.too_much:
-            problem = f"output exceeded {limits.max_output} bytes (--max-output); the agent was ended"
+            return
+        outcome = yield place.process(said, raw.size)
+        conversation.hear(text, raw.add_turn(outcome))
+        problem = place.too_much(outcome) or failure_of(outcome, place.timeout)
         if problem:
             raw.fail(number, len(texts), problem)
-            again = outcome.timed_out or (outcome.started is None and outcome.error is not None)
-            break
-    if helpers:
-        yield EndTree(key)  # what the agent left running ends with its prompt
-    return Attempt(raw.fields(cwd), again)
+            return
+
+
+def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: _RawFields) -> Job[None]:
+    """One process for all turns, and a client that talks with it."""
+    said, client = agent.talk(texts, place.cwd)
+    outcome = yield place.process(said, 0, client)
+    raw.add_talk(outcome, client)
+    problem = place.too_much(outcome) or _talk_failure(outcome, client, place.timeout)
+    if problem:
+        raw.fail(client.turn, len(texts), problem)
+
+
+def _talk_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:
+    """Why the agent did not answer every turn; how it ended after that is no failure."""
+    if outcome.timed_out:
+        return f"timeout: {client.waiting} not answered within {timeout:g} ms"
+    if client.done or outcome.error is not None:
+        return outcome.error or client.problem
+    if outcome.dismissed:
+        return f"the agent closed its stdout before it answered {client.waiting}"
+    ending = failure_of(outcome, timeout) or "exited with code 0"
+    how, colon, why = ending.partition(": ")
+    return f"{how} before it answered {client.waiting}{colon}{why}"
 
 
 def failure_of(outcome: Outcome, timeout: float) -> str | None:
@@ -128,28 +178,52 @@ class _RawFields:
         self.size = 0
         self.stderr = b""
         self.creation: int | None = None
+        self.first: int | None = None
         self.last: Outcome | None = None
         self.turn_start = self.zero
+        self.helpers = False
 
     def add_turn(self, outcome: Outcome) -> list[str]:
         """Take in what a turn printed; returns its lines as text."""
-        now = time.monotonic()
-        lines = outcome.stdout.decode("utf-8", "replace").split("\n")
-        if not lines[-1]:
-            lines.pop()
+        lines = self._add_output(outcome)
+        if self.creation is None and outcome.started is not None:
+            self.creation = self._ms(outcome.started)
+        self._end_turn(len(lines), time.monotonic(), outcome)
+        return lines
+
+    def add_talk(self, outcome: Outcome, client: Client) -> None:
+        """Take in what an agent printed for all turns; the last one answered, or cut short, ended with the process."""
+        left = len(self._add_output(outcome))
+        if client.session_began is not None:
+            self.creation = self._ms(client.session_began)
+        if client.first_update is not None:
+            self.first = self._ms(client.first_update)
+        before = 0
+        for heard, moment in client.ends[: client.turn - 1]:
+            self._end_turn(heard - before, moment)
+            left -= heard - before
+            before = heard
+        answered = client.ends[client.turn - 1 :]
+        self._end_turn(left, answered[0][1] if answered else time.monotonic(), outcome)
+
+    def _add_output(self, outcome: Outcome) -> list[str]:
+        lines = printed_lines(outcome)
         self.lines += lines
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)
         self.stderr = (self.stderr + outcome.stderr)[-8192:]
-        if self.creation is None and outcome.started is not None:
-            self.creation = self._ms(outcome.started)
-        turn: Record = {"lines": len(lines), "exitCode": outcome.exit_code, "signal": outcome.signal}
-        turn |= {"timedOut": outcome.timed_out, "total": round((now - self.turn_start) * 1000)}
-        self.turns.append(turn)
-        self.turn_start = now
+        self.helpers = self.helpers or outcome.left_helpers
         self.last = outcome
         return lines
+
+    def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:
+        """Note a turn, and how its process ended; None: it went on."""
+        ending = (outcome.exit_code, outcome.signal, outcome.timed_out) if outcome else (None, None, False)
+        turn: Record = {"lines": lines, **dict(zip(("exitCode", "signal", "timedOut"), ending, strict=True))}
+        turn["total"] = round((now - self.turn_start) * 1000)
+        self.turns.append(turn)
+        self.turn_start = now
 
     def fail(self, turn: int, turns: int, problem: str) -> None:
         """Note a failure, and which turn it was where there are several."""
@@ -162,8 +236,9 @@ class _RawFields:
         timing: dict[str, Any] = {"start": start, "end": start + total, "total": total}
         if self.creation is not None:
             timing["sessionCreation"] = self.creation
-        if self.times:
-            timing["firstResponse"] = self.times[0]
+        first = self.first if self.first is not None else next(iter(self.times), None)
+        if first is not None:
+            timing["firstResponse"] = first
         fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
         if self.stderr:
             fields["stderr"] = self.stderr.decode("utf-8", "replace")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 CONFIDENCE = 0.95
 POWER = 0.8
 LARGE = 200
+NOTHING_VARIES = 1e-12
+Z95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
 
 
 # --- one sample ---------------------------------------------------------------------------------
@@ -126,39 +128,83 @@ def sign_test(b: int, c: int) -> float:
     return min(1.0, 2 * tail)
 
 
+# --- clusters -----------------------------------------------------------------------------------
+
+
+def clustered_rate(clusters: Sequence[tuple[int, int]]) -> tuple[float, float] | None:
+    """The 95 % interval of passes over trials, given both per cluster; None for fewer than two clusters.
+
+    The trials of a cluster are alike, so that only the clusters count as independent.
+    """
+    if len(clusters) < 2:
+        return None
+    total = sum(count for _, count in clusters)
+    rate = sum(passed for passed, _ in clusters) / total
+    size = len(clusters)
+    squares = math.fsum((passed - count * rate) ** 2 for passed, count in clusters)
+    error = math.sqrt(squares * size / (size - 1)) / total
+    if error < NOTHING_VARIES:  # the formula would be sure of the rate to the last digit
+        return wilson(rate * size, size)
+    reach = t_quantile(0.5 + CONFIDENCE / 2, size - 1) * error
+    return max(0.0, rate - reach), min(1.0, rate + reach)
+
+
+def wilson(passed: float, count: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a proportion: honest at 0 %, at 100 % and with few records."""
+    rate = passed / count
+    shrink = 1 + Z95**2 / count
+    center = (rate + Z95**2 / (2 * count)) / shrink
+    reach = Z95 / shrink * math.sqrt(rate * (1 - rate) / count + Z95**2 / (4 * count**2))
+    low = 0.0 if passed == 0 else center - reach  # rounding must not leave -1e-17
+    return low, 1.0 if passed == count else center + reach
+
+
 # --- resampling ---------------------------------------------------------------------------------
 
 
 def bootstrap_intervals(
-    columns: Sequence[Sequence[float]], iterations: int, seed: int
+    columns: Sequence[Sequence[float]],
+    iterations: int,
+    seed: int,
+    counts: Mapping[int, Sequence[float]] | None = None,
 ) -> list[tuple[float, float] | None]:
     """The 95 % percentile interval of each column's mean; None for fewer than two values.
 
-    A column's interval depends on its values, the seed and nothing else: columns of one length share their
-    resamples, because drawing is what costs.
+    Where `counts` has a column's place, its values are sums over so many each, and the mean is over all that
+    is summed: whole clusters are resampled. A column's interval depends on its values, the seed and nothing
+    else: columns of one length share their resamples, because drawing is what costs.
     """
+    counts = counts or {}
     found: list[tuple[float, float] | None] = [None] * len(columns)
     for length in {len(column) for column in columns if len(column) > 1}:
         places = [place for place, column in enumerate(columns) if len(column) == length]
-        intervals = _resample([columns[place] for place in places], iterations, seed)
-        for place, interval in zip(places, intervals, strict=True):
-            found[place] = interval
+        summed = [place for place in places if place in counts]
+        resampled = _resample([columns[place] for place in places] + [counts[at] for at in summed], iterations, seed)
+        for row, place in enumerate(places):
+            over = resampled[len(places) + summed.index(place)] if place in counts else length
+            found[place] = _percentile_interval(resampled[row] / over)
     return found
 
 
-def _resample(columns: list[Sequence[float]], iterations: int, seed: int) -> list[tuple[float, float]]:
+def _resample(columns: list[Sequence[float]], iterations: int, seed: int) -> Any:
+    """The sum of each column in each resample; the columns have one length."""
     import numpy as np  # 100 ms of a start that should take 50
 
     values = np.array(columns, dtype=np.float64)
     length = values.shape[1]
     generator = np.random.default_rng(seed)
-    means = np.empty((len(columns), iterations))
+    sums = np.empty((len(columns), iterations))
     for i in range(iterations):
         # How often each value was drawn, instead of the drawn values: one resample at a time, for all columns.
         times = np.bincount(generator.integers(0, length, length), minlength=length)
         # Not `@`: BLAS splits the sum by the number of processors, and the last digits with it.
-        means[:, i] = np.einsum("cn,n->c", values, times.astype(np.float64)) / length
-    means.sort(axis=1)
+        sums[:, i] = np.einsum("cn,n->c", values, times.astype(np.float64))
+    return sums
+
+
+def _percentile_interval(means: Any) -> tuple[float, float]:
+    means.sort()
     tail = (1 - CONFIDENCE) / 2
+    iterations = len(means)
     low, high = math.floor(iterations * tail), min(math.floor(iterations * (1 - tail)), iterations - 1)
-    return [(float(row[low]), float(row[high])) for row in means]
+    return float(means[low]), float(means[high])

@@ -12,13 +12,15 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
 from agenteval.records import Record, T, check
+
+R = TypeVar("R")
 
 CHUNK = 1 << 18
 BOM = b"\xef\xbb\xbf"
@@ -176,9 +178,26 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
                 try:
                     yield check(decode_record(line), kind)
                 except BadRecord as error:
-                    refusals.refuse(f"{source.name}:{number}", str(error))
-                    if refusals.strict:
-                        raise StrictStop("stopped at the first refused record (--strict)") from None
+                    _refuse(source, number, error, refusals)
+
+
+def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
+    """Every record and what `accept` makes of it; one that it answers with BadRecord is refused."""
+    for batch in source.lines():
+        for number, line in batch:
+            try:
+                record = decode_record(line)
+                accepted = accept(record)
+            except BadRecord as error:
+                _refuse(source, number, error, refusals)
+            else:
+                yield record, accepted
+
+
+def _refuse(source: Source, number: int, error: BadRecord, refusals: Refusals) -> None:
+    refusals.refuse(f"{source.name}:{number}", str(error))
+    if refusals.strict:
+        raise StrictStop("stopped at the first refused record (--strict)") from None
 
 
 # --- output -----------------------------------------------------------------------------------
@@ -186,6 +205,8 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
 
 class Output:
     """stdout or a file; each record leaves whole, in one write, from whatever thread."""
+
+    resumable = False  # whether the tool that writes it has --resume
 
     def __init__(
         self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
@@ -208,9 +229,10 @@ class Output:
             self.fd = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
-        self._lock_file()
-        if not self._append and stat.S_ISREG(os.fstat(self.fd).st_mode):
-            os.ftruncate(self.fd, 0)
+        if stat.S_ISREG(os.fstat(self.fd).st_mode):  # many may write to /dev/null at a time
+            self._lock_file()
+            if not self._append:
+                os.ftruncate(self.fd, 0)
 
     def write(self, record: Any) -> None:
         """One record, one line."""
@@ -275,10 +297,13 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
 def open_output(path: str | None, source: Source, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
     """The output and, to resume, the ids already in it; a file to be replaced is left alone until it is opened."""
     if not (append or resume):
-        return Output(path, inputs=(source,), lazy=True), set()
+        output = Output(path, inputs=(source,), lazy=True)
+        output.resumable = output.path is not None
+        return output, set()
     if path is None or path == "-":
         raise UserError("--append and --resume need -o FILE")
     output = Output(path, append=True, inputs=(source,))  # locked first: nobody else may be writing to it
+    output.resumable = True
     ids = written_ids(path)
     return output, ids if resume else set()
 

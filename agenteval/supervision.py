@@ -71,7 +71,7 @@ def supervise(
         flush(FLUSH_TIME)
         console.finish()
         if isinstance(reason, Stopped):
-            go_on = "; run it again with --resume to go on" if output.path else ""
+            go_on = "; run it again with --resume to go on" if output.resumable else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.done} records{go_on}")
         processes.close()
         output.close()

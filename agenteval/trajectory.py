@@ -18,6 +18,7 @@ STATUS_WORDS = {
     "timeout timed_out timedout interrupted killed crashed false",
 }
 _STATUS = {word: status for status, words in STATUS_WORDS.items() for word in words.split()}
+UNCHANGED = "unchanged"  # a status that is none: only more is known of the call
 _FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
 
 
@@ -68,6 +69,7 @@ class Trajectory:
     __slots__ = (
         "_closed",
         "_count",
+        "_message",
         "_open",
         "_pieces",
         "_prefix",
@@ -90,6 +92,7 @@ class Trajectory:
         self.usage: dict[str, int | float] = {}
         self._prefix = record_id + "-step-"
         self._pieces: list[str] = []
+        self._message: Any = None  # the id that the pieces came with
         self._open: dict[str | int | None, Step] = {}  # oldest first; a call that has no id is under a number
         self._closed: dict[str | None, Step] = {}
         self._count = 0
@@ -126,13 +129,15 @@ class Trajectory:
                 return
         self._add({"type": kind, "content": content})
 
-    def piece(self, kind: str, content: Any) -> None:
-        """Add a piece of a thought or message to those just before it."""
-        if self._pieces and self.steps[-1]["type"] != kind:
+    def piece(self, kind: str, content: Any, message: Any = None) -> None:
+        """Add a piece of a thought or message to those just before it, unless it names another message than they."""
+        if self._pieces and (self.steps[-1]["type"] != kind or (message is not None and message != self._message)):
             self._join()
-        if text := as_text(content):
+        text = as_text(content)
+        if text or (message is not None and content is not None):
             if not self._pieces:
                 self._add({"type": kind, "content": ""})
+                self._message = message
             self._pieces.append(text)
 
     def plan(self, entries: Any) -> None:
@@ -143,8 +148,8 @@ class Trajectory:
             entries = [] if entries is None else [entries]
         self._add({"type": "plan", "entries": entries})
 
-    def call(self, ident: Any, name: Any, given: Any) -> None:
-        """Add a tool call, unless it was announced before."""
+    def call(self, ident: Any, name: Any, given: Any) -> Step:
+        """The step of a tool call, added unless it was announced before."""
         if type(ident) is not str and ident is not None:
             ident = as_text(ident)
         if type(name) is not str:
@@ -152,7 +157,7 @@ class Trajectory:
         if ident in self._open:
             if given is not None:
                 self._open[ident]["input"] = given
-            return
+            return self._open[ident]
         if self._pieces:
             self._join()
         step = {
@@ -171,6 +176,7 @@ class Trajectory:
             self._count += 1
             ident = self._count
         self._open[ident] = step
+        return step
 
     def report(
         self,
@@ -182,15 +188,16 @@ class Trajectory:
         flag: Any,
         duration: Any,
         otherwise: str,
-    ) -> None:
-        """Take in a call, how it goes, or what it gave; `otherwise` is its status if nothing else tells."""
+    ) -> Step:
+        """The step after a call, how it goes, or what it gave; `otherwise` is its status if nothing else tells."""
+        if word == UNCHANGED and not flag:
+            return self._amend(ident, name, given, output)
         if flag is not None and flag is not False and is_true(flag):
             status = "failed"
         elif word is None or (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":
-            self.call(ident, name, given)
-            return
+            return self.call(ident, name, given)
         if type(ident) is not str and ident is not None:
             ident = as_text(ident)
         if name is not None and type(name) is not str:
@@ -208,12 +215,26 @@ class Trajectory:
         if name and step["name"] == "unknown":
             step["name"] = name
         if status == "in_progress":
-            return
+            return step
         if status == "failed":
             self.tool_errors = True
         if ident is not None:
             self._closed[ident] = step
         _leave_out_unknown(step)
+        return step
+
+    def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
+        """The step with what else is known of it now, be the call open or closed."""
+        if type(ident) is not str and ident is not None:
+            ident = as_text(ident)
+        step = self._open.get(ident) or self._closed.get(ident) or self.call(ident, name, given)
+        if name and step["name"] == "unknown":
+            step["name"] = as_text(name)
+        if given is not None:
+            step["input"] = given
+        if output is not None:
+            step["output"] = output
+        return step
 
     def _step_for(self, ident: str | None, name: str | None, status: str) -> Step:
         """The step that a report is about; a call that nobody announced becomes one now."""

@@ -239,8 +239,10 @@ def test_stdin_is_one_of_the_runs(three: Path) -> None:
         (["-", "-"], {}, "one run only"),
         (["a.jsonl", "b.jsonl", "-s", "custom"], {}, "-g GRADER"),
         (["a.jsonl", "b.jsonl", "-s", "weighted", "-g", "x"], {}, "--strategy custom"),
-        (["a.jsonl", "b.jsonl", "--input-format", "trials"], {}, "results are expected"),
-        (["a.jsonl", "trials.jsonl"], {}, "trials.jsonl:1: holds trials; results are expected"),
+        (["a.jsonl", "b.jsonl", "--input-format", "trials"], {}, "a.jsonl: holds results, and --input-format trials"),
+        (["trials.jsonl", "--run", "b:trials.jsonl", "--input-format", "capture"], {}, "expects results"),
+        (["a.jsonl", "trials.jsonl"], {}, "trials.jsonl: holds trials, and a.jsonl holds results"),
+        (["trials.jsonl", "empty.jsonl", "a.jsonl"], {}, "a.jsonl: holds results, and trials.jsonl holds trials"),
         (["a.jsonl", "b.jsonl", "-o", "b.jsonl"], {}, "is the input too"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_QUALITY": "much"}, "COMPARE_QUALITY must be a number"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_LATENCY": "nan"}, "COMPARE_LATENCY must be a number"),
@@ -254,6 +256,7 @@ def test_stdin_is_one_of_the_runs(three: Path) -> None:
     ],
 )
 def test_usage_errors(three: Path, args: list[str], env: dict[str, str], said: str) -> None:
+    write(three / "empty.jsonl", [])
     write(three / "trials.jsonl", [{"id": "p0", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "x"}]}])
     done = ae_compare(*args, cwd=three, env=env)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
@@ -336,3 +339,16 @@ def test_an_executable_comparison_grader_that_answers_nonsense(three: Path) -> N
 def test_a_comparison_grader_that_is_not_there(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-g", "./nowhere", cwd=three)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
+    runs = {"good": [1.0] * 12, "bad": [0.1, 0.4, 0.2] * 4, "once": [1.0] * 11 + [0.0]}
+    for name, scores in runs.items():
+        write(tmp_path / name, [result(str(number), score) for number, score in enumerate(scores)])
+    done = ae_compare("good", "bad", "--fail-if-worse", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("ae-compare: bad is worse than good: paired difference -0.767, 95 % interval -0.")
+    assert json.loads(done.stdout)["statistics"]["pairs"][0]["better"] == "good"
+    for args in (("bad", "good"), ("good", "once"), ("good", "--run", "copy:good")):
+        done = ae_compare(*args, "--fail-if-worse", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), args

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval import comparison, runs
-from agenteval.comparison import Ranked, Weights
+from agenteval import comparing, comparison, runs
+from agenteval.comparing import Ranked
+from agenteval.comparison import RESULTS, Weights
 from agenteval.console import Console
 from agenteval.errors import UserError
 from agenteval.records import check
 from agenteval.report.comparison import markdown
+from agenteval.run_files import RunSource, Shelf, read_run, read_runs
 from agenteval.runs import NamedRun, ResultFacts, Row, Run
 from agenteval.tools import compare as tool
 
@@ -29,7 +31,7 @@ def row(**fields: Any) -> Row:
     return runs.boil_down(check({"id": "p", **fields}, ResultFacts))
 
 
-def run_of(label: str, scores: list[float | None]) -> Run:
+def run_of(label: str, scores: list[float | None]) -> Run[Row]:
     """A run with one row per score."""
     return Run(
         label, {f"p{i}": Row(score=score, passed=bool(score and score >= 0.5)) for i, score in enumerate(scores)}
@@ -207,8 +209,8 @@ def test_an_unknown_term_is_left_out_for_all() -> None:
         ({"a": None, "b": None}, None),
     ],
 )
-def test_winner(standing: comparison.Scores, expected: str | None) -> None:
-    assert comparison.winner(standing) == expected
+def test_winner(standing: comparing.Scores, expected: str | None) -> None:
+    assert comparing.winner(standing) == expected
 
 
 def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
@@ -261,6 +263,8 @@ def test_pair_statistics_by_hand() -> None:
         ([0.5] * 6, [0.5] * 6, "no difference shown"),
         ([1.0] * 6, [0.0] * 6, "a better"),
         ([1.0] * 5, [0.0] * 5, "too few prompts to tell"),
+        # Five differences of several sizes: the t-interval leaves out 0, but no exact test of five can be sure.
+        ([0.9, 0.8, 0.7, 0.8, 0.9, 0.5], [0.3, 0.1, 0.2, 0.1, 0.2, 0.5], "no difference shown"),
         # Five passes more of thirty: the t-interval leaves out 0, but by the exact test it is p = 0.0625.
         ([1.0] * 30, [0.0] * 5 + [1.0] * 25, "no difference shown"),
         ([1.0] * 30, [0.0] * 6 + [1.0] * 24, "a better"),
@@ -279,7 +283,7 @@ def test_comparison_payload() -> None:
     grade = {"pass": True, "score": 0.9}
     ours = {**common, "hint": "4", "metadata": {"tag": 1}, "score": grade, "timing": {"total": 1000}}
     failed = {**common, "score": {"pass": False, "score": 0.0}, "graderError": True, "cwd": "/"}
-    payload = comparison.comparison_payload("p", {"a": ours, "b": failed})
+    payload = comparison.comparison_payload("p", {"a": ours, "b": failed}, {})
     assert {**payload, "runs": None} == {
         "id": "p",
         "input": "question",
@@ -302,7 +306,7 @@ def test_comparison_payload() -> None:
     ],
 )
 def test_an_answer_that_is_none(answer: object, error: str) -> None:
-    found = comparison.read_ranking(answer, ["a", "b"])
+    found = comparing.read_ranking(answer, ["a", "b"])
     assert found.error is not None
     assert error in found.error
     assert found.ranks == {}
@@ -320,12 +324,12 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     records = [json.dumps({"id": f"p{i}", "output": "x" * 9}) for i in range(3)]
     (tmp_path / "a").write_text("\ufeff" + "\n\n".join(records))  # blank lines and a BOM are no records
     (tmp_path / "b").write_text("\n".join(records).replace("x" * 9, "x"))
-    sources = [tool.NumberedSource(str(tmp_path / name)) for name in "ab"]
+    sources = [RunSource(str(tmp_path / name)) for name in "ab"]
     console = Console("test", progress=False)
-    found = tool.read_runs([("a", ""), ("b", "")], sources, console, "auto", seekable=True)
-    rankings = tool.ask_about(found, sources, rank_by_output, console)
+    found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
+    rankings = tool.ask_about(RESULTS, found, sources, rank_by_output, console)
     assert rankings["p0"] == Ranked({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
-    match = comparison.head_to_head(found, comparison.by_rankings(rankings))
+    match = comparison.head_to_head(found, comparing.by_rankings(rankings))
     prompts, [pair] = match.prompts, match.pairwise
     assert [prompt.winner for prompt in prompts] == ["a", None, "a"]
     assert (prompts[0].reasoning, prompts[1].grader_error) == ("longer", "grader error: no idea")
@@ -333,21 +337,21 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
 
 
 def test_equal_ranks_are_a_tie() -> None:
-    rankings = {"p0": comparison.read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
+    rankings = {"p0": comparing.read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
     two = [run_of("a", [None]), run_of("b", [None])]
-    [found] = comparison.head_to_head(two, comparison.by_rankings(rankings)).pairwise
+    [found] = comparison.head_to_head(two, comparing.by_rankings(rankings)).pairwise
     assert (found.a_wins, found.b_wins, found.ties) == (0, 0, 1)
 
 
 def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     writer = subprocess.Popen(["sh", "-c", 'printf \'{"id":"p"}\\n\\n{"id":"q"}\\n\' > pipe'], cwd=tmp_path)
-    source = tool.NumberedSource(str(tmp_path / "pipe"))
+    source = RunSource(str(tmp_path / "pipe"))
     source.make_seekable()
     writer.wait()
-    rows = tool.read_run("pipe", source, Console("test", progress=False), "auto").rows
+    rows = read_run("pipe", source, Console("test", progress=False), RESULTS).rows
     assert [(id, row.line) for id, row in rows.items()] == [("p", 1), ("q", 3)]
-    assert tool.Shelf(source).record(3) == {"id": "q"}
+    assert Shelf(source).record(3) == {"id": "q"}
 
 
 # --- markdown ------------------------------------------------------------------------------------
@@ -355,7 +359,7 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
 
 def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     some, none = run_of("some", [0.5] * 25), run_of("none", [])
-    meta = tool.describe([some, none], "weighted", tool.Settings(weights=Weights()), 0.0)
+    meta = tool.describe(RESULTS, [some, none], "weighted", tool.Settings(weights=Weights()), 0.0)
     text = markdown(comparison.compare([some, none], comparison.weighted(Weights()), meta))
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text

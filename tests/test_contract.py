@@ -44,14 +44,22 @@ def result(number: int) -> Record:
     return {**prompt(number), "output": f"question {number}", "trajectory": [], "toolErrors": False, "score": score}
 
 
+def referenced(number: int) -> Record:
+    return {**prompt(number), "reference": f"question {number}"}
+
+
 def in_place(path: str) -> list[str]:
     return [path]
 
 
 def without_times(done: Done) -> object:
-    return [
-        {key: value for key, value in record.items() if not re.search("[tT]im|turns", key)} for record in done.records
-    ]
+    return _timeless(done.records)
+
+
+def _timeless(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _timeless(inner) for key, inner in value.items() if not re.search("[tT]im|turns|duration", key)}
+    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
 def without_date(done: Done) -> object:
@@ -69,9 +77,16 @@ class Case(NamedTuple):
     comparable: Callable[[Done], object] = lambda done: done.out
     answers: bool = False  # a grader: a line that it cannot read is answered with an error
     output: bool = True  # has -o
+    reads_all_first: bool = False  # has nothing to say before the end of its input
 
 
 CASES = {
+    "ae": Case((), make=None),
+    "ae-balance": Case(
+        (), prompt, processed=lambda done: int(json.loads(done.stdout)["totalCases"]), reads_all_first=True
+    ),
+    "ae-calibrate": Case(("--all",), result, processed=lambda done: done.stdout.count("\n### "), reads_all_first=True),
+    "ae-capture": Case(("--simple", "echo {}"), prompt, comparable=without_times),
     "ae-compare": Case(
         ("--run", "other:other.jsonl"),
         result,
@@ -79,13 +94,19 @@ CASES = {
         files=("other.jsonl",),
         processed=lambda done: int(json.loads(done.stdout)["quality"]["one"]["n"]),
         comparable=without_date,
+        reads_all_first=True,
     ),
     "ae-extract": Case(("-s", "text"), raw),
     "ae-format": Case(("-f", "jsonl"), result),
     "ae-grade": Case(("-g", "ae-grader-hint"), result),
     "ae-grader-git": Case((), result, answers=True),
     "ae-grader-hint": Case((), result, answers=True),
+    "ae-headless": Case(("-s", "claude")),
     "ae-run": Case(("--simple", "echo {}"), prompt, comparable=without_times),
+    "ae-trials": Case(("--simple", "echo {}", "-k", "1"), prompt, comparable=without_times),
+    "ae-schemas": Case(()),
+    "ae-summarize": Case((), result),
+    "ae-validate-refs": Case(("-g", "ae-grader-hint"), referenced),
 }
 READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]
 WRITERS = [name for name in READERS if name not in CASES or CASES[name].output]
@@ -161,6 +182,8 @@ def check_example(example: str) -> None:
     assert set(heads) <= {*TOOLS, *SHELL_COMMANDS}, f"not commands of the suite: {example}"
     assert any(head in TOOLS for head in heads), example
     for head, *words in stages:
+        if head == "ae" and f"ae-{words[0]}" in TOOLS:
+            head = f"ae-{words.pop(0)}"
         if head in TOOLS:
             known = help_of(head).stdout
             own = words[: words.index("--")] if "--" in words else words
@@ -193,9 +216,12 @@ def test_one_input_too_many(name: str, tmp_path: Path) -> None:
 
 
 @every_tool
-def test_completion_script(name: str) -> None:
-    variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
-    assert variable in run(name, env={variable: "zsh_source"}).expect(0, stderr="").stdout
+def test_tab_offers_the_options_of_the_help(name: str) -> None:
+    done = run(name, "-", env={"_AE_COMPLETE": "1"}).expect(0, stderr="")
+    offered = {line.partition("\t")[0] for line in done.stdout.splitlines()[2:]}
+    options = help_of(name).stdout.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    named = re.findall(r"^  (-.*?)(?:  |$)", options, re.MULTILINE)
+    assert offered == {option for names in named for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", names)}, done
 
 
 # --- input --------------------------------------------------------------------------------------
@@ -303,7 +329,7 @@ def test_reader_that_goes_after_one_line(name: str, tmp_path: Path) -> None:
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(jsonl(*records(name)).encode())
     process.stdin.flush()
-    if name == "ae-compare":
+    if CASES[name].reads_all_first:
         process.stdin.close()
     assert process.stdout.readline(), "the first record is out before the last is in"
     process.stdout.close()
@@ -523,7 +549,7 @@ def test_format_jsonl_changes_nothing(tmp_path: Path) -> None:
 # --- streaming ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name != "ae-compare"])
+@pytest.mark.parametrize("name", [name for name in READERS if name not in CASES or not CASES[name].reads_all_first])
 def test_first_record_is_out_before_the_last_is_in(name: str, tmp_path: Path) -> None:
     process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
     assert process.stdin and process.stdout
@@ -547,7 +573,7 @@ def test_bare_on_a_terminal_says_what_is_missing(name: str, tmp_path: Path) -> N
     assert done.stdout.startswith(f"{name}: ") and done.stdout.count("\n") == 1, done
 
 
-@pytest.mark.parametrize("name", ["ae-run", "ae-extract", "ae-grade"])
+@pytest.mark.parametrize("name", ["ae-run", "ae-extract", "ae-grade", "ae-summarize"])
 def test_progress_lines_on_request(name: str, tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", *records(name))
     args = arguments(name, "in.jsonl", tmp_path)

@@ -47,7 +47,7 @@ def test_the_quickstart(tmp_path: Path) -> None:
 
 
 def test_the_regression_check(tmp_path: Path) -> None:
-    """The recipe passes as it is stored; it fails for an agent that got worse, a little or a lot, and a bad reference."""
+    """The recipe passes as it is stored; an agent that got worse and a bad reference make it fail."""
     copy = tmp_path / "regression"
     shutil.copytree(ROOT / "examples" / "regression", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from schema_building import adapter
 
 from agenteval.adapter import parse_adapter
 from agenteval.errors import UserError
-from agenteval.headless import HeadlessAdapter
 
 RESULT = {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.r"}
 ONE = {"path": "$.type", "value": "a"}
@@ -98,10 +96,3 @@ def test_a_wrong_path_is_refused(fields: dict[str, Any], field: str) -> None:
 def test_what_is_no_schema_is_refused_in_one_line(data: bytes) -> None:
     with pytest.raises(UserError, match=r"^my\.json: [^\n]+$"):
         parse_adapter(data, "my.json")
-
-
-def test_every_field_of_the_format_is_described() -> None:
-    schema = msgspec.json.schema(HeadlessAdapter)
-    for name, part in schema["$defs"].items():
-        for field, value in part["properties"].items():
-            assert "description" in value, f"{name}.{field}"

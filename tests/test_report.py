@@ -12,11 +12,11 @@ import pytest
 
 from agenteval.report import FORMS, form
 from agenteval.report.csv_ import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
-from agenteval.report.markdown import head, inline, output_block, section
+from agenteval.report.markdown import head, output_block, section
 from agenteval.report.rows import Row
-from agenteval.report.summary import Summary, grade_facts, percentile, run_facts, seconds, wilson
+from agenteval.report.summary import Summary, grade_facts, percentile, run_facts, seconds
 from agenteval.report.table import layout, story, verdict
-from agenteval.report.text import clip, one_line, pad, visible, width
+from agenteval.report.text import clip, inline, one_line, pad, visible, width
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 FAIL = {"pass": False, "score": 0.5}
@@ -63,21 +63,6 @@ def test_turns(given: Any, joined: str) -> None:
 
 
 # --- statistics -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("passed", "count", "low", "high"),
-    [  # Newcombe 1998, Table I, method 3, and the closed forms at 0 and n
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (1, 1, 0.2065, 1.0),
-        (20, 20, 0.8389, 1.0),
-    ],
-)
-def test_wilson(passed: int, count: int, low: float, high: float) -> None:
-    assert wilson(passed, count) == pytest.approx((low, high), abs=5e-5)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,21 @@ def test_sign_test_of_a_million() -> None:
     assert stats.sign_test(400_000, 401_000) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("passed", "count", "low", "high"),
+    [  # Newcombe 1998, Table I, method 3, and the closed forms at 0 and n
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (1, 1, 0.2065, 1.0),
+        (20, 20, 0.8389, 1.0),
+    ],
+)
+def test_wilson(passed: int, count: int, low: float, high: float) -> None:
+    assert stats.wilson(passed, count) == pytest.approx((low, high), abs=5e-5)
+
+
 def test_bootstrap_interval_of_a_known_spread() -> None:
     values = [i / 999 for i in range(1000)]  # the mean of 1000 uniform values: 0.5 with se 0.0091
     [interval] = stats.bootstrap_intervals([values], 2000, 3)

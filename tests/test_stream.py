@@ -306,6 +306,14 @@ def test_output_that_another_tool_writes(tmp_path: Path) -> None:
     Output(str(path)).close()
 
 
+def test_a_device_is_not_locked() -> None:
+    """Two tools may write to /dev/null at the same time."""
+    first, second = Output("/dev/null"), Output("/dev/null")
+    for output in (first, second):
+        output.write({"id": "a"})
+        output.close()
+
+
 def test_output_on_a_full_disk_and_a_closed_pipe() -> None:
     full = Output("/dev/full")
     with pytest.raises(CannotGoOn, match="No space left on device"):

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "agenteval"
 
 def names_in(folder: Path, prefix: str) -> dict[str, str]:
     """Executable → entry point, for every file of a folder with one tool per file."""
-    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "ae"))
     return {
         f"{prefix}{module.strip('_').replace('_', '-')}": f"agenteval.{folder.name}.{module}:main" for module in modules
     }
@@ -24,7 +24,7 @@ def names_in(folder: Path, prefix: str) -> dict[str, str]:
 def test_one_file_per_tool() -> None:
     source = {**names_in(PACKAGE / "tools", "ae-"), **names_in(PACKAGE / "graders", "ae-grader-")}
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {**source, **({"ae": scripts["ae"]} if "ae" in scripts else {})}
+    assert scripts == {**source, "ae": "agenteval.tools.ae:main"}
     assert sorted(scripts) == TOOLS, "bin/ has one launcher per [project.scripts]"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from typing import Protocol
 
-from agenteval.report.markdown import inline
-from agenteval.reports import ComparisonReport, Interval, Latency, PairStatistics, PromptComparison, ReportMeta
+from agenteval.report.text import inline
+from agenteval.reports import ComparisonReport, Interval, Latency, Pairwise, Performance, ReportMeta
 
 NOTHING = "–"
 PROMPTS_SHOWN = 10
@@ -18,36 +19,62 @@ WON_BY = {
 }
 
 
+class Won(Protocol):
+    """A prompt, and the run that won it."""
+
+    id: str
+    winner: str | None
+
+
+class Compared(Protocol):
+    """Two runs and the difference between them."""
+
+    run_a: str
+    run_b: str
+    n: int
+    mean_difference: float | None
+    interval: Interval | None
+    minimum_detectable_difference: float | None
+    better: str | None
+    verdict: str
+
+
 def markdown(report: ComparisonReport) -> str:
     """The whole report, as text."""
     sections = [
-        head(report.meta),
-        verdicts(report),
+        head("Comparison Report", report.meta),
+        verdicts(report.statistics.pairs, "scores"),
         quality_section(report),
-        performance_section(report),
+        performance_section(report.performance, report.meta),
         reliability_section(report),
         wins_section(report),
         tests_section(report),
         prompts_section(report),
         missing_section(report.meta),
     ]
+    return page(sections)
+
+
+def page(sections: Iterable[Sequence[str]]) -> str:
+    """The sections that have anything to say, a blank line after each."""
     return "\n".join(line for section in sections if section for line in [*section, ""])
 
 
 # --- the parts ----------------------------------------------------------------------------------
 
 
-def head(meta: ReportMeta) -> list[str]:
+def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
     """Title, and what was compared."""
     facts = [
         f"Runs: {', '.join(map(inline, meta.runs))}",
         f"Prompts: {meta.prompt_count} in all, {meta.prompts_with_all_runs} in every run",
+        *more,
         f"Strategy: {meta.strategy}{_settings(meta)}",
         f"Generated: {meta.generated_at}",
     ]
     if meta.grader_errors:
         facts.append(f"Grader errors: {meta.grader_errors} prompts could not be ranked")
-    return ["# Comparison Report", "", *(f"- {fact}" for fact in facts)]
+    return [f"# {title}", "", *(f"- {fact}" for fact in facts)]
 
 
 def _settings(meta: ReportMeta) -> str:
@@ -56,16 +83,16 @@ def _settings(meta: ReportMeta) -> str:
     return f" ({meta.bootstrap_iterations} resamples, seed {meta.seed})" if meta.bootstrap_iterations else ""
 
 
-def verdicts(report: ComparisonReport) -> list[str]:
+def verdicts(pairs: Iterable[Compared], of: str) -> list[str]:
     """For every two runs, in words: which is better, by how much, and how sure that is."""
-    said = [verdict_line(pair) for pair in report.statistics.pairs]
+    said = [verdict_line(pair, of) for pair in pairs]
     if len(said) == 1:
         return ["## Verdict", "", *said]
     caution = f"Each of the {len(said)} pairs is judged at 5 % by itself: of 20 such pairs, one differs by luck alone."
     return ["## Verdict", "", *(f"- {line}" for line in said), "", caution]
 
 
-def verdict_line(pair: PairStatistics) -> str:
+def verdict_line(pair: Compared, of: str) -> str:
     """One pair's verdict with the difference, better minus worse, and what it rests on."""
     names = (pair.run_a, pair.run_b) if pair.better != pair.run_b else (pair.run_b, pair.run_a)
     first, second = map(inline, names)
@@ -73,10 +100,10 @@ def verdict_line(pair: PairStatistics) -> str:
     if pair.mean_difference is None:
         return f"**{claim}.**"
     turn = -1 if pair.better == pair.run_b else 1
-    text = f"**{claim}.** Paired difference of scores ({first} - {second}) {_signed(turn * pair.mean_difference)}"
+    text = f"**{claim}.** Paired difference of {of} ({first} - {second}) {signed(turn * pair.mean_difference)}"
     if pair.interval:
         low, high = sorted(turn * end for end in pair.interval)
-        text += f", 95 % interval {_signed(low)} to {_signed(high)}"
+        text += f", 95 % interval {signed(low)} to {signed(high)}"
     text += f", on {pair.n} prompt{'' if pair.n == 1 else 's'} graded in both."
     if pair.better is None and pair.minimum_detectable_difference is not None:
         text += f" So few could well miss a true difference below {pair.minimum_detectable_difference:.3f}."
@@ -98,12 +125,12 @@ def quality_section(report: ComparisonReport) -> list[str]:
     return ["## Quality", "", *table([*header, "Passed", "Failed", "Graded", "Ungraded", "Grader errors"], rows)]
 
 
-def performance_section(report: ComparisonReport) -> list[str]:
+def performance_section(performance: Mapping[str, Performance], meta: ReportMeta) -> list[str]:
     """Latency of each run in milliseconds; the time to the first response where it is known."""
-    interval = ["95 % interval"] if report.meta.bootstrap_iterations else []
+    interval = ["95 % interval"] if meta.bootstrap_iterations else []
     header = ["Run", "n", "p50", "p90", "p99", "Min", "Max", "Mean"]
     rows, first = [], []
-    for label, found in report.performance.items():
+    for label, found in performance.items():
         cells = [inline(label), *_latency_cells(found.latency)]
         if found.confidence_intervals:
             cells.append(span(found.confidence_intervals.latency_mean, 0))
@@ -133,12 +160,16 @@ def reliability_section(report: ComparisonReport) -> list[str]:
 
 def wins_section(report: ComparisonReport) -> list[str]:
     """Prompts won by the strategy."""
+    return ["## Head to head", "", *wins_table(WON_BY[report.meta.strategy], report.head_to_head.pairwise)]
+
+
+def wins_table(by: str, pairwise: Iterable[Pairwise]) -> list[str]:
+    """Prompts won by each of every two runs."""
     rows = [
         [inline(pair.run_a), inline(pair.run_b), *map(str, (pair.a_wins, pair.b_wins, pair.ties, pair.n))]
-        for pair in report.head_to_head.pairwise
+        for pair in pairwise
     ]
-    lines = ["## Head to head", "", f"Prompts won, by {WON_BY[report.meta.strategy]}:", ""]
-    return [*lines, *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
+    return [f"Prompts won, by {by}:", "", *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
 
 
 def tests_section(report: ComparisonReport) -> list[str]:
@@ -147,7 +178,7 @@ def tests_section(report: ComparisonReport) -> list[str]:
     header = ["A", "B", "n", "A - B", "95 % interval", *bootstrap]
     rows = []
     for pair in report.statistics.pairs:
-        cells = [inline(pair.run_a), inline(pair.run_b), str(pair.n), _signed(pair.mean_difference)]
+        cells = [inline(pair.run_a), inline(pair.run_b), str(pair.n), signed(pair.mean_difference)]
         cells += [span(pair.interval), *(span(pair.bootstrap_interval) for _ in bootstrap)]
         test = pair.mcnemar
         cells += [str(test.b), str(test.c), f"{test.p:.3g}", number(pair.minimum_detectable_difference)]
@@ -158,25 +189,31 @@ def tests_section(report: ComparisonReport) -> list[str]:
 
 def prompts_section(report: ComparisonReport) -> list[str]:
     """The prompts on which the runs are furthest apart."""
-    apart = nlargest(PROMPTS_SHOWN, (prompt for prompt in report.head_to_head.prompts if spread(prompt)), key=spread)
+    return differing_prompts(((prompt, prompt.scores) for prompt in report.head_to_head.prompts), report.meta)
+
+
+def differing_prompts(prompts: Iterable[tuple[Won, Mapping[str, float | None]]], meta: ReportMeta) -> list[str]:
+    """The prompts whose values are furthest apart, with the values of all runs."""
+    spreads = ((spread(values), prompt, values) for prompt, values in prompts)
+    apart = nlargest(PROMPTS_SHOWN, (found for found in spreads if found[0]), key=lambda found: found[0])
     if not apart:
         return []
     rows = [
         [
             inline(prompt.id),
-            *(number(prompt.scores.get(label)) for label in report.meta.runs),
+            *(number(values.get(label)) for label in meta.runs),
             inline(prompt.winner) if prompt.winner is not None else NOTHING,
         ]
-        for prompt in apart
+        for _, prompt, values in apart
     ]
     title = "## Prompts that differ most" if len(apart) > 1 else "## The prompt that differs"
-    return [title, "", *table(["Prompt", *map(inline, report.meta.runs), "Winner"], rows)]
+    return [title, "", *table(["Prompt", *map(inline, meta.runs), "Winner"], rows)]
 
 
-def spread(prompt: PromptComparison) -> float:
-    """How far apart the highest and the lowest score are."""
-    scores = [score for score in prompt.scores.values() if score is not None]
-    return max(scores) - min(scores) if scores else 0.0
+def spread(values: Mapping[str, float | None]) -> float:
+    """How far apart the highest and the lowest are."""
+    known = [value for value in values.values() if value is not None]
+    return max(known) - min(known) if known else 0.0
 
 
 def missing_section(meta: ReportMeta) -> list[str]:
@@ -219,5 +256,6 @@ def percent_span(interval: Interval | None) -> str:
     return NOTHING if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}"
 
 
-def _signed(value: float | None) -> str:
+def signed(value: float | None) -> str:
+    """A difference, with its sign."""
     return NOTHING if value is None else f"{value:+z.3f}"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from agenteval.records import GraderResult
 from agenteval.report import Page
 from agenteval.report.rows import Row, Rows
-from agenteval.report.summary import Grades, Summary, grade_facts, is_grader_error, run_facts, wilson
-from agenteval.report.text import visible
+from agenteval.report.summary import Grades, Summary, grade_facts, is_grader_error, run_facts
+from agenteval.report.text import fenced, inline, preview
+from agenteval.stats import wilson
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
-
-_ACTIVE = re.compile(r"[\\`*\[\]|#~$_]")  # what means something inside a line
-_LINE_END = re.compile(r"\r\n?")
-_BACKTICKS = re.compile("`+")
 
 
 def render(rows: Rows, page: Page) -> Iterator[bytes]:
@@ -73,14 +69,11 @@ def section(row: Row) -> str:
 
 
 def output_block(output: str) -> str:
-    """The beginning of the output, as it is, between fences longer than any it contains."""
+    """The beginning of the output, as it is."""
     if not output:
         return "**Output**: (empty)"
-    text = visible(_LINE_END.sub("\n", preview(output, OUTPUT_PREVIEW)))
-    runs = map(len, _BACKTICKS.findall(text)) if "`" in text else ()
-    fence = "`" * max(3, 1 + max(runs, default=0))
     cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
-    return f"**Output**{cut}:\n\n{fence}text\n{text}\n{fence}"
+    return f"**Output**{cut}:\n\n{fenced(preview(output, OUTPUT_PREVIEW), 'text')}"
 
 
 def score_block(row: Row, score: GraderResult) -> str:
@@ -101,25 +94,3 @@ def verdict(score: GraderResult, grader_error: bool) -> str:
     if grader_error:
         return "⚠️ grader error"
     return f"✅ {score.score:.3f} (PASS)" if score.pass_ else f"❌ {score.score:.3f} (FAIL)"
-
-
-# --- text ---------------------------------------------------------------------------------------
-
-
-def preview(text: str, limit: int) -> str:
-    """The first `limit` characters, and ... where there are more."""
-    return text[:limit] + "..." if len(text) > limit else text
-
-
-def inline(text: str) -> str:
-    """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    words = visible("\n".join(filter(None, lines)))
-    html = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTIVE.sub(_escape, html).replace("\n", "<br>")
-
-
-def _escape(found: re.Match[str]) -> str:
-    around = found.string[max(0, found.start() - 1) : found.end() + 1]
-    within_word = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
-    return "_" if found[0] == "_" and within_word else "\\" + found[0]  # test_001 is no markup

@@ -6,15 +6,14 @@ number of records it is over; what was not graded, or not measured, counts in no
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agenteval.records import GraderResult
 from agenteval.report.rows import Number, Row
+from agenteval.stats import wilson
 
-Z95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
 PERCENTILES = (50, 90, 99)
 
 
@@ -110,16 +109,6 @@ def is_grader_error(row: Row, grade: GraderResult) -> bool:
 
 
 # --- statistics ---------------------------------------------------------------------------------
-
-
-def wilson(passed: int, count: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a proportion: honest at 0 %, at 100 % and with few records."""
-    rate = passed / count
-    shrink = 1 + Z95**2 / count
-    center = (rate + Z95**2 / (2 * count)) / shrink
-    reach = Z95 / shrink * math.sqrt(rate * (1 - rate) / count + Z95**2 / (4 * count**2))
-    low = 0.0 if passed == 0 else center - reach  # rounding must not leave -1e-17
-    return low, 1.0 if passed == count else center + reach
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:

@@ -11,6 +11,9 @@ _ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)
 # Invisible characters that reorder a line (bidi overrides) or join what stands beside them (emoji
 # sequences, variation selectors): terminals do not agree how wide the outcome is.
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
+_ACTIVE = re.compile(r"[\\`*\[\]|#~$_]")  # what means something inside a line of markdown
+_LINE_END = re.compile(r"\r\n?")
+_BACKTICKS = re.compile("`+")
 
 
 def visible(text: str) -> str:
@@ -61,3 +64,33 @@ def clip(text: str, columns: int) -> str:
 def pad(text: str, columns: int) -> str:
     """The text, filled up with spaces on the right."""
     return text + " " * (columns - width(text))
+
+
+# --- in markdown --------------------------------------------------------------------------------
+
+
+def preview(text: str, limit: int) -> str:
+    """The first `limit` characters, and ... where there are more."""
+    return text[:limit] + "..." if len(text) > limit else text
+
+
+def fenced(text: str, language: str) -> str:
+    """The text as it is, between fences longer than any it contains."""
+    shown = visible(_LINE_END.sub("\n", text))
+    runs = map(len, _BACKTICKS.findall(shown)) if "`" in shown else ()
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    return f"{fence}{language}\n{shown}\n{fence}"
+
+
+def inline(text: str) -> str:
+    """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    words = visible("\n".join(filter(None, lines)))
+    html = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _ACTIVE.sub(_escape, html).replace("\n", "<br>")
+
+
+def _escape(found: re.Match[str]) -> str:
+    around = found.string[max(0, found.start() - 1) : found.end() + 1]
+    within_word = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
+    return "_" if found[0] == "_" and within_word else "\\" + found[0]  # test_001 is no markup

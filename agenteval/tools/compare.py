@@ -1,40 +1,35 @@
-"""ae-compare: results of two runs or more → a comparison report."""
+"""ae-compare: results or trials of two runs or more → a comparison report."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agenteval.command import grader_options, output_option, progress_option, strict_option, tool
-from agenteval.comparison import (
+from agenteval.comparing import (
     Ask,
+    Kind,
     Ranked,
     Strategy,
-    Weights,
-    add_bootstrap,
-    by_grader_score,
     by_rankings,
-    compare,
-    comparison_payload,
     custom_rankings,
     missing_prompts,
     prompt_ids,
     shared_prompts,
-    weighted,
 )
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.records import Record
-from agenteval.reports import ComparisonAnswer, ComparisonReport, ReportMeta, StrategyName
-from agenteval.runs import ResultFacts, Run, boil_down, label_runs, named_run
-from agenteval.stream import BOM, Output, Source, decode_record, encode, read_typed
+from agenteval.reports import ComparisonAnswer, ReportMeta, StrategyName
+from agenteval.run_files import RunSource, Shelf, find_format, read_runs
+from agenteval.runs import Run, label_runs, named_run
+from agenteval.stream import Output, encode
 
 NAME = "ae-compare"
 MARKDOWN = (".md", ".markdown")
@@ -42,108 +37,16 @@ ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
 
 
-# --- reading ------------------------------------------------------------------------------------
-
-
-class NumberedSource(Source):
-    """A source that knows the number of the line it handed out last."""
-
-    number = 0
-
-    def lines(self) -> Iterator[list[tuple[int, bytes]]]:
-        """One line at a time."""
-        for batch in super().lines():
-            for numbered in batch:
-                self.number = numbered[0]
-                yield [numbered]
-
-    def make_seekable(self) -> None:
-        """Where the input is a pipe: read it from a copy that has no name and goes with the process."""
-        if self.regular:
-            return
-        import shutil
-        import tempfile
-
-        with open(self.fd, "rb", closefd=False) as pipe, tempfile.TemporaryFile() as spool:
-            shutil.copyfileobj(pipe, spool)
-            spool.flush()
-            self.fd, self.regular = os.dup(spool.fileno()), True
-        self.rewind()
-
-
-def read_run(label: str, source: NumberedSource, console: Console, input_format: str) -> Run:
-    """The results of one file; a line that cannot be used is reported and passed over."""
-    run = Run(label, {})
-    for facts in read_typed(source, ResultFacts, console):
-        if facts.is_trial():
-            if input_format == "auto":
-                raise UserError(f"{source.name}:{source.number}: holds trials; results are expected here")
-            _refuse(console, source, "a trial, where a result is expected")
-        elif facts.id in run.rows:
-            _refuse(console, source, f'"id" {facts.id} is there twice; the first one counts')
-        else:
-            run.rows[facts.id] = boil_down(facts, source.number)
-    return run
-
-
-def read_runs(
-    files: Sequence[tuple[str, str]],
-    sources: Sequence[NumberedSource],
-    console: Console,
-    input_format: str,
-    *,
-    seekable: bool,
-) -> list[Run]:
-    """All runs, one after the other."""
-    if not seekable:  # else the prompts, which take longer, are what is counted
-        console.begin(len(files), "runs")
-    runs = []
-    for (label, _), source in zip(files, sources, strict=True):
-        if seekable:
-            source.make_seekable()
-        runs.append(read_run(label, source, console, input_format))
-        if not seekable:
-            console.advance(label=f"{label}: {len(runs[-1].rows)} results")
-    return runs
-
-
-def _refuse(console: Console, source: NumberedSource, why: str) -> None:
-    console.refuse(f"{source.name}:{source.number}", why)
-    if console.strict:
-        raise StrictStop("stopped at the first refused record (--strict)")
-
-
-class Shelf:
-    """A file of records, each read again when it is wanted: only line offsets are kept in memory."""
-
-    def __init__(self, source: NumberedSource) -> None:
-        self._fd = source.fd
-        self._offsets = array("q", [0])
-        source.rewind()
-        with open(self._fd, "rb", closefd=False) as file:
-            for line in file:
-                self._offsets.append(self._offsets[-1] + len(line))
-
-    def record(self, number: int) -> Record:
-        """The record on that line, from 1."""
-        start, end = self._offsets[number - 1 : number + 1]
-        return decode_record(os.pread(self._fd, end - start, start).removeprefix(BOM))
-
-
 # --- settings -----------------------------------------------------------------------------------
 
 
-def read_weights(environment: Mapping[str, str]) -> Weights:
-    """The weights from COMPARE_QUALITY, COMPARE_LATENCY and COMPARE_RELIABILITY."""
-    weights = Weights(
-        **{
-            term: _weight(environment, f"COMPARE_{term.upper()}", default)
-            for term, default in Weights()._asdict().items()
-        }
-    )
-    if not sum(weights) > 0:
-        raise UserError("COMPARE_QUALITY, COMPARE_LATENCY and COMPARE_RELIABILITY are all 0: one must count")
-    return weights
+def read_weights(environment: Mapping[str, str], defaults: Any) -> Any:
+    """The weights, each from COMPARE_ and its name, else the default."""
+    names = {term: f"COMPARE_{term.upper()}" for term in defaults._fields}
+    weights = {term: _weight(environment, name, getattr(defaults, term)) for term, name in names.items()}
+    if not sum(weights.values()) > 0:
+        raise UserError(f"{', '.join(names.values())} are all 0: one must count")
+    return type(defaults)(**weights)
 
 
 def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -170,15 +73,15 @@ def read_iterations(environment: Mapping[str, str]) -> int:
 class Settings(NamedTuple):
     """What the strategy goes by; None where it has no part in it."""
 
-    weights: Weights | None = None
+    weights: Any = None
     iterations: int | None = None
     seed: int | None = None
 
 
-def read_settings(strategy: str, environment: Mapping[str, str], seed: int) -> Settings:
+def read_settings(strategy: str, kind: Kind, environment: Mapping[str, str], seed: int) -> Settings:
     """Only what this strategy uses is looked at, so that nothing else can be wrong."""
     if strategy == "weighted":
-        return Settings(weights=read_weights(environment))
+        return Settings(weights=read_weights(environment, kind.weights))
     if strategy == "statistical":
         return Settings(iterations=read_iterations(environment), seed=seed)
     return Settings()
@@ -196,6 +99,17 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
 def choose_format(form: str | None, output: str | None) -> str:
     """The form asked for, else what the extension of the output says, else json."""
     return form or ("markdown" if output and output.lower().endswith(MARKDOWN) else "json")
+
+
+def choose_kind(name: str) -> Kind:
+    """What is compared; the other kind is not even imported."""
+    if name == "trials":
+        from agenteval.trial_comparison import TRIALS
+
+        return TRIALS
+    from agenteval.comparison import RESULTS
+
+    return RESULTS
 
 
 # --- the work -----------------------------------------------------------------------------------
@@ -229,11 +143,13 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
     return ask
 
 
-def ask_about(runs: Sequence[Run], sources: Sequence[NumberedSource], ask: Ask, console: Console) -> dict[str, Ranked]:
+def ask_about(
+    kind: Kind, runs: Sequence[Run[Any]], sources: Sequence[RunSource], ask: Ask, console: Console
+) -> dict[str, Ranked]:
     """Every shared prompt put to the comparison grader; failures are said and counted."""
     shelves = {run.label: Shelf(source) for run, source in zip(runs, sources, strict=True)}
     payloads = (
-        comparison_payload(id, {label: shelves[label].record(row.line) for label, row in rows.items()})
+        kind.payload(id, {label: shelves[label].record(row.line) for label, row in rows.items()}, rows)
         for id, rows in shared_prompts(runs)
     )
     rankings: dict[str, Ranked] = {}
@@ -251,17 +167,20 @@ def ask_about(runs: Sequence[Run], sources: Sequence[NumberedSource], ask: Ask, 
     return rankings
 
 
-def make_strategy(name: str, settings: Settings, rankings: Mapping[str, Ranked]) -> Strategy:
+def make_strategy(kind: Kind, name: str, settings: Settings, rankings: Mapping[str, Ranked]) -> Strategy[Any]:
     """How that strategy sees a prompt."""
     if settings.weights:
-        return weighted(settings.weights)
-    return by_rankings(rankings) if name == "custom" else by_grader_score()
+        return kind.weighted(settings.weights)
+    return by_rankings(rankings) if name == "custom" else kind.statistical()
 
 
-def describe(runs: Sequence[Run], strategy: StrategyName, settings: Settings, now: float) -> ReportMeta:
+def describe(
+    kind: Kind, runs: Sequence[Run[Any]], strategy: StrategyName, settings: Settings, now: float
+) -> ReportMeta:
     """The report's meta: what was compared, and all that is needed to do it again."""
     ids = prompt_ids(runs)
-    return ReportMeta(
+    meta: ReportMeta = kind.meta(
+        runs,
         generated_at=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
         runs=[run.label for run in runs],
         prompt_count=len(ids),
@@ -272,6 +191,7 @@ def describe(runs: Sequence[Run], strategy: StrategyName, settings: Settings, no
         bootstrap_iterations=settings.iterations,
         seed=settings.seed,
     )
+    return meta
 
 
 def say_missing(meta: ReportMeta, console: Console) -> None:
@@ -284,10 +204,14 @@ def say_missing(meta: ReportMeta, console: Console) -> None:
         )
 
 
-def render(report: ComparisonReport, form: str) -> bytes:
+def render(report: Any, form: str, kind: Kind) -> bytes:
     """The report as it is written."""
     if form == "json":
         return msgspec.json.format(encode(report), indent=2) + b"\n"
+    if kind.name == "trials":
+        from agenteval.report.trial_comparison import trials_markdown
+
+        return trials_markdown(report).encode()
     from agenteval.report.comparison import markdown
 
     return markdown(report).encode()
@@ -316,6 +240,11 @@ def render(report: ComparisonReport, form: str) -> bytes:
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="Exit 1 where a run is shown to be worse than the first, or (trials) its pass^k falls.",
+)
 @progress_option
 @strict_option
 def main(
@@ -330,55 +259,72 @@ def main(
     output: str | None,
     input_format: str,
     seed: int,
+    fail_if_worse: bool,
     progress: bool | None,
     strict: bool,
     debug: bool,
 ) -> int:
     """Compare runs of the same prompts: which one is better, and is it luck.
 
-    Each RUN is a file of results (ae-capture, ae-grade), or - for stdin; results are joined by `id`. The
-    report holds each run's quality, latency and reliability, who won which prompt, and for every two
-    runs the paired difference of their scores with a 95 % interval, McNemar's exact test, the smallest
-    difference that so many prompts could have shown, and a verdict in words. A record that was not
-    graded, or whose grader failed, is counted but has no part in any mean.
+    Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
+    first record says which, and all must be of one kind. Records are joined by `id`. The report holds
+    the figures of each run, who won which prompt, and for every two runs the paired difference with
+    its 95 % interval, the smallest difference that so many prompts could have shown, and a verdict in
+    words. What was not graded, or whose grader failed, is counted but has no part in any mean.
+
+    Of results: quality, latency, reliability; the difference of scores, and McNemar's exact test.
+    Of trials: capability (passAtK), reliability (passExpK), flakiness with the most flaky prompts,
+    quality, latency; the difference of pass rates and of scores. The trials of a prompt are a cluster:
+    k trials of it count as one prompt, not as k. A trial that failed counts as not passed.
 
     A run is called by its file's name unless it is given as LABEL:PATH.
 
-    Strategies, which say who wins a prompt:
-      weighted     score, speed and freedom from errors; weights from COMPARE_QUALITY (0.5),
-                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2)
-      statistical  the grader's score; adds bootstrap intervals (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
-      custom       a comparison grader (-g), given {id, input, hint, metadata, runs: {LABEL: {output,
-                   trajectory, score, duration, toolErrors}}}, answers {rankings: [{run, rank, score}],
-                   reasoning}
+    Strategies, which say who wins a prompt (of results; of trials):
+      weighted     score, speed and freedom from errors: COMPARE_QUALITY (0.5), COMPARE_LATENCY (0.3),
+                   COMPARE_RELIABILITY (0.2); passAtK, passExpK and 1 - flakiness:
+                   COMPARE_CAPABILITY (0.4), COMPARE_RELIABILITY (0.4), COMPARE_CONSISTENCY (0.2)
+      statistical  score; pass rate. Adds bootstrap intervals that resample prompts
+                   (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
+      custom       a comparison grader (-g), given {id, input, hint, metadata, runs: {LABEL: RUN}},
+                   answers {rankings: [{run, rank, score}], reasoning}. RUN is {output, trajectory,
+                   score, duration, toolErrors}; {passRate, passAtK, passExpK, k, trials}
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md
+      ae-compare old-trials.jsonl new-trials.jsonl -o report.md
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
+      ae-compare baseline.jsonl now.jsonl --fail-if-worse -o report.md
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
     strategy = choose_strategy(strategy, grader)
-    if input_format == "trials":
-        raise UserError("--input-format trials: trials are not compared yet; results are expected")
     named = [named_run(text, labelled=False) for text in paths] + [named_run(text, labelled=True) for text in labelled]
     files = label_runs(named)
     console = Console(NAME, progress=progress, strict=strict, output=output)
-    settings = read_settings(strategy, os.environ, seed)
-    sources = [NumberedSource(path) for _, path in files]
+    sources = [RunSource(path) for _, path in files]
     out = Output(output, inputs=sources, lazy=True)
     ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
-    runs = read_runs(files, sources, console, input_format, seekable=ask is not None)
+    if ask:
+        for source in sources:
+            source.make_seekable()
+    kind = choose_kind(find_format(sources, input_format))
+    settings = read_settings(strategy, kind, os.environ, seed)
+    runs = read_runs([label for label, _ in files], sources, console, kind, counted=ask is None)
     out.open()
-    meta = describe(runs, strategy, settings, time.time())
+    meta = describe(kind, runs, strategy, settings, time.time())
     say_missing(meta, console)
-    rankings = ask_about(runs, sources, ask, console) if ask else {}
+    rankings = ask_about(kind, runs, sources, ask, console) if ask else {}
     if ask:
         meta.grader_errors = sum(ranked.error is not None for ranked in rankings.values())
-    report = compare(runs, make_strategy(strategy, settings, rankings), meta)
+    report = kind.compare(runs, make_strategy(kind, strategy, settings, rankings), meta)
     if settings.iterations is not None:
-        add_bootstrap(report, runs, settings.iterations, seed)
+        kind.add_bootstrap(report, runs, settings.iterations, seed)
+    for remark in kind.remarks(report):
+        console.say(remark)
     console.finish()
-    out.write_bytes(render(report, choose_format(form, output)))
+    out.write_bytes(render(report, choose_format(form, output), kind))
     out.close()
-    return FAILED if console.refused else OK
+    worse = kind.worse(report) if fail_if_worse else []
+    for said in worse:
+        console.say(said)
+    return FAILED if console.refused or worse else OK

@@ -30,8 +30,9 @@ def main(
 ) -> int:
     """Parse raw agent output into trajectories: thoughts, messages, tool calls, tokens, the answer.
 
-    RAW is what ae-run wrote (or stdin). The schema is a file or a name: `claude`, or `text` for an
-    agent that just prints its answer. Unknown fields of the records pass through.
+    RAW is what ae-run wrote (or stdin). The schema is a file or a name: `claude`, `acp` for what
+    `ae-run -- CMD` wrote, or `text` for an agent that just prints its answer. Unknown fields of the
+    records pass through.
 
     Examples:
       ae-extract raw.jsonl -s claude -o results.jsonl

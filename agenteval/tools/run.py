@@ -16,12 +16,15 @@ def main(path: str | None, **options: Any) -> int:
     """Run each prompt through an agent and write its raw output as JSONL.
 
     PROMPTS is a JSONL file (or stdin): {"id": "a", "input": "…"} per line; a list as input gives
-    the turns of one session. Name the agent with one of -s, --simple and --shell.
+    the turns of one session. Name the agent with one of -s, --simple, --shell and -- CMD; what
+    follows -- is a program that speaks the Agent Client Protocol on stdin and stdout. It may read
+    and write files in its working directory, and is permitted what it asks for.
 
     Examples:
       ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl
       ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl --resume
       ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
+      ae-run prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s claude | ae-extract -s acp
       jq -c 'select(.metadata.category == "ui")' prompts.jsonl | ae-run --shell 'my-agent "$PROMPT"'
 
     An agent that fails, crashes or times out is data: its record has `errors` and the exit code

@@ -1,0 +1,69 @@
+"""ae-schemas: the wire format as JSON Schema, for other languages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from agenteval.command import output_option, tool
+from agenteval.completion import Names
+from agenteval.errors import OK, UserError
+from agenteval.lightclick import click
+from agenteval.schemas import SCHEMAS, schema_of, summary_of
+from agenteval.stream import Output, encode
+
+
+@tool("ae-schemas")
+@click.argument(
+    "name", metavar="[NAME]", required=False, type=Names(lambda: {name: summary_of(name) for name in SCHEMAS})
+)
+@click.option("--json", "as_json", is_flag=True, help="All schemas as one JSON object, by name.")
+@output_option
+def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
+    """Export the wire format as JSON Schema (2020-12), for validation in any language.
+
+    Without a NAME: the names and what they stand for. With one: its schema. Each schema stands for
+    itself; fields that it does not name are allowed everywhere, as the tools let them through.
+
+    Examples:
+      ae-schemas
+      ae-schemas CaptureResult --json
+      ae-schemas --json -o schemas.json
+      ae-schemas TrialResult | jq '.properties | keys'
+    """
+    page = text_of(name) if name is not None else everything() if as_json else listing()
+    target = Output(output)
+    target.write_bytes(page)
+    target.close()
+    return OK
+
+
+def text_of(name: str) -> bytes:
+    """One schema; UserError with the names that come close."""
+    if name not in SCHEMAS:
+        raise UserError(f'no schema is named "{name}"; {_nearest(name)}')
+    return pretty(schema_of(name))
+
+
+def everything() -> bytes:
+    """All schemas, by name."""
+    return pretty({name: schema_of(name) for name in SCHEMAS})
+
+
+def listing() -> bytes:
+    """A line per schema: its name and what it describes."""
+    column = max(map(len, SCHEMAS)) + 2
+    return "".join(f"{name:{column}}{summary_of(name)}\n" for name in SCHEMAS).encode()
+
+
+def pretty(value: object) -> bytes:
+    """JSON to read."""
+    return msgspec.json.format(encode(value), indent=2) + b"\n"
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # for the one who mistyped
+
+    plain = {known.lower(): known for known in SCHEMAS}
+    close = get_close_matches(name.lower(), plain, cutoff=0.5)
+    close += [known for known in plain if name and name.lower() in known and known not in close]
+    return f"did you mean {', '.join(plain[one] for one in close)}?" if close else f"there are {', '.join(SCHEMAS)}"

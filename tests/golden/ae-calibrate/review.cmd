@@ -1,0 +1,1 @@
+ae-calibrate

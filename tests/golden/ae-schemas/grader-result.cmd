@@ -1,0 +1,1 @@
+ae-schemas GraderResult --json

@@ -1,0 +1,1 @@
+ae-validate-refs -g ae-grader-hint 2>messages; echo "exit $?"; cat messages
