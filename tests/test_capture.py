@@ -35,12 +35,26 @@ say(type="result", subtype="success", result=text, session_id="s1", usage={"inpu
 """
 
 
+def claude_with(folder: Path) -> Path:
+    """The bundled claude schema, with a program of ours as its command."""
+    agent = python_script(folder / "agent", AGENT)
+    schema = json.loads((ROOT / "agenteval" / "adapters" / "claude.json").read_text())
+    return write(folder / "claude.json", json.dumps({**schema, "command": [str(agent)]}))
+
+
 @pytest.fixture
 def claude(tmp_path: Path) -> Path:
-    """The bundled claude schema, with a program of ours as its command."""
-    agent = python_script(tmp_path / "agent", AGENT)
-    schema = json.loads((ROOT / "agenteval" / "adapters" / "claude.json").read_text())
-    return write(tmp_path / "claude.json", json.dumps({**schema, "command": [str(agent)]}))
+    return claude_with(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def piped_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A folder to capture in, and the results that ae-run | ae-extract give there."""
+    folder = tmp_path_factory.mktemp("piped")
+    write(folder / "prompts.jsonl", *PROMPTS)
+    write_graders(folder)
+    claude_with(folder)
+    return folder, results_of(folder, ["-s", "claude.json", "-j", "4", "--workspace-dir", "ws"], "claude.json")
 
 
 def timeless(value: Any) -> Any:
@@ -51,13 +65,10 @@ def timeless(value: Any) -> Any:
     return [timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
-def piped(tmp_path: Path, agent: list[str], schema: str, graders: list[str]) -> list[Record]:
-    """What the three tools give, one after the other."""
-    raw = run("ae-run", "prompts.jsonl", "--keep-order", *agent, cwd=tmp_path).expect(0)
-    results = run("ae-extract", "-s", schema, stdin=raw.out, cwd=tmp_path).expect(0, stderr="")
-    if not graders:
-        return results.records
-    return run("ae-grade", *graders, stdin=results.out, cwd=tmp_path).records
+def results_of(folder: Path, agent: list[str], schema: str) -> bytes:
+    """What the first two tools give, one after the other."""
+    raw = run("ae-run", "prompts.jsonl", "--keep-order", *agent, cwd=folder).expect(0)
+    return run("ae-extract", "-s", schema, stdin=raw.out, cwd=folder).expect(0, stderr="").out
 
 
 GRADERS: dict[str, list[str]] = {
@@ -69,15 +80,14 @@ GRADERS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("graders", GRADERS.values(), ids=GRADERS)
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_same_records_as_the_pipeline(graders: list[str], workers: int, claude: Path, tmp_path: Path) -> None:
-    write(tmp_path / "prompts.jsonl", *PROMPTS)
-    write_graders(tmp_path)
-    agent = ["-s", str(claude), "-j", str(workers), "--workspace-dir", "ws"]
-    captured = run("ae-capture", "prompts.jsonl", "--keep-order", *agent, *graders, cwd=tmp_path)
-    captured.expect(1 if "./broken.sh" in graders else 0)
-    assert timeless(captured.records) == timeless(piped(tmp_path, agent, str(claude), graders)), captured
+@pytest.mark.parametrize("graders, workers", [*((name, 4) for name in GRADERS), ("several", 1)])
+def test_the_same_records_as_the_pipeline(graders: str, workers: int, piped_once: tuple[Path, bytes]) -> None:
+    folder, results = piped_once
+    agent = ["-s", "claude.json", "-j", str(workers), "--workspace-dir", "ws"]
+    captured = run("ae-capture", "prompts.jsonl", "--keep-order", *agent, *GRADERS[graders], cwd=folder)
+    captured.expect(1 if graders == "broken" else 0)
+    graded = run("ae-grade", *GRADERS[graders], stdin=results, cwd=folder).out if graders != "none" else results
+    assert timeless(captured.records) == timeless([json.loads(line) for line in graded.splitlines()]), captured
     assert captured.ids == [prompt["id"] for prompt in PROMPTS]
     first, turns, fails, slow, _ = captured.records
     assert [step["type"] for step in first["trajectory"]] == ["thought", "message", "tool_call"], "not an empty case"
@@ -97,7 +107,8 @@ def test_agents_that_just_print(option: str, tmp_path: Path) -> None:
     write(tmp_path / "prompts.jsonl", *PROMPTS[:2])
     agent = [option, {"--simple": "echo got {}", "--shell": 'echo "got $PROMPT"; echo done'}[option]]
     captured = run("ae-capture", "prompts.jsonl", *agent, cwd=tmp_path).expect(0, stderr="")
-    assert timeless(captured.records) == timeless(piped(tmp_path, agent, "text", []))
+    results = results_of(tmp_path, agent, "text")
+    assert timeless(captured.records) == timeless([json.loads(line) for line in results.splitlines()])
 
 
 def test_keep_raw(claude: Path, tmp_path: Path) -> None:

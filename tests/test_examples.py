@@ -63,8 +63,6 @@ def test_the_regression_check(tmp_path: Path) -> None:
     assert "now: pass^k falls from 0.929 to 0.857, on 14 prompts graded in both" in one_prompt.stderr
     assert "is worse than" not in one_prompt.stderr, "one of fourteen may be luck"
 
-    (copy / "agent").write_text(good.replace("The answer is: ", "Perhaps: not "))
-    assert check().expect(0).code == 0, "the grader looks at the end of the answer only"
     (copy / "agent").write_text(good.replace("{skill(words)}", "{skill(words)}, I think"))
     everything = check()
     assert everything.code != 0
