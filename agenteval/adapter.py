@@ -23,7 +23,7 @@ from agenteval.headless import (
     parse_headless,
 )
 from agenteval.jsonpath import decoder_for
-from agenteval.mapping import Schema, compile_result, compile_rules, compile_usage
+from agenteval.mapping import Schema, compile_metadata, compile_result, compile_rules, compile_usage
 from agenteval.trajectory import Step, Time, Trajectory, as_text, richness
 
 __all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
@@ -44,6 +44,7 @@ class Reading(msgspec.Struct):
     errors: list[str]
     tool_errors: bool
     session_id: str | None
+    facts: dict[str, Any] = {}
 
 
 class Adapter:
@@ -57,6 +58,8 @@ class Adapter:
         actions = [compile_result(schema, config.result)] if config.result else []
         if config.usage:
             actions.append(compile_usage(schema, config.usage))
+        if config.metadata:
+            actions.append(compile_metadata(schema, config.metadata))
         self._dispatch = Dispatch(rules, actions)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
         self._session = schema.path(path, "resume.sessionIdPath")
@@ -172,7 +175,7 @@ class Reader:
     def reading(self) -> Reading:
         """All that the turns so far say."""
         out = self.out
-        return Reading(out.steps, self.output, self.usage, out.errors, out.tool_errors, self.session_id)
+        return Reading(out.steps, self.output, self.usage, out.errors, out.tool_errors, self.session_id, out.facts)
 
     def _take_text(self, lines: list[str], times: Iterable[Time]) -> None:
         """All lines of a turn are one message; blank ones alone are none."""

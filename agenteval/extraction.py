@@ -21,6 +21,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Recor
     result["trajectory"] = reading.trajectory
     result["metadata"] = {
         **(raw.get("metadata") or {}),
+        **reading.facts,
         "agent": adapter.config.name,
         "trajectoryRichness": richness(reading.trajectory),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,

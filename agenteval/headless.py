@@ -230,6 +230,8 @@ class HeadlessAdapter(_Part):
     """The event with the final text; not given: the turn's last message is the output."""
     usage: Usage | None = None
     """Where tokens and cost are reported."""
+    metadata: dict[str, Paths] | None = None
+    """What a run tells of itself for `metadata` of its result: name → path; the last event that has it counts."""
     history_template: str | HistoryTemplate | None = None
     """Iterative mode: one earlier turn, with {{input}} and {{output}}."""
 

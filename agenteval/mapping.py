@@ -327,3 +327,17 @@ def compile_usage(schema: Schema, usage: Usage) -> Action:
                 out.usage[name] = sum(numbers) + (out.usage.get(name, 0) if adds_up else 0)
 
     return Action(tests, act)
+
+
+def compile_metadata(schema: Schema, facts: dict[str, str | list[str]]) -> Action:
+    """Keep what an event tells of the run itself."""
+    fields = [(name, [path.get for path in schema.each(texts, f"metadata.{name}")]) for name, texts in facts.items()]
+
+    def act(event: Event, out: Trajectory) -> None:
+        for name, getters in fields:
+            for get in getters:
+                if (value := get(event)) is not None:
+                    out.facts[name] = value
+                    break
+
+    return Action((), act)

@@ -63,7 +63,8 @@ def status_of(word: Any) -> str | None:
 class Trajectory:
     """Steps in the order in which they began, and what else the lines read so far say.
 
-    `time` is when the line now being read arrived; `result`, `result_errors` and `usage` are of this turn.
+    `time` is when the line now being read arrived; `result`, `result_errors` and `usage` are of this turn; `facts` are
+    what the run tells of itself.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Trajectory:
         "_pieces",
         "_prefix",
         "errors",
+        "facts",
         "result",
         "result_errors",
         "steps",
@@ -90,6 +92,7 @@ class Trajectory:
         self.result = ""
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
+        self.facts: dict[str, Any] = {}
         self._prefix = record_id + "-step-"
         self._pieces: list[str] = []
         self._message: Any = None  # the id that the pieces came with

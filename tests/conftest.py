@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
+
+for _signum in (signal.SIGINT, signal.SIGHUP):  # ignored by whoever runs us with nohup or &: tools would inherit that
+    if signal.getsignal(_signum) is signal.SIG_IGN:
+        signal.signal(_signum, signal.default_int_handler if _signum == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

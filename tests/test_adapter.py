@@ -13,6 +13,7 @@ from schema_building import BASE, adapter, brief, event, is_type, lines
 
 from agenteval.adapter import Adapter, Reading, bundled_adapters, load_adapter
 from agenteval.errors import UserError
+from agenteval.extraction import result_of
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = HERE / "data" / "transcripts"
@@ -448,3 +449,18 @@ def test_bundled_schemas_say_what_they_are(name: str) -> None:
     config = load_adapter(name).config
     assert config.name == name
     assert config.description
+
+
+def test_what_a_run_tells_of_itself() -> None:
+    facts = {"model": ["$.model", "$.message.model"], "mode": "$.config.mode"}
+    schema = adapter(metadata=facts, outputEvents=[event(is_type("text"), "message", content="$.text")])
+    raw = lines({"type": "init", "model": "a"}, "noise", {"type": "text", "text": "x", "message": {"model": "b"}}, {})
+    assert schema.read(raw).facts == {"model": "b"}
+    record = {"id": "i", "input": "x", "rawLines": raw, "metadata": {"model": "asked", "own": 1}, "timing": {}}
+    assert result_of(record, schema)["metadata"] == {
+        "model": "b",
+        "own": 1,
+        "agent": "my",
+        "trajectoryRichness": "messages-only",
+        "turnCount": 1,
+    }
