@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -268,7 +269,9 @@ def find_program(name: str) -> str:
         if not os.access(name, os.X_OK):
             raise UserError(f"{name}: not executable (chmod +x {name})")
         return os.path.abspath(name)
-    found = shutil.which(name)
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    # A tool of the suite is the one that came with this one, on PATH or not.
+    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else shutil.which(name)
     if found is None:
         raise UserError(f"{name}: command not found; is it installed and on PATH?")
     return os.path.abspath(found)

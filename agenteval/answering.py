@@ -8,24 +8,41 @@ from agenteval.errors import FAILED, OK, BadRecord
 from agenteval.records import Record
 from agenteval.stream import Output, Source, decode_record
 
+Grade = Callable[[Record], Record]
 
-def answer_all(grade: Callable[[Record], Record], path: str | None, output: str | None) -> int:
-    """Grade every record that comes in; one that cannot be read is answered with an error, and exit code 1."""
+
+def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:
+    """Grade every record that comes in, in order; exit code 1 when a record got an error for an answer.
+
+    A grader that has to wait for others may work on several records at a time: on `ahead` of them, in threads.
+    """
     source = Source(path)
     target = Output(output, inputs=[source])
     code = OK
-    for record in _inputs(source):
-        if isinstance(record, BadRecord):
-            target.write({"error": str(record)})
-            code = FAILED
-        else:
-            target.write(_answer(grade, record))
+
+    def write(answer: Record) -> None:
+        nonlocal code
+        code = FAILED if "error" in answer else code
+        target.write(answer)
+
+    if ahead == 1:
+        for record in _inputs(source):
+            write(_answer(grade, record))
+    else:
+        from agenteval.pool import Pool
+
+        pool: Pool[Record | BadRecord, Record] = Pool(
+            lambda _worker, record: iter([_answer(grade, record)]), write, workers=ahead, ordered=True
+        )
+        pool.run(_inputs(source), target.fd if target.may_block() else None)
     target.close()
     return code
 
 
-def _answer(grade: Callable[[Record], Record], record: Record) -> Record:
-    """The result, or an error: a record with a field of an odd type costs only itself."""
+def _answer(grade: Grade, record: Record | BadRecord) -> Record:
+    """The result, or an error: a line that is no record or a field of an odd type costs only itself."""
+    if isinstance(record, BadRecord):
+        return {"error": str(record)}
     try:
         return grade(record)
     except (TypeError, ValueError, AttributeError, OSError) as error:

@@ -181,6 +181,13 @@ def milliseconds(_ctx: click.Context, param: click.Parameter, value: float | Non
     return value
 
 
+def comparable(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """A number that is above or below others: Click takes nan for one, within any range."""
+    if value is not None and value != value:
+        raise click.BadParameter("nan is not a number to compare with", param=param)
+    return value
+
+
 def grader_option(*, required: bool) -> Callable[[F], F]:
     """-g, as often as there are graders."""
     return click.option(
@@ -222,6 +229,11 @@ def grader_options(function: F) -> F:
         help="Graders at once.",
     )(function)
     return stream_option(function)
+
+
+def choose_format(form: str | None, output: str | None) -> str:
+    """The form of a report: what was asked for, else what the extension of the output says, else json."""
+    return form or ("markdown" if output and output.lower().endswith((".md", ".markdown")) else "json")
 
 
 def output_option(function: F) -> F:

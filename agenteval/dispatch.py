@@ -31,6 +31,13 @@ class Dispatch:
         self.other = _handler(rules, actions, path, None)
         self.any = _handler(rules, actions, None, None)
 
+    def find(self, event: Event) -> Handler | None:
+        """The handler of an event, where there is time for a call."""
+        try:
+            return self.table.get(self.tell.get(event), self.other)
+        except TypeError:  # a list where other events have a word
+            return self.any
+
 
 def _tests(rules: list[Rule], actions: list[Action]) -> Iterable[EventTest]:
     for rule in rules:
@@ -82,27 +89,27 @@ def _step_handlers(rules: list[Rule]) -> list[Handler]:
 
 
 def _event_handler(rule: Rule) -> Handler:
-    emit = rule.emit
+    emit, done = rule.emit, not rule.also
     if not rule.tests:
 
         def always(event: Event, out: Trajectory) -> bool:
             emit(event, event, out)
-            return True
+            return done
 
         return always
     if rule.lone:
-        return _lone_handler(rule.tests[0], emit)
+        return _lone_handler(rule.tests[0], emit, done)
 
     def handle(event: Event, out: Trajectory) -> bool:
         if all(test.holds(event) for test in rule.tests):
             emit(event, event, out)
-            return True
+            return done
         return False
 
     return handle
 
 
-def _lone_handler(only: EventTest, emit: Emit) -> Handler:
+def _lone_handler(only: EventTest, emit: Emit, done: bool) -> Handler:
     """A single plain condition, which in the seed's harness looks at each item where it finds a list."""
     get, test = only.path.get, only.test
 
@@ -112,10 +119,10 @@ def _lone_handler(only: EventTest, emit: Emit) -> Handler:
             items = [item for item in found if test(item_kind(item))]
             for item in items:
                 emit(item, event, out)
-            return bool(items)
+            return done and bool(items)
         if test(found):
             emit(event, event, out)
-            return True
+            return done
         return False
 
     return handle
@@ -129,6 +136,8 @@ def _list_handler(rules: list[Rule], start: int, items: Path) -> Handler:
         if rule.item is None or rule.item.items.text != items.text:
             break
         run.add(id(rule))
+    if any(rule.also for rule in members):
+        members = [rule for rule in members if id(rule) in run]  # the others get to see the event later
     get = items.get
     if len(run) == len(members) and (emits := _by_type(members)) is not None:
         return _typed_items(get, emits)
@@ -138,12 +147,12 @@ def _list_handler(rules: list[Rule], start: int, items: Path) -> Handler:
         if type(found) is not list:
             return False
         able = [rule for rule in members if all(test.holds(event) for test in rule.tests)]
-        chosen = [(rule, item) for item in found if (rule := _fitting(able, item)) is not None]
+        chosen = [(rule, item) for item in found for rule in _fitting(able, item)]
         if not any(id(rule) in run for rule, _ in chosen):
             return False  # a rule between these and their likes further down may come first
         for rule, item in chosen:
             rule.emit(item, event, out)
-        return True
+        return not all(rule.also for rule, _ in chosen)
 
     return handle
 
@@ -153,7 +162,7 @@ def _by_type(members: list[Rule]) -> dict[str, Emit] | None:
     emits: dict[str, Emit] = {}
     for rule in members:
         item = rule.item
-        if rule.tests or item is None or item.words is None or item.kind is not item_kind:
+        if rule.tests or rule.also or item is None or item.words is None or item.kind is not item_kind:
             return None
         for word in item.words:
             emits.setdefault(word, rule.emit)
@@ -176,11 +185,13 @@ def _typed_items(get: Getter, emits: dict[str, Emit]) -> Handler:
     return handle
 
 
-def _fitting(rules: list[Rule], item: Any) -> Rule | None:
+def _fitting(rules: list[Rule], item: Any) -> Iterable[Rule]:
+    """The first rule that fits the item, and those before it that fit it also."""
     for rule in rules:
         if rule.item is not None and rule.item.test(rule.item.kind(item)):
-            return rule
-    return None
+            yield rule
+            if not rule.also:
+                return
 
 
 def _guarded(act: Handler, tests: tuple[EventTest, ...]) -> Handler:

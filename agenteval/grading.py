@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agenteval.agents import find_program
 from agenteval.errors import BadRecord, UserError
@@ -109,9 +109,7 @@ def _resolve(words: list[str], stream: bool) -> tuple[str, list[str], bool, bool
     if re.match(r"^[\w.]+:\w+$", head):
         return sys.executable, _python_host(head), True, True
     if BUNDLED.match(head):
-        beside = os.path.join(os.path.dirname(sys.executable), head)
-        program = beside if os.path.exists(beside) else find_program(head)
-        return program, words, True, False
+        return find_program(head), words, True, False
     if "/" not in head and os.path.isfile(head):
         head = os.path.join(".", head)  # a file named without a slash is meant, as with sh grader.sh
     return find_program(head), words, stream, False
@@ -181,7 +179,14 @@ class CommandGrader:
 
     def _verdict(self, outcome: Outcome) -> Verdict:
         problem = failure_of(outcome, self.timeout)
-        return Failure(problem) if problem else read_answer(outcome.stdout, self.kind)
+        if problem is None:
+            return read_answer(outcome.stdout, self.kind)
+        try:
+            return Failure(
+                error_in(decode(outcome.stdout)) or problem
+            )  # a grader of the suite says why it exits with 1
+        except BadRecord:
+            return Failure(problem)
 
     def finish(self) -> None:
         """A process per record leaves nothing behind."""
@@ -287,13 +292,19 @@ def read_answer(answer: bytes, kind: type) -> Verdict:
     except BadRecord as error:
         shown = " ".join(answer[:100].decode("utf-8", "replace").split())
         return Failure(f"its answer is {error}: {shown}")
-    if isinstance(result, dict) and isinstance(result.get("error"), str) and "pass" not in result:
-        return Failure(result["error"])
+    if told := error_in(result):
+        return Failure(told)
     try:
         check(result, kind)
     except BadRecord as error:
         return Failure(f"its answer is no grader result: {error}")
     return result  # type: ignore[no-any-return]
+
+
+def error_in(answer: Any) -> str | None:
+    """What an answer of the form `{"error": …}` says; None when it is no such answer."""
+    error = answer.get("error") if isinstance(answer, dict) and "pass" not in answer else None
+    return error if isinstance(error, str) else None
 
 
 def grader_input(record: Record) -> bytes:

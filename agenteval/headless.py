@@ -98,13 +98,35 @@ class OutputEvent(_Part):
     delta: bool | Path = False
     """true, or a path that finds something true: the text is a piece, and consecutive pieces of a kind are one
     step. The whole text, when it follows its pieces, is not repeated."""
+    also: bool = False
+    """true: the event holds more than this step, and goes on to the rules below."""
+
+
+class Split(_Part):
+    """A text that holds several things, taken apart before the rules look at the event.
+
+    The parts are objects in the order of the text: `type` is the name of the pattern that fits, its named groups are
+    the other fields. What lies between them is of the type "text", its field `text` without blank space around it.
+    """
+
+    path: Path
+    """Where the text is."""
+    into: str
+    """Field of the event that gets the list of parts."""
+    patterns: dict[str, str]
+    """Name → regular expression (Python's), in which ^ and $ are the ends of a line."""
+    numbers: list[str] | None = None
+    """Groups that are numbers: 1,234 and 2.7k are 1234 and 2700."""
+    json_groups: list[str] | None = msgspec.field(default=None, name="json")
+    """Groups that are JSON, where they are."""
 
 
 class PromptInput(_Part):
     """How the prompt reaches the agent: after a flag, as the last argument, or on stdin."""
 
     flag: str | None = None
-    """Flag before the prompt, such as "-p"; "" or none: the last argument."""
+    """Flag before the prompt, such as "-p", or "--" where a prompt may begin with a dash; one that ends in "=" is one
+    argument with the prompt. "" or none: the prompt alone is the last argument."""
     stdin: bool = False
     """Write the prompt to stdin instead."""
     stdin_format: StdinFormat | None = None
@@ -118,6 +140,9 @@ class OutputFormat(_Part):
     """Such as "--output-format"; "" for none."""
     value: str = ""
     """Such as "stream-json"."""
+    file_flag: str | None = None
+    """Flag before the name of a file into which the agent writes a JSON document: when the agent has ended, the
+    document follows its output as one more line."""
 
 
 class Resume(_Part):
@@ -161,7 +186,7 @@ class ResultEvent(_Part):
 
 
 class Usage(_Part):
-    """Where the agent reports tokens and cost: each a path, or a list of paths whose numbers are added."""
+    """Where the agent reports tokens and cost: each a path, or a list of paths; all the numbers they find are added."""
 
     match: Condition | list[Condition] | None = None
     """Events that report usage; not given: any event in which a path finds a number."""
@@ -221,9 +246,13 @@ class HeadlessAdapter(_Part):
     """Environment variables of the agent."""
     output_mode: OutputMode = "jsonpath"
     """jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. text: all that is
-    printed is one message."""
+    printed in a turn is one message; with `outputEvents` it is one event, {"text": …}."""
     output_events: list[OutputEvent] | None = None
     """Kinds of events, in order of precedence."""
+    nested_events: Path | None = None
+    """Path of a list of events within an event: each is read like a line of its own, before the event it is in."""
+    splits: list[Split] | None = None
+    """Texts to be taken apart."""
     passthrough_type_map: PassthroughTypeMap | None = None
     """Kinds of events in passthrough mode."""
     result: ResultEvent | None = None

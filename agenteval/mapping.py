@@ -10,7 +10,7 @@ import msgspec
 from agenteval.errors import UserError
 from agenteval.headless import Condition, OutputEvent, ResultEvent, Usage, Wanted
 from agenteval.jsonpath import ITEMS, Getter, Path, PathError, compile_path, nothing, split_wildcard
-from agenteval.trajectory import Trajectory, as_text, is_true
+from agenteval.trajectory import UNEXPLAINED, Trajectory, as_text, is_true
 
 Event = dict[str, Any]
 Emit = Callable[[Any, Event, Trajectory], None]  # the item or event, the event it is in
@@ -74,6 +74,7 @@ class Rule(msgspec.Struct, frozen=True):
     item: ItemTest | None
     emit: Emit
     lone: bool
+    also: bool
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -178,7 +179,7 @@ def compile_rules(schema: Schema, events: list[OutputEvent]) -> list[Rule]:
         tests, item = compile_match(schema, event.match, f"{field}.match")
         base = (*(item.items.reads or ()), ITEMS) if item else ()
         lone = isinstance(event.match, Condition)
-        rules.append(Rule(tests, item, compile_emit(schema, event, field, base), lone))
+        rules.append(Rule(tests, item, compile_emit(schema, event, field, base), lone, event.also))
     return rules
 
 
@@ -277,7 +278,7 @@ def _tool_emit(reach: _Reach) -> Emit:
 
 def _with_errors(path: Path) -> Path:
     get = path.get
-    return Path(path.text, lambda item: error_texts(get(item)) or ["the agent reports an error"], path.reads)
+    return Path(path.text, lambda item: error_texts(get(item)) or [UNEXPLAINED], path.reads)
 
 
 def error_texts(value: Any) -> list[str]:
@@ -302,7 +303,7 @@ def compile_result(schema: Schema, result: ResultEvent) -> Action:
         out.result_errors = []
         if failed and is_true(failed.get(event)):
             found = error_texts(reason.get(event)) if reason else []
-            out.result_errors = found or [out.result or "the agent reports an error"]
+            out.result_errors = found or [out.result or UNEXPLAINED]
 
     return Action((match,), act)
 
@@ -322,11 +323,18 @@ def compile_usage(schema: Schema, usage: Usage) -> Action:
 
     def act(event: Event, out: Trajectory) -> None:
         for name, getters in fields:
-            numbers = [n for get in getters if type(n := get(event)) is int or type(n) is float]
+            numbers = [n for get in getters for n in numbers_in(get(event))]
             if numbers:
                 out.usage[name] = sum(numbers) + (out.usage.get(name, 0) if adds_up else 0)
 
     return Action(tests, act)
+
+
+def numbers_in(value: Any) -> list[int | float]:
+    """The number, or those of a list."""
+    if type(value) is list:
+        return [n for item in value for n in numbers_in(item)]
+    return [value] if type(value) is int or type(value) is float else []
 
 
 def compile_metadata(schema: Schema, facts: dict[str, str | list[str]]) -> Action:

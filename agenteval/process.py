@@ -39,6 +39,7 @@ class Command(NamedTuple):
     cwd: str
     env: dict[str, str]
     stdin: bytes | None = None
+    alone: bool = False  # the environment is env, and nothing of ours
 
 
 class Outcome(NamedTuple):

@@ -115,7 +115,8 @@ class Processes:
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Start a process on these descriptors; OSError or ValueError when it cannot be started."""
         mark = mark_of(self._pid, key)
-        env = {**self._environment, **{os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}}
+        env = {} if command.alone else dict(self._environment)
+        env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
         env[VARIABLE] = b"%d" % mark
         with self._lock:  # the directory and the mark of this process are what the new one gets
             if self.stopping:

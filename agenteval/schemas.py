@@ -13,6 +13,7 @@ import msgspec
 
 from agenteval import calibration, headless, labels, records, reports
 from agenteval.balance import Balance
+from agenteval.evaluation import Evaluation
 from agenteval.trial_reports import TrialsComparisonReport
 
 JsonSchema = dict[str, Any]
@@ -37,6 +38,7 @@ SCHEMAS: dict[str, Kind] = {
     "TrialsComparisonReport": TrialsComparisonReport,
     "ComparisonAnswer": reports.ComparisonAnswer,
     "HeadlessAdapter": headless.HeadlessAdapter,
+    "Evaluation": Evaluation,
 }
 
 

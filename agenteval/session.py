@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenteval.agents import DEFAULT_TIMEOUT, AcpAgent, Agent, TurnAgent, Utterance
+from agenteval.environment import Environment
 from agenteval.loop import Call, EndTree, Job, Pause, RunProcess
+from agenteval.pacing import Pacer
 from agenteval.process import Command, Outcome, Peer, printed_lines
 from agenteval.records import Record
 
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
+SHOWN = 300  # characters of a reason to try again
+# What providers say when they want to be asked more slowly.
+OVERLOAD = re.compile(
+    r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later|server is busy",
+    re.IGNORECASE,
+)
 TRACED = 2000  # characters of a command line that --debug shows
 
 
@@ -28,13 +37,24 @@ class Limits(NamedTuple):
     timeout: float | None = None
     max_output: int = DEFAULT_MAX_OUTPUT
     retries: int = 0
+    retry_on: re.Pattern[str] | None = None  # what an agent may say that is worth another try
+
+
+class Conditions(NamedTuple):
+    """What all prompts of a run have in common."""
+
+    pacer: Pacer
+    limits: Limits = Limits()
+    environment: Environment = Environment()
+    redact: Callable[[str], str] = str
 
 
 class Attempt(NamedTuple):
-    """One try at a prompt; `again` says that another might do better."""
+    """One try at a prompt; `again` says why another might do better, `overload` that others would fare the same."""
 
     fields: Record
-    again: bool
+    again: str | None = None
+    overload: bool = False
 
 
 def run_prompt(
@@ -43,19 +63,24 @@ def run_prompt(
     *,
     key: int,
     prepare: Callable[[], str] | str,
-    limits: Limits,
+    conditions: Conditions,
     trace: Callable[[str], None] | None = None,
 ) -> Job[Record]:
     """The raw record of a prompt; `prepare` is the directory to run in, or makes it anew for each try."""
-    attempts = 0
+    retried: list[str] = []
     while True:
-        attempts += 1
-        attempt = yield from _try_prompt(prompt, agent, key, prepare, limits, trace)
-        if not attempt.again or attempts > limits.retries:
+        if wait := conditions.pacer.wait():
+            yield Pause(wait)
+        attempt = yield from _try_prompt(prompt, agent, key, prepare, conditions, trace)
+        if attempt.again is None or len(retried) >= conditions.limits.retries:
             break
-        yield Pause(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1)))
-    if attempts > 1:
-        attempt.fields["attempts"] = attempts
+        retried.append(attempt.again)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (len(retried) - 1))
+        if attempt.overload:
+            conditions.pacer.hold(pause)
+        yield Pause(pause)
+    if retried:
+        attempt.fields.update(attempts=len(retried) + 1, retried=retried)
     return {**prompt, **attempt.fields}
 
 
@@ -64,27 +89,45 @@ def _try_prompt(
     agent: Agent,
     key: int,
     prepare: Callable[[], str] | str,
-    limits: Limits,
+    conditions: Conditions,
     trace: Callable[[str], None] | None,
 ) -> Job[Attempt]:
     texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
+    limits = conditions.limits
     timeout = prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
-    raw = _RawFields()
+    raw = _RawFields(conditions.redact)
     try:
         cwd = prepare if isinstance(prepare, str) else (yield Call(prepare))
     except OSError as error:
         raw.errors.append(f"cannot prepare the workspace: {error}")
-        return Attempt(raw.fields(""), again=False)
-    place = _Place(key, cwd, timeout, limits.max_output, trace)
+        return Attempt(raw.fields(""))
+    place = _Place(key, cwd, timeout, limits.max_output, conditions.environment, trace)
     if isinstance(agent, AcpAgent):
         yield from _talk(texts, agent, place, raw)
     else:
         yield from _turn_by_turn(texts, agent, place, raw)
     if raw.helpers:
         yield EndTree(key)  # what the agent left running ends with its prompt
-    last = raw.last
-    again = last is not None and (last.timed_out or (last.started is None and last.error is not None))
-    return Attempt(raw.fields(cwd), again)
+    fields = raw.fields(cwd)
+    return _judge(fields, raw.last, agent, limits) if limits.retries else Attempt(fields)
+
+
+def _judge(fields: Record, last: Outcome | None, agent: Agent, limits: Limits) -> Attempt:
+    """The try, and whether another might do better: it timed out, did not start, or was told to slow down."""
+    if last is not None and (last.timed_out or (last.started is None and last.error is not None)):
+        return Attempt(fields, fields["errors"][0])
+    counts = [turn["lines"] for turn in fields["turns"]]
+    reading = agent.adapter().read(fields["rawLines"], None, counts, "")
+    said = [*fields.get("errors", ()), *reading.errors]
+    if said:
+        said += fields.get("stderr", "").splitlines()
+    if overloaded := next(filter(OVERLOAD.search, said), None):
+        return Attempt(fields, overloaded[:SHOWN], overload=True)
+    if limits.retry_on is not None:
+        everything = (*said, *fields.get("stderr", "").splitlines(), *fields["rawLines"])
+        if found := next(filter(limits.retry_on.search, everything), None):
+            return Attempt(fields, found[:SHOWN], overload=True)
+    return Attempt(fields)
 
 
 class _Place(NamedTuple):
@@ -94,13 +137,15 @@ class _Place(NamedTuple):
     cwd: str
     timeout: float
     max_output: int
+    environment: Environment
     trace: Callable[[str], None] | None
 
     def process(self, said: Utterance, size: int, peer: Peer | None = None) -> RunProcess:
         """The request to run a command, of whose agent so much output is there already."""
         if self.trace is not None:
             self.trace(f"in {self.cwd}: {shlex.join(said.argv)[:TRACED]}")
-        command = Command(said.program, said.argv, self.cwd, said.env, said.stdin)
+        env = {**self.environment.variables, **said.env}
+        command = Command(said.program, said.argv, self.cwd, env, said.stdin, self.environment.alone)
         return RunProcess(self.key, command, self.timeout / 1000, self.max_output - size, peer)
 
     def too_much(self, outcome: Outcome) -> str | None:
@@ -169,7 +214,8 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
 class _RawFields:
     """The fields of a raw record while its turns come in."""
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self.redact = redact
         self.epoch, self.zero = time.time(), time.monotonic()
         self.lines: list[str] = []
         self.times: list[int] = []
@@ -208,7 +254,7 @@ class _RawFields:
 
     def _add_output(self, outcome: Outcome) -> list[str]:
         lines = printed_lines(outcome)
-        self.lines += lines
+        self.lines += map(self.redact, lines)
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)
@@ -241,7 +287,7 @@ class _RawFields:
             timing["firstResponse"] = first
         fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
         if self.stderr:
-            fields["stderr"] = self.stderr.decode("utf-8", "replace")
+            fields["stderr"] = self.redact(self.stderr.decode("utf-8", "replace"))
         last = self.last
         fields |= {
             "cwd": os.fsencode(cwd).decode("utf-8", "replace"),  # a directory's name may be any bytes
@@ -251,7 +297,7 @@ class _RawFields:
             "timedOut": last.timed_out if last else False,
         }
         if self.errors:
-            fields["errors"] = self.errors
+            fields["errors"] = list(map(self.redact, self.errors))
         return fields
 
     def _ms(self, moment: float) -> int:

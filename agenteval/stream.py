@@ -59,6 +59,17 @@ def decode_record(line: bytes) -> Record:
     return record
 
 
+def read_json(path: str) -> Any:
+    """The JSON value that a small file of the user's holds; UserError where it cannot be read or is none."""
+    try:
+        with open(path, "rb") as file:
+            return decode(file.read())
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except BadRecord as error:
+        raise UserError(f"{path}: {error}") from None
+
+
 def _why_not_json(line: bytes | str, error: Exception) -> str:
     import json  # its messages say where and why
 
@@ -138,6 +149,19 @@ class Source:
             return os.read(self.fd, CHUNK)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}") from None
+
+
+def text_lines(source: Source) -> Iterator[str]:
+    """The lines of a document, blank ones too."""
+    expected = 1
+    for batch in source.lines():
+        for number, line in batch:
+            yield from [""] * (number - expected)
+            expected = number + 1
+            try:
+                yield line.decode().rstrip("\r")
+            except UnicodeDecodeError:
+                raise UserError(f"{source.name}:{number}: not UTF-8; save it as UTF-8") from None
 
 
 def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) -> Iterator[list[Record]]:

@@ -19,6 +19,7 @@ STATUS_WORDS = {
 }
 _STATUS = {word: status for status, words in STATUS_WORDS.items() for word in words.split()}
 UNCHANGED = "unchanged"  # a status that is none: only more is known of the call
+UNEXPLAINED = "the agent reports an error"
 _FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
 
 
@@ -117,8 +118,10 @@ class Trajectory:
         self._closed.clear()
 
     def fail(self, errors: list[str]) -> None:
-        """Add what the agent says went wrong, once."""
+        """Add what the agent says went wrong, once; that something did, only where nothing is known of it."""
         self.errors.extend(error for error in dict.fromkeys(errors) if error not in self.errors)
+        if len(self.errors) > 1 and UNEXPLAINED in self.errors:
+            self.errors.remove(UNEXPLAINED)
 
     def text(self, kind: str, content: Any) -> None:
         """Add a thought or message, unless it is what the pieces just before it were joined to."""

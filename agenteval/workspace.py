@@ -16,6 +16,9 @@ from agenteval.processes import Processes
 
 LONGEST_NAME = 100
 CLONE_TIMEOUT = 600.0
+# Commits work without the user's name, signature, hooks or templates; a clone needs none of it.
+OWN_CONFIG = ["-c", "user.name=agenteval", "-c", "user.email=agenteval@localhost", "-c", "commit.gpgsign=false"]
+OWN_CONFIG += ["-c", "core.hooksPath=/dev/null", "-c", "init.defaultBranch=main", "-c", "core.autocrlf=false"]
 
 
 def workspace_name(prompt_id: str, trial: int | None = None) -> str:
@@ -31,8 +34,11 @@ def workspace_name(prompt_id: str, trial: int | None = None) -> str:
 class Workspaces:
     """Makes the directories below a base, each with the template's content."""
 
-    def __init__(self, base: str, template: str | None, processes: Processes) -> None:
+    def __init__(self, base: str, template: str | None, processes: Processes, *, git: bool = False) -> None:
         self.base = os.path.abspath(base)
+        self.git = git
+        if git:
+            find_program("git")
         self.processes = processes
         try:
             os.makedirs(self.base, exist_ok=True)
@@ -52,15 +58,30 @@ class Workspaces:
         elif os.path.isdir(path):
             shutil.rmtree(path)
         self.fill(path, key)
+        if self.git:
+            self._commit(path, key)
         return path
+
+    def remove(self, prompt_id: str, trial: int | None = None) -> None:
+        """Remove a workspace; what cannot be removed stays."""
+        shutil.rmtree(self.path(prompt_id, trial), ignore_errors=True)
+
+    def _commit(self, path: str, key: int) -> None:
+        """Make it a repository of one commit, so that what an agent changes can be told."""
+        if not os.path.lexists(os.path.join(path, ".git")):
+            self._run_git(["init", "--quiet"], path, key)
+        self._run_git(["add", "--all", "--force"], path, key)
+        self._run_git(["commit", "--quiet", "--allow-empty", "--no-verify", "-m", "As the agent found it"], path, key)
 
     def clone(self, repository: str, path: str, key: int) -> None:
         """A git clone, run like any process of this prompt."""
-        argv = ["git", "clone", "--quiet", "--", repository, path]
-        command = Command(find_program("git"), argv, self.base, {"GIT_TERMINAL_PROMPT": "0"})
+        self._run_git(["clone", "--quiet", "--", repository, path], self.base, key)
+
+    def _run_git(self, arguments: list[str], cwd: str, key: int) -> None:
+        command = Command(find_program("git"), ["git", *OWN_CONFIG, *arguments], cwd, {"GIT_TERMINAL_PROMPT": "0"})
         outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=1 << 20)
         if outcome.exit_code != 0:
-            reason = outcome.error or outcome.stderr.decode("utf-8", "replace").strip() or "git clone failed"
+            reason = outcome.error or outcome.stderr.decode("utf-8", "replace").strip() or f"git {arguments[0]} failed"
             raise OSError(" ".join(reason.split()))
 
 

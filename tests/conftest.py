@@ -22,3 +22,11 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: a test waits for its processes most of the time."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need the internet or a key are run when they are asked for by name: `pytest -m network`."""
+    if "network" not in config.option.markexpr:
+        for item in items:
+            if item.get_closest_marker("network"):
+                item.add_marker(pytest.mark.skip(reason="needs the internet or a key: pytest -m network"))

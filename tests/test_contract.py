@@ -48,6 +48,17 @@ def referenced(number: int) -> Record:
     return {**prompt(number), "reference": f"question {number}"}
 
 
+def sourced(number: int) -> Record:
+    return {**result(number), "expected_sources": ["Nudge theory"], "sources_used": [f"Page {number}"]}
+
+
+def scored(number: int) -> Record:
+    outcomes = {"sources": {"hit_rate": 1, "mrr": 0.5}, "judge": {"overall_score": 0.8, "input_tokens": 9}}
+    scores = {name: {"pass": True, "score": 1, "outcome": outcome} for name, outcome in outcomes.items()}
+    timing = {"start": 1000, "end": 1500, "inputTokens": 1000, "outputTokens": number}
+    return {**result(number), "scores": scores, "timing": timing}
+
+
 def in_place(path: str) -> list[str]:
     return [path]
 
@@ -101,12 +112,23 @@ CASES = {
     "ae-grade": Case(("-g", "ae-grader-hint"), result),
     "ae-grader-git": Case((), result, answers=True),
     "ae-grader-hint": Case((), result, answers=True),
+    "ae-grader-judge": Case(("--offline",), result, answers=True),
+    "ae-grader-sources": Case((), sourced, answers=True),
+    "ae-grader-tools": Case((), result, answers=True),
     "ae-headless": Case(("-s", "claude")),
     "ae-run": Case(("--simple", "echo {}"), prompt, comparable=without_times),
     "ae-trials": Case(("--simple", "echo {}", "-k", "1"), prompt, comparable=without_times),
     "ae-schemas": Case(()),
+    "ae-score": Case(
+        (),
+        scored,
+        processed=lambda done: int(json.loads(done.stdout)["num_questions"]),
+        comparable=lambda done: re.sub(rb'"timestamp": "[^"]*"', b"", done.out),
+        reads_all_first=True,
+    ),
     "ae-summarize": Case((), result),
     "ae-validate-refs": Case(("-g", "ae-grader-hint"), referenced),
+    "ae-wikiagent": Case(("--offline",)),
 }
 READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]
 WRITERS = [name for name in READERS if name not in CASES or CASES[name].output]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool import Record, clean_env, jsonl, run
+from tool import BIN, Record, clean_env, jsonl, run
 from watching import Running, expect_gone, marked
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not on PATH")
@@ -78,9 +78,17 @@ def test_hint_that_is_no_regular_expression() -> None:
         "ae-grader-hint",
         "--regex",
         records=[{"id": "a", "output": "x", "hint": "("}, {"id": "b", "output": "x", "hint": "x"}],
+        code=1,
     )
     assert set(bad) == {"error"} and "regular expression" in bad["error"]
     assert good["pass"]
+
+
+def test_error_is_told_also_when_the_grader_is_named_by_its_path() -> None:
+    """It is then run once per record, and exits with 1: that alone would not say why."""
+    record = {"id": "a", "output": "x", "hint": "("}
+    done = run("ae-grade", "-g", f"hint={BIN / 'ae-grader-hint'} --regex", stdin=jsonl(record)).expect(1)
+    done.says("a: grader hint: the hint is no regular expression")
 
 
 def test_hint_options_that_exclude_each_other() -> None:
@@ -142,10 +150,10 @@ def commit(root: Path) -> None:
     git(root, "commit", "-q", "-m", "a commit")
 
 
-def look(cwd: Path | str | None, *args: str) -> Record:
+def look(cwd: Path | str | None, *args: str, code: int = 0) -> Record:
     """What the grader says about a directory."""
     record = {"id": "a", "output": "o"} | ({} if cwd is None else {"cwd": str(cwd)})
-    return answers("ae-grader-git", *args, records=[record])[0]
+    return answers("ae-grader-git", *args, records=[record], code=code)[0]
 
 
 def files(answer: Record) -> tuple[list[str], list[str], list[str]]:
@@ -258,7 +266,8 @@ def test_git_before_the_first_commit(tmp_path: Path) -> None:
 @needs_git
 @pytest.mark.parametrize("where", ["no repository", "no directory", "no cwd"])
 def test_git_without_a_repository(where: str, tmp_path: Path) -> None:
-    answer = look({"no repository": tmp_path, "no directory": tmp_path / "nowhere", "no cwd": None}[where])
+    place = {"no repository": tmp_path, "no directory": tmp_path / "nowhere", "no cwd": None}[where]
+    answer = look(place, code=int(where == "no repository"))
     if where == "no repository":
         assert set(answer) == {"error"} and "not a git repository" in answer["error"]
     else:

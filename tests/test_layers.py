@@ -52,6 +52,10 @@ LEVELS = {
     "grading": 1,
     "trials": 1,
     "prompts": 1,
+    "wikiagent": 1,
+    "redaction": 1,
+    "pacing": 1,
+    "environment": 1,
     "journal": 1,
     "stats": 1,
     "passing": 1,
@@ -66,10 +70,14 @@ LEVELS = {
     "agreement": 1,
     "calibration": 1,
     "balance": 1,
+    "sources": 1,
+    "evaluation": 1,
+    "criteria": 1,
     "schemas": 1,
     "report": 1,
     "report.calibration": 1,
     "report.comparison": 1,
+    "report.evaluation": 1,
     "report.trial_comparison": 1,
     "report.csv_": 1,
     "report.jsonl": 1,
@@ -79,6 +87,24 @@ LEVELS = {
     "report.summary": 1,
     "report.table": 1,
     "report.text": 1,
+    "offline": 1,
+    "offline.serving": 1,
+    "offline.corpus": 1,
+    "offline.ranking": 1,
+    "offline.mediawiki": 1,
+    "offline.english": 1,
+    "offline.composing": 1,
+    "offline.planning": 1,
+    "offline.conversation": 1,
+    "offline.shaping": 1,
+    "offline.verdicts": 1,
+    "offline.chatserver": 1,
+    "tokens": 1,
+    "retrying": 1,
+    "wiki": 1,
+    "chatapi": 1,
+    "model": 1,
+    "judging": 1,
     "hosts": 1,
     "hosts.python": 1,  # runs in the grader's process, and imports nothing of ours
     # 2: what tools share of a command line
@@ -87,6 +113,7 @@ LEVELS = {
     "completion": 2,
     "frontpage": 2,
     "running": 2,
+    "agent_options": 2,
     "supervision": 2,
     "answering": 2,
     "assessment": 2,
@@ -107,7 +134,7 @@ ONLY_IN = {
     "acp": {"acpserver"},
     "pydantic": set[str](),
     "multiprocessing": set[str](),
-    "requests": set[str](),
+    "requests": {"wiki"},
     "orjson": set[str](),
 }
 
@@ -242,6 +269,7 @@ def test_files_stay_short(module: Module) -> None:
 HEAVY = {"numpy", "jsonpath_rfc9535", "asyncio", "subprocess", "inspect", "multiprocessing", "logging", "email", "http"}
 RAW = {"id": "a", "input": "x", "rawLines": ['{"type":"result","result":"42"}'], "timing": {"start": 1, "end": 2}}
 RESULT = {"id": "a", "output": "42", "hint": "42"}
+SOURCED = {**RESULT, "expected_sources": ["A"], "trajectory": [], "timing": {"inputTokens": 9, "outputTokens": 9}}
 
 
 @pytest.mark.parametrize(
@@ -259,12 +287,18 @@ RESULT = {"id": "a", "output": "42", "hint": "42"}
         ["ae-summarize", "--markdown", "results.jsonl"],
         ["ae-format", "-f", "csv", "results.jsonl"],
         ["ae-compare", "results.jsonl", "others.jsonl"],
+        ["ae-grader-sources", "sources.jsonl"],
+        ["ae-grader-tools", "sources.jsonl"],
+        ["ae-grader-judge", "--version"],
+        ["ae-score", "sources.jsonl"],
+        ["ae-score", "-f", "table", "sources.jsonl"],
     ],
     ids=" ".join,
 )
 def test_the_way_in_is_light(command: list[str], tmp_path: Path) -> None:
     write(tmp_path / "raw.jsonl", RAW)
     write(tmp_path / "prompts.jsonl", {"id": "a", "input": "x"})
+    write(tmp_path / "sources.jsonl", SOURCED)
     for name in ("results.jsonl", "others.jsonl"):
         write(tmp_path / name, RESULT)
     done = run(*command, cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"}).expect(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,8 +11,10 @@ import pytest
 from agenteval.agents import ShellAgent, TemplateAgent
 from agenteval.errors import UserError
 from agenteval.loop import EndTree, Job, Pause, RunProcess
+from agenteval.pacing import Pacer
 from agenteval.process import Command, Outcome
-from agenteval.session import Limits, failure_of, run_prompt
+from agenteval.redaction import Redactor
+from agenteval.session import Conditions, Limits, failure_of, run_prompt
 
 GOOD = Outcome(
     stdout=b"line\n",
@@ -69,7 +72,7 @@ def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str,
         ShellAgent("true"),
         key=7,
         prepare=lambda: "/somewhere",
-        limits=limits,
+        conditions=Conditions(Pacer(), limits),
     )
     return script.drive(job), script.pauses
 
@@ -141,7 +144,8 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
     def prepare() -> str:
         raise OSError(28, "No space left on device")
 
-    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare=prepare, limits=Limits(retries=2))
+    conditions = Conditions(Pacer(), Limits(retries=2))
+    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare=prepare, conditions=conditions)
     record = Script().drive(job)
     assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
     assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)
@@ -194,3 +198,45 @@ def test_a_program_is_found_before_anything_is_run(tmp_path: Path) -> None:
     for name in ("no-such-command-anywhere", str(tmp_path / "nowhere"), str(tmp_path)):
         with pytest.raises(UserError):
             TemplateAgent(f"{name} {{}}")
+
+
+# --- a provider that wants to be asked more slowly ----------------------------------------------
+
+BUSY = GOOD._replace(exit_code=1, stderr=b"API Error: 429 Too Many Requests\n")
+
+
+def test_overload_is_tried_again_and_told() -> None:
+    record, pauses = run_script(Script(BUSY, BUSY, GOOD), Limits(retries=5))
+    assert (record["exitCode"], record["attempts"]) == (0, 3)
+    assert record["retried"] == ["exited with code 1: API Error: 429 Too Many Requests"] * 2
+    assert "errors" not in record
+    assert pauses[0] == 1.0 and sum(pauses) > 2.9, "all starts are held, not only this one"
+
+
+def test_retries_have_an_end() -> None:
+    record, _ = run_script(Script(BUSY, BUSY), Limits(retries=1))
+    assert record["attempts"] == 2
+    assert record["errors"] == ["exited with code 1: API Error: 429 Too Many Requests"]
+
+
+def test_an_answer_about_rate_limits_is_no_overload() -> None:
+    record, _ = run_script(Script(GOOD._replace(stdout=b"HTTP 429 means rate limit\n")), Limits(retries=3))
+    assert "attempts" not in record
+
+
+def test_what_the_user_wants_to_be_tried_again() -> None:
+    odd = GOOD._replace(stdout=b"please come back tomorrow\n")
+    record, _ = run_script(Script(odd, GOOD), Limits(retries=3, retry_on=re.compile("come back")))
+    assert record["retried"] == ["please come back tomorrow"]
+    assert run_script(Script(odd), Limits(retry_on=re.compile("come back")))[0]["rawLines"], "not without --retries"
+
+
+def test_secrets_are_not_recorded() -> None:
+    spoken = GOOD._replace(stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
+    conditions = Conditions(Pacer(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
+    script = Script(spoken)
+    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare="/tmp", conditions=conditions)
+    record = script.drive(job)
+    assert record["rawLines"] == ["my key is [redacted:MY_API_KEY]"]
+    assert record["stderr"] == "[redacted:MY_API_KEY] is wrong\n"
+    assert record["errors"] == ["exited with code 2: [redacted:MY_API_KEY] is wrong"]

@@ -12,8 +12,7 @@ from agenteval.records import GraderResult, Step
 from agenteval.report.comparison import number, percent, percent_span, table
 from agenteval.report.markdown import verdict
 from agenteval.report.review import TITLE, harmless, review_block
-from agenteval.report.rows import Row
-from agenteval.report.summary import is_grader_error
+from agenteval.report.rows import Row, is_grader_error
 from agenteval.report.text import clip, fenced, inline, one_line, preview
 from agenteval.stream import encode
 from agenteval.summaries import Story

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from agenteval.records import GraderResult
 from agenteval.report import Page
-from agenteval.report.rows import Row, Rows
-from agenteval.report.summary import Grades, Summary, grade_facts, is_grader_error, run_facts
+from agenteval.report.rows import Row, Rows, is_grader_error
+from agenteval.report.summary import Grades, Summary, grade_facts, run_facts
 from agenteval.report.text import fenced, inline, preview
 from agenteval.stats import wilson
 

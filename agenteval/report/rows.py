@@ -71,6 +71,11 @@ class Row(Wire):
         return self.input or "" if isinstance(self.input, str | None) else separator.join(self.input)
 
 
+def is_grader_error(row: Row, grade: GraderResult) -> bool:
+    """Whether, of a record's several graders, this is one that failed: only its reasoning says so."""
+    return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
+
+
 class _Silence:
     """Refuses without a word: the lines that a second reading meets again."""
 

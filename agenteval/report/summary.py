@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agenteval.records import GraderResult
-from agenteval.report.rows import Number, Row
+from agenteval.report.rows import Number, Row, is_grader_error
 from agenteval.stats import wilson
 
 PERCENTILES = (50, 90, 99)
@@ -101,11 +101,6 @@ class Summary:
             grades = self.graders.setdefault(name, Grades())
             if not is_grader_error(row, grade):
                 grades.add(grade)
-
-
-def is_grader_error(row: Row, grade: GraderResult) -> bool:
-    """Whether, of a record's several graders, this is one that failed: only its reasoning says so."""
-    return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
 
 
 # --- statistics ---------------------------------------------------------------------------------

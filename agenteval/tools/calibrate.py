@@ -21,7 +21,7 @@ from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.lightclick import click
 from agenteval.records import Record, check
 from agenteval.report.text import clip
-from agenteval.stream import Output, Source, encode
+from agenteval.stream import Output, Source, encode, text_lines
 
 if TYPE_CHECKING:
     from agenteval.calibration import Calibration, CalibrationReport, Item
@@ -65,19 +65,6 @@ def read_document(source: Source, target: Output, console: Console) -> int:
     if unticked := sum(review.label is None and review.mistake is None for review in reviews):
         console.say(f"{unticked} of {len(reviews)} records without a tick: left out")
     return FAILED if console.refused else OK
-
-
-def text_lines(source: Source) -> Iterator[str]:
-    """The lines of a document, blank ones too."""
-    expected = 1
-    for batch in source.lines():
-        for number, line in batch:
-            yield from [""] * (number - expected)
-            expected = number + 1
-            try:
-                yield line.decode().rstrip("\r")
-            except UnicodeDecodeError:
-                raise UserError(f"{source.name}:{number}: not UTF-8; save the document as UTF-8") from None
 
 
 # --- making one ---------------------------------------------------------------------------------

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.command import input_argument, tool
-from agenteval.extraction import result_of
-from agenteval.lightclick import click
-from agenteval.loop import Job
-from agenteval.records import Record
-from agenteval.running import (
+from agenteval.agent_options import (
     GraderSettings,
-    Run,
     Settings,
     agent_options,
     extraction_adapter,
     extraction_option,
     inline_grader_options,
 )
+from agenteval.command import input_argument, tool
+from agenteval.extraction import result_of
+from agenteval.lightclick import click
+from agenteval.loop import Job
+from agenteval.records import Record
+from agenteval.running import Run
 
 
 @tool("ae-capture")
@@ -57,8 +57,13 @@ def main(
         raw = yield from run.attempt(prompt)
         if raw is None:
             return None
-        result = result_of(raw, adapter, keep_raw=keep_raw)
-        return result if run.grading is None else (yield from run.grading.job(result))
+        result: Record | None = result_of(raw, adapter, keep_raw=keep_raw)
+        if run.grading is not None and result is not None:
+            result = yield from run.grading.job(result)
+        if result is not None:
+            passed = run.grading is None or result["score"]["pass"]
+            yield from run.settle(prompt, failed=bool(result.get("errors")) or not passed)
+        return result
 
     def emit(result: Record) -> None:
         run.write(result)

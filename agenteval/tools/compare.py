@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.command import grader_options, output_option, progress_option, strict_option, tool
+from agenteval.command import choose_format, grader_options, output_option, progress_option, strict_option, tool
 from agenteval.comparing import (
     Ask,
     Kind,
@@ -32,7 +32,6 @@ from agenteval.runs import Run, label_runs, named_run
 from agenteval.stream import Output, encode
 
 NAME = "ae-compare"
-MARKDOWN = (".md", ".markdown")
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
 
@@ -94,11 +93,6 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
     if grader and strategy not in (None, "custom"):
         raise UserError(f"a comparison grader (-g) has no part in --strategy {strategy}; use --strategy custom")
     return "custom" if grader else strategy or "weighted"
-
-
-def choose_format(form: str | None, output: str | None) -> str:
-    """The form asked for, else what the extension of the output says, else json."""
-    return form or ("markdown" if output and output.lower().endswith(MARKDOWN) else "json")
 
 
 def choose_kind(name: str) -> Kind:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from agenteval.agent_options import Settings, agent_options
 from agenteval.command import input_argument, tool
+from agenteval.loop import Job
 from agenteval.records import Record
-from agenteval.running import Run, Settings, agent_options
+from agenteval.running import Run
 
 
 @tool("ae-run")
@@ -36,4 +38,10 @@ def main(path: str | None, **options: Any) -> int:
         run.write(raw)
         run.report(raw["id"], raw.get("errors"))
 
-    return run(lambda prompt: [run.attempt(prompt)], emit)
+    def job(prompt: Record) -> Job[Record | None]:
+        raw = yield from run.attempt(prompt)
+        if raw is not None:
+            yield from run.settle(prompt, failed=bool(raw.get("errors")))
+        return raw
+
+    return run(lambda prompt: [job(prompt)], emit)

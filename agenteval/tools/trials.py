@@ -7,6 +7,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeGuard
 
+from agenteval.agent_options import (
+    GraderSettings,
+    Settings,
+    agent_options,
+    extraction_adapter,
+    extraction_option,
+    inline_grader_options,
+)
 from agenteval.command import input_argument, tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.extraction import result_of
@@ -14,15 +22,7 @@ from agenteval.journal import Journal
 from agenteval.lightclick import click
 from agenteval.loop import Job
 from agenteval.records import Record
-from agenteval.running import (
-    GraderSettings,
-    Run,
-    Settings,
-    agent_options,
-    extraction_adapter,
-    extraction_option,
-    inline_grader_options,
-)
+from agenteval.running import Run
 from agenteval.stream import decode_record
 from agenteval.trials import trial_of, trials_record
 
@@ -78,7 +78,9 @@ class Trials:
             if graded is None:
                 return None
             result = graded
-        return Finished(prompt, trial_of(result, number, graded=grading is not None), False)
+        trial = trial_of(result, number, graded=grading is not None)
+        yield from self.run.settle(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
+        return Finished(prompt, trial, False)
 
     def emit(self, finished: Finished) -> None:
         """Keep the trial; the last one of a prompt makes its record."""

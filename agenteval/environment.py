@@ -1,0 +1,39 @@
+"""The environment that agents run in: ours with additions, or as good as none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from agenteval.errors import UserError
+
+# What a program cannot do without, or finds its own files by.
+ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ")
+
+
+class Environment(NamedTuple):
+    """Variables to set; `alone`: there are no others."""
+
+    variables: dict[str, str] = {}
+    alone: bool = False
+
+    def seen(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """All that an agent gets to see."""
+        return self.variables if self.alone else {**ours, **self.variables}
+
+
+def agent_environment(named: Iterable[str], *, clean: bool, ours: Mapping[str, str] = os.environ) -> Environment:
+    """The environment of `--env NAME[=VALUE]` and --clean-env; a NAME that is not set is a UserError."""
+    variables = {}
+    if clean:
+        essential = (name for name in ours if name in ESSENTIAL or name.startswith("LC_"))
+        variables = {name: ours[name] for name in essential}
+    for text in named:
+        name, equals, value = text.partition("=")
+        if not name or "\0" in text:
+            raise UserError(f"--env {text}: give NAME or NAME=VALUE")
+        if not equals and name not in ours:
+            raise UserError(f"--env {name}: it is not set; set it, or say --env {name}=VALUE")
+        variables[name] = value if equals else ours[name]
+    return Environment(variables, clean)

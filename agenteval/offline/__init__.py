@@ -1,0 +1,1 @@
+"""A wiki and a model that need no network: each answers on loopback, through the real one's HTTP interface."""

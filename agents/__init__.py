@@ -1,0 +1,1 @@
+"""`make test-agents`: the real agents, run by ae-capture against a scripted model on loopback."""

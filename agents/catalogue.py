@@ -1,0 +1,265 @@
+"""The agents: where they come from, and what points each at the scripted model.
+
+In `files` (below the agent's HOME) and in `env`, {url} is the address of the model. `untold` is what the program does
+not tell on stdout, so that no adapter can know it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+KEY = "sk-dummy"
+MODEL = "scripted-model"
+
+TOKENS = "tokens"
+TOOLS = "tools"
+THOUGHTS = "thoughts"
+EXIT = "that a command failed"
+RUNNING = "a tool that has not ended"
+
+
+class Agent(NamedTuple):
+    """One program and its settings."""
+
+    name: str
+    source: str
+    package: str
+    version: str
+    also: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    files: dict[str, str] = {}
+    untold: frozenset[str] = frozenset()
+    counts_asides: bool = False
+    """Its tokens include what it asks the model beside the task."""
+    by_text: bool = False
+    """It has no tools: files are written in the answer, if at all."""
+    writes: bool = True
+    failure: str = "500"
+    """What it says when the model answers 500, unless it passes on what the model said."""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2)
+
+
+_MODEL_OPTIONS = {"name": "Scripted", "limit": {"context": 200_000, "output": 8_000}}
+_OPENAI_ENV = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"}
+_LITELLM_ENV = {**_OPENAI_ENV, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+CLAUDE = Agent(
+    "claude",
+    "npm",
+    "@anthropic-ai/claude-code",
+    "2.1.325",
+    env={
+        "ANTHROPIC_BASE_URL": "{url}",
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",  # else ten, over three minutes
+        "IS_SANDBOX": "1",  # else it refuses to run as root
+    },
+)
+
+CODEX = Agent(
+    "codex",
+    "npm",
+    "@openai/codex",
+    "0.166.0",
+    env={"SCRIPTED_KEY": KEY},
+    files={
+        ".codex/config.toml": f"""\
+model = "{MODEL}"
+model_provider = "scripted"
+model_reasoning_summary = "detailed"
+model_supports_reasoning_summaries = true
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{{url}}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+"""
+    },
+    failure="experiencing high demand",
+)
+
+GEMINI = Agent(
+    "gemini",
+    "npm",
+    "@google/gemini-cli",
+    "0.61.0",
+    env={"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_TELEMETRY_ENABLED": "false"},
+    files={
+        ".gemini/settings.json": _json(
+            {
+                "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+                "privacy": {"usageStatisticsEnabled": False},
+                "telemetry": {"enabled": False},
+                "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
+            }
+        )
+    },
+    untold=frozenset({EXIT, THOUGHTS}),
+    counts_asides=True,
+)
+
+OPENCODE = Agent(
+    "opencode",
+    "npm",
+    "opencode-ai",
+    "1.18.33",
+    env={"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_SHARE": "1"},
+    files={
+        ".config/opencode/opencode.json": _json(
+            {
+                "autoupdate": False,
+                "share": "disabled",
+                "model": f"scripted/{MODEL}",
+                "small_model": f"scripted/{MODEL}",
+                "permission": {"bash": "allow", "edit": "allow"},
+                "provider": {
+                    "scripted": {
+                        "npm": "@ai-sdk/openai-compatible",
+                        "options": {"baseURL": "{url}/v1", "apiKey": KEY},
+                        "models": {MODEL: {**_MODEL_OPTIONS, "tool_call": True, "reasoning": True}},
+                    }
+                },
+            }
+        )
+    },
+    untold=frozenset({RUNNING}),
+)
+
+QWEN = Agent(
+    "qwen",
+    "npm",
+    "@qwen-code/qwen-code",
+    "0.24.4",
+    env={**_OPENAI_ENV, "OPENAI_MODEL": MODEL},
+    files={
+        ".qwen/settings.json": _json(
+            {
+                "security": {"auth": {"selectedType": "openai"}},
+                "privacy": {"usageStatisticsEnabled": False},
+                "telemetry": {"enabled": False},
+                "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
+                "model": {"generationConfig": {"maxRetries": 1}},
+            }
+        )
+    },
+    counts_asides=True,
+)
+
+COPILOT = Agent(
+    "copilot",
+    "npm",
+    "@github/copilot",
+    "1.0.102",
+    env={
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_MODEL": MODEL,
+    },
+    untold=frozenset({TOKENS}),
+)
+
+PI = Agent(
+    "pi",
+    "npm",
+    "@mariozechner/pi-coding-agent",
+    "0.73.1",
+    env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
+    files={
+        ".pi/agent/settings.json": _json({"defaultProvider": "scripted", "defaultModel": MODEL}),
+        ".pi/agent/models.json": _json(
+            {
+                "providers": {
+                    "scripted": {
+                        "baseUrl": "{url}/v1",
+                        "apiKey": KEY,
+                        "api": "openai-completions",
+                        "models": [
+                            {
+                                "id": MODEL,
+                                "name": "Scripted",
+                                "reasoning": True,
+                                "input": ["text"],
+                                "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 0},
+                                "contextWindow": 200_000,
+                                "maxTokens": 8_000,
+                            }
+                        ],
+                    }
+                }
+            }
+        ),
+    },
+)
+
+CLINE = Agent("cline", "npm", "cline", "3.0.65", env={"CLINE_NO_AUTO_UPDATE": "1"})
+
+AIDER = Agent(
+    "aider",
+    "pip",
+    "aider-chat",
+    "0.86.2",
+    env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
+    untold=frozenset({TOOLS, TOKENS}),
+    by_text=True,
+)
+
+LLM = Agent(
+    "llm",
+    "pip",
+    "llm",
+    "0.36",
+    env={"OPENAI_API_KEY": KEY},
+    files={
+        ".config/io.datasette.llm/default_model.txt": MODEL,
+        ".config/io.datasette.llm/extra-openai-models.yaml": f"""\
+- model_id: {MODEL}
+  model_name: {MODEL}
+  api_base: "{{url}}/v1"
+  supports_tools: true
+""",
+    },
+    untold=frozenset({TOOLS, TOKENS}),
+    by_text=True,
+    writes=False,
+)
+
+MINI = Agent(
+    "mini-swe-agent",
+    "pip",
+    "mini-swe-agent",
+    "2.4.6",
+    also=("mcp",),  # without it every call of the model fails
+    env={
+        **_LITELLM_ENV,
+        "MSWEA_CONFIGURED": "true",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "MSWEA_MODEL_NAME": f"openai/{MODEL}",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
+    },
+    untold=frozenset({TOOLS, TOKENS}),
+)
+
+GPTME = Agent(
+    "gptme",
+    "pip",
+    "gptme",
+    "0.35.1",
+    env={**_OPENAI_ENV, "LOCAL_API_KEY": KEY, "MODEL": f"local/{MODEL}"},
+    untold=frozenset({TOOLS}),
+)
+
+AGENTS = {
+    agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, AIDER, LLM, MINI, GPTME)
+}

@@ -1,0 +1,1 @@
+ae-grade -g sources=ae-grader-sources

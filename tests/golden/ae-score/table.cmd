@@ -1,0 +1,1 @@
+ae-score -f table --min hit_rate=0.5
