@@ -182,11 +182,10 @@ class CommandGrader:
         if problem is None:
             return read_answer(outcome.stdout, self.kind)
         try:
-            return Failure(
-                error_in(decode(outcome.stdout)) or problem
-            )  # a grader of the suite says why it exits with 1
+            told = error_in(decode(outcome.stdout))  # a grader of the suite says why it exits with 1
         except BadRecord:
-            return Failure(problem)
+            told = None
+        return Failure(told or problem)
 
     def finish(self) -> None:
         """A process per record leaves nothing behind."""

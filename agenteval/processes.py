@@ -117,6 +117,7 @@ class Processes:
         mark = mark_of(self._pid, key)
         env = {} if command.alone else dict(self._environment)
         env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
+        env[b"PWD"] = os.fsencode(command.cwd)  # some programs believe it more than the directory they are in
         env[VARIABLE] = b"%d" % mark
         with self._lock:  # the directory and the mark of this process are what the new one gets
             if self.stopping:

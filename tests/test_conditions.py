@@ -85,6 +85,12 @@ def test_the_environment_is_passed_on_and_added_to() -> None:
     assert (seen["NEW"], seen["MINE"]) == ("a=b", "1")
 
 
+def test_pwd_is_where_the_agent_is(tmp_path: Path) -> None:
+    agent = ("--simple", "env {}=1", "--workspace-dir", "ws")
+    done = run("ae-run", *agent, stdin=jsonl({"id": "a", "input": "X"}), cwd=tmp_path).expect(0, stderr="")
+    assert f"PWD={tmp_path / 'ws' / 'prompt-a'}" in done.records[0]["rawLines"]
+
+
 def test_a_clean_environment() -> None:
     seen = variables("--clean-env", "--env", "MINE", "--env", "NEW=", MINE="1", OTHER="2", LC_TIME="C")
     assert (seen["MINE"], seen["NEW"], seen["LC_TIME"]) == ("1", "", "C")

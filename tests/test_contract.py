@@ -59,6 +59,11 @@ def scored(number: int) -> Record:
     return {**result(number), "scores": scores, "timing": timing}
 
 
+def unanswered(number: int) -> Record:
+    """A judge asks nobody about it, and so need not load what it asks with."""
+    return {**result(number), "output": ""}
+
+
 def in_place(path: str) -> list[str]:
     return [path]
 
@@ -112,7 +117,7 @@ CASES = {
     "ae-grade": Case(("-g", "ae-grader-hint"), result),
     "ae-grader-git": Case((), result, answers=True),
     "ae-grader-hint": Case((), result, answers=True),
-    "ae-grader-judge": Case(("--offline",), result, answers=True),
+    "ae-grader-judge": Case(("--offline",), unanswered, answers=True),
     "ae-grader-sources": Case((), sourced, answers=True),
     "ae-grader-tools": Case((), result, answers=True),
     "ae-headless": Case(("-s", "claude")),

@@ -80,22 +80,27 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
 
 def test_the_wikipedia_evaluation(tmp_path: Path) -> None:
-    """The whole of it, offline: twenty questions, three graders, one evaluation that is neither empty nor perfect."""
+    """The whole of it, offline, on eight of the questions: an evaluation that is neither empty nor perfect."""
     copy = tmp_path / "wikipedia"
     shutil.copytree(ROOT / "examples" / "wikipedia", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
+    questions = json.loads((copy / "ground_truth.json").read_text())
+    assert len(questions) == 20 and questions[0]["question"] == "What factors influence customer behavior?"
+    (copy / "ground_truth.json").write_text(json.dumps([*questions[:5], *questions[-3:]]))
     done = run("/bin/sh", "-c", "make", cwd=copy, timeout=120).expect(0)
     assert "Hit rate" in done.stdout and "offline" in done.stdout, done
     evaluation = json.loads((copy / "build" / "offline" / "evaluation.json").read_text())
-    assert evaluation["num_questions"] == len(evaluation["results"]) == 20
+    assert evaluation["num_questions"] == len(evaluation["results"]) == 8
     summary = evaluation["summary"]
-    assert 0.6 <= summary["avg_hit_rate"] < 1.0, "earned, not given"
-    assert 0.5 <= summary["avg_mrr"] <= summary["avg_hit_rate"]
+    assert 0.5 <= summary["avg_hit_rate"] < 1.0, "earned, not given"
+    assert 0.4 <= summary["avg_mrr"] <= summary["avg_hit_rate"]
     assert 0.3 <= summary["avg_judge_score"] < 1.0
     assert summary["total_tokens"] > 20_000
     assert summary["best_combined_score"] >= summary["avg_combined_score"] > 0
     graded = [json.loads(line) for line in (copy / "build" / "offline" / "graded.jsonl").read_text().splitlines()]
-    assert {record["metadata"]["model"] for record in graded} == {"offline"}
-    assert {record["scores"]["judge"]["outcome"]["judge_model"] for record in graded} == {"offline"}
-    assert all(record["scores"]["tools"]["pass"] for record in graded), "the functional tests hold for every question"
     assert not any(record.get("errors") or record.get("graderError") for record in graded)
+    for record in graded:
+        assert record["metadata"]["model"] == "offline"
+        assert record["scores"]["judge"]["outcome"]["judge_model"] == "offline"
+        cites = bool(json.loads(record["output"])["sources_used"])
+        assert record["scores"]["tools"]["pass"] == cites, "an answer without a source is not as the schema has it"
     assert "ae-run" not in run("/bin/sh", "-c", "make", cwd=copy).expect(0).stdout, "nothing is run a second time"

@@ -34,6 +34,7 @@ LEVELS = {
     "dispatch": 1,
     "adapter": 1,
     "extraction": 1,
+    "explaining": 1,
     "proctree": 1,
     "guardian": 1,
     "switchboard": 1,

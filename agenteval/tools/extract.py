@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agenteval.adapter import load_adapter
 from agenteval.command import input_argument, output_option, progress_option, strict_option, tool
 from agenteval.console import Console
 from agenteval.errors import FAILED, OK
 from agenteval.extraction import result_of
+from agenteval.headless import HeadlessAdapter
 from agenteval.lightclick import click
-from agenteval.records import Raw
+from agenteval.records import Raw, Record
 from agenteval.stream import Output, Source, read_records
 
 
@@ -16,6 +19,7 @@ from agenteval.stream import Output, Source, read_records
 @input_argument("RAW")
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
 @click.option("--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result.")
+@click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
 @output_option
 @strict_option
 @progress_option
@@ -23,6 +27,7 @@ def main(
     path: str | None,
     schema: str,
     keep_raw: bool,
+    explain: bool,
     output: str | None,
     strict: bool,
     progress: bool | None,
@@ -38,15 +43,28 @@ def main(
       ae-extract raw.jsonl -s claude -o results.jsonl
       ae-run prompts.jsonl -s claude | ae-extract -s claude | jq -r '.id + ": " + .output'
       ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
+      ae-extract -s my.json --explain raw.jsonl | less
     """
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
     adapter = load_adapter(schema)
     source = Source(path)
     target = Output(output, inputs=[source])
     console.begin(None, "records")
+    write = explanations(target, adapter.config, schema) if explain else None
     for raw in read_records(source, Raw, console):
-        target.write(result_of(raw, adapter, keep_raw=keep_raw))
+        if write is not None:
+            write(raw)
+        else:
+            target.write(result_of(raw, adapter, keep_raw=keep_raw))
         console.advance(label=raw["id"])
     console.finish()
     target.close()
     return FAILED if console.refused else OK
+
+
+def explanations(target: Output, config: HeadlessAdapter, source: str) -> Callable[[Record], None]:
+    """Writes of each raw record what the schema makes of its lines."""
+    from agenteval.explaining import Explainer
+
+    explainer = Explainer(config, source)
+    return lambda raw: target.write_bytes("".join(f"{line}\n" for line in explainer.explain(raw)).encode())
