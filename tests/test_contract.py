@@ -135,6 +135,8 @@ CASES = {
     "ae-validate-refs": Case(("-g", "ae-grader-hint"), referenced),
     "ae-wikiagent": Case(("--offline",)),
 }
+# Tools that open their files in different ways: what all have from one place is tried on these in every variant.
+THOROUGH = {"ae-extract", "ae-run", "ae-compare", "ae-calibrate", "ae-grader-hint"}
 READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]
 WRITERS = [name for name in READERS if name not in CASES or CASES[name].output]
 
@@ -256,9 +258,9 @@ def test_tab_offers_the_options_of_the_help(name: str) -> None:
 
 @every_reader
 def test_empty_input(name: str, tmp_path: Path) -> None:
-    empty = write(tmp_path / "empty.jsonl")
-    for path, stdin in (("empty.jsonl", None), ("-", empty), ("-", b"")):
-        done = run(name, *arguments(name, path, tmp_path), stdin=stdin, cwd=tmp_path).expect(0)
+    write(tmp_path / "empty.jsonl")
+    for path in ("empty.jsonl", "-"):
+        done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(0)
         assert CASES[name].processed(done) == 0, done
 
 
@@ -317,11 +319,9 @@ def test_terminal_on_stdin_is_not_waited_for(name: str, tmp_path: Path) -> None:
 def test_missing_file_directory_and_no_directory(name: str, tmp_path: Path) -> None:
     write(tmp_path / "file", *records(name))
     (tmp_path / "directory").mkdir()
-    for path, why in (
-        ("missing.jsonl", "No such file or directory"),
-        ("directory", "is a directory"),
-        ("file/below", "Not a directory"),
-    ):
+    missing = ("missing.jsonl", "No such file or directory")
+    others = (("directory", "is a directory"), ("file/below", "Not a directory")) if name in THOROUGH else ()
+    for path, why in (missing, *others):
         done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(2)
         done.says(path, why)
         assert done.out == b"", done
@@ -419,9 +419,10 @@ def test_output_file_has_what_stdout_has(name: str, tmp_path: Path) -> None:
     written = Done([name], tmp_path, 0, (tmp_path / "out.jsonl").read_bytes(), b"", 0)
     comparable = CASES[name].comparable
     assert comparable(written) == comparable(to_stdout), written
-    dash = run(name, *args, "-o", "-", cwd=tmp_path).expect(0, stderr="")
-    assert comparable(dash) == comparable(to_stdout), dash
-    assert not (tmp_path / "-").exists()
+    if name in THOROUGH:
+        dash = run(name, *args, "-o", "-", cwd=tmp_path).expect(0, stderr="")
+        assert comparable(dash) == comparable(to_stdout), dash
+        assert not (tmp_path / "-").exists()
 
 
 @every_writer
@@ -430,7 +431,8 @@ def test_output_that_cannot_be(name: str, tmp_path: Path) -> None:
     before = source.read_bytes()
     (tmp_path / "directory").mkdir()
     (tmp_path / "alias.jsonl").symlink_to("in.jsonl")
-    for path in ("./in.jsonl", "alias.jsonl", "missing/out.jsonl", "directory"):
+    others = ("alias.jsonl", "directory") if name in THOROUGH else ()
+    for path in ("./in.jsonl", "missing/out.jsonl", *others):
         done = run(name, *arguments(name, "in.jsonl", tmp_path), "-o", path, cwd=tmp_path).expect(2)
         done.says(path)
         assert source.read_bytes() == before, f"-o {path} has hurt the input{done}"
