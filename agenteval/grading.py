@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 from agenteval.agents import find_program
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import USAGE, BadRecord, UserError
 from agenteval.lineprocess import LineProcess, NoAnswer
 from agenteval.loop import EndTree, Job, RunProcess
 from agenteval.process import Command, Outcome
@@ -141,8 +141,18 @@ def open_graders(
         grader = StreamGrader(spec, processes, timeout, kind)
         if spec.hosted:
             grader.process(0)
+        elif spec.trusted:
+            _try_out(spec, processes)
         graders.append(grader)
     return graders
+
+
+def _try_out(spec: GraderSpec, processes: Processes) -> None:
+    """Ask a grader of the suite nothing: a wrong option or a missing key is known before anything is paid for."""
+    command = Command(spec.program, spec.argv, os.getcwd(), {}, b"")
+    outcome = processes.run(processes.new_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
+    if outcome.exit_code == USAGE:
+        raise UserError(f"grader {spec.name}: {outcome.stderr.decode('utf-8', 'replace').strip()}")
 
 
 # --- the two kinds ------------------------------------------------------------------------------

@@ -633,3 +633,16 @@ def test_sigkill_takes_the_graders_along(mark: str, tmp_path: Path) -> None:
         until(lambda: len(sleepers(mark)) == 6, "the graders are at work")
         tool.process.kill()
         expect_gone(mark)
+
+
+@pytest.mark.parametrize(
+    ("grader", "said"), [("ae-grader-hint --exakt", "--exakt"), ("ae-grader-judge", "OPENAI_API_KEY")]
+)
+def test_a_grader_of_the_suite_that_cannot_work_is_found_at_once(grader: str, said: str, tmp_path: Path) -> None:
+    """Before an agent is paid for, and not once per record."""
+    out = write(tmp_path / "out", "precious")
+    source = jsonl({"id": "a", "input": "x", "output": "x"}, {"id": "b", "input": "x", "output": "x"})
+    run("ae-grade", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(said)
+    run("ae-capture", "--shell", "touch ran", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(said)
+    assert out.read_text() == "precious\n"
+    assert not (tmp_path / "ran").exists()
