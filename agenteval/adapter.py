@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from agenteval.dispatch import Dispatch
-from agenteval.errors import UserError
+from agenteval.errors import UserError, nearest
 from agenteval.headless import (
     Condition,
     Extract,
@@ -23,8 +23,9 @@ from agenteval.headless import (
     parse_headless,
 )
 from agenteval.jsonpath import decoder_for
-from agenteval.mapping import Schema, compile_metadata, compile_result, compile_rules, compile_usage
-from agenteval.trajectory import Step, Time, Trajectory, as_text, richness
+from agenteval.mapping import Event, Schema, compile_metadata, compile_result, compile_rules, compile_usage
+from agenteval.trajectory import Richness, Step, Time, Trajectory, as_text, richness
+from agenteval.unfolding import compile_unfolding
 
 __all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
 
@@ -61,6 +62,7 @@ class Adapter:
         if config.metadata:
             actions.append(compile_metadata(schema, config.metadata))
         self._dispatch = Dispatch(rules, actions)
+        self._unfold = compile_unfolding(schema, config)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
         self._session = schema.path(path, "resume.sessionIdPath")
         self._spare_session = path != "$.session_id"
@@ -93,7 +95,7 @@ class Adapter:
 
     def follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Hand the events of lines to the trajectory; a session id as the schema names it, and any other, come back."""
-        decode, dispatch, spare = self._decode, self._dispatch, self._spare_session
+        decode, dispatch, spare, unfold = self._decode, self._dispatch, self._spare_session, self._unfold
         table, other = dispatch.table, dispatch.other
         tell, tell_name = dispatch.tell.get, dispatch.tell.name
         session, session_name = self._session.get, self._session.name
@@ -109,7 +111,9 @@ class Adapter:
                 handle = table.get(event.get(tell_name) if tell_name else tell(event), other)
             except TypeError:  # a list where other events have a word
                 handle = dispatch.any
-            if handle is not None:
+            if unfold is not None:
+                self.hand(event, time, out)
+            elif handle is not None:
                 out.time = time
                 handle(event, out)
             if (found := event.get(session_name) if session_name else session(event)) is not None:
@@ -117,6 +121,16 @@ class Adapter:
             elif spare and type(found := event.get("session_id")) is str:
                 spare_id = found
         return session_id, spare_id
+
+    def hand(self, event: Event, time: Time, out: Trajectory) -> None:
+        """Hand one event, and those within it, to the trajectory."""
+        out.time, first = time, len(out.steps)
+        for one in self._unfold(event) if self._unfold else [event]:
+            if (handle := self._dispatch.find(one)) is not None:
+                handle(one, out)
+        for step in out.steps[first:]:
+            if step.get("duration") == 0:
+                del step["duration"]  # a call and its result that come at once do not tell how long it took
 
     def output_of(self, out: Trajectory, first: int) -> str:
         """The output of a turn whose steps begin at `first`."""
@@ -141,9 +155,12 @@ class Reader:
         self.output, self.usage = "", Numbers()
         self.session_id: str | None = None
         self._plain = adapter.config.output_mode == "text"
+        self._gathers = self._plain and bool(adapter.config.output_events)
 
     def begin_turn(self) -> None:
         """A new turn: what is taken from now on belongs to it."""
+        self._gathered: list[str] = []
+        self._time: Time = None
         self._first = len(self.out.steps)
         self._named: Any = None
         self._spare: str | None = None
@@ -152,6 +169,10 @@ class Reader:
 
     def take(self, lines: list[str], times: Iterable[Time] = ()) -> None:
         """What came next."""
+        if self._gathers:
+            self._time = next(iter(times), None) if self._time is None else self._time
+            self._gathered += lines
+            return
         if self._plain:
             self._take_text(lines, times)
             return
@@ -161,6 +182,8 @@ class Reader:
 
     def end_turn(self) -> None:
         """The turn is over: its output, usage and session id are known."""
+        if self._gathered:
+            self.adapter.hand({"text": "\n".join(self._gathered)}, self._time, self.out)
         self.out.end_turn()
         self.output = self.adapter.output_of(self.out, self._first)
         self.usage = self.adapter.add_usage(self.usage, self.out.usage)
@@ -271,14 +294,27 @@ def bundled_adapters() -> list[str]:
     return sorted(name.removesuffix(".json") for name in os.listdir(BUNDLED) if name.endswith(".json"))
 
 
+def bundled_path(name: str) -> str:
+    """The file of a schema that ships with the suite."""
+    return os.path.join(BUNDLED, name + ".json")
+
+
+def tells(config: HeadlessAdapter) -> Richness:
+    """How much a trajectory read with this schema can tell."""
+    if config.output_mode == "passthrough":
+        return "full"
+    kinds = {event.emit_as for event in config.output_events or []}
+    return "full" if kinds & {"thought", "tool_call", "plan"} else "messages-only"
+
+
 def load_adapter(ref: str) -> Adapter:
     """The adapter in a file, or the one that ships with the suite under this name."""
     path = ref
     if not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
         if ref not in bundled_adapters():
-            names = ", ".join(bundled_adapters())
-            raise UserError(f'no adapter schema is named "{ref}": give the path of a file, or one of {names}')
-        path = os.path.join(BUNDLED, ref + ".json")
+            hint = nearest(ref, bundled_adapters())
+            raise UserError(f'no adapter schema is named "{ref}", and there is no such file; {hint}')
+        path = bundled_path(ref)
     try:
         with open(path, "rb") as file:
             return parse_adapter(file.read(), ref)

@@ -22,6 +22,21 @@ if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
 
+FILE = "{the file}"  # stands in a command line for a name that only the shell below knows
+# A JSON document holds no line break but between its values, so without any it is one line. The shell outlives a
+# signal that ends the agent, and so does what it then runs (a trap is not inherited, an ignored signal is); an agent
+# of several processes may write its document a moment after the first of them is gone.
+PRINT_FILE = f"""\
+file=$(mktemp) || exit
+trap : INT TERM
+for word do shift; [ "$word" = "{FILE}" ] && word=$file; set -- "$@" "$word"; done
+"$@"; status=$?
+trap '' INT TERM
+for turn in 1 2 3 4 5 6 7 8 9; do [ $status -gt 128 ] && [ ! -s "$file" ] && sleep 0.1; done
+if [ -s "$file" ]; then echo; tr -d '\\r\\n' <"$file"; echo; fi
+rm -f "$file"; exit $status
+"""
+
 
 class Utterance(NamedTuple):
     """One turn as a command line."""
@@ -84,18 +99,29 @@ class SchemaAgent:
         """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
         config = self.config
         argv = list(command)
-        if config.output and config.output.flag:
-            argv += [config.output.flag, config.output.value]
+        output = config.output
+        if output and output.flag:
+            argv += [output.flag, output.value]
+        if output and output.file_flag:
+            argv += [output.file_flag, FILE]
         argv += config.auto_approve or []
         if config.cwd_flag:
             argv += [config.cwd_flag, cwd]
         argv += resume
         env = dict(config.env or {})
         program = self.programs[command[0]]
-        if config.prompt.stdin:
-            return Utterance(program, argv, env, f"{text}\n".encode())
-        argv += [config.prompt.flag, text] if config.prompt.flag else [text]
-        return Utterance(program, argv, env)
+        stdin = f"{text}\n".encode() if config.prompt.stdin else None
+        if stdin is None:
+            flag = config.prompt.flag or ""
+            argv += [flag + text] if flag.endswith("=") else [flag, text] if flag else [text]
+        said = Utterance(program, argv, env, stdin)
+        return printing_file(said) if output and output.file_flag else said
+
+
+def printing_file(said: Utterance) -> Utterance:
+    """The command line, its file named by a shell that prints it when the agent has ended."""
+    argv = ["sh", "-c", PRINT_FILE, "sh", said.program, *said.argv[1:]]
+    return Utterance(find_program("sh"), argv, said.env, said.stdin)
 
 
 class _StreamConversation:

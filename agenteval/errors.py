@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 OK = 0
 FAILED = 1
 USAGE = 2
@@ -40,3 +42,15 @@ class Stopped(BaseException):
 
 class BadRecord(Exception):
     """One input line that is refused; the others go on."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say to one who mistyped a name: the names that come close, or all there are."""
+    from difflib import get_close_matches
+
+    plain = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), plain, cutoff=0.5)
+    close += [one for one in plain if name and name.lower() in one and one not in close]
+    if close:
+        return f"did you mean {', '.join(plain[one] for one in close)}?"
+    return f"there are {', '.join(plain.values())}"

@@ -13,6 +13,7 @@ from agenteval.headless import HeadlessAdapter
 from agenteval.records import Record
 from agenteval.report.text import one_line
 from agenteval.stream import encode
+from agenteval.trajectory import Step
 
 SHOWN = 100  # characters of a line or of a value
 KINDS_SHOWN = 8
@@ -83,13 +84,21 @@ class Explainer:
 
 
 def _added(before: Reading, after: Reading) -> Iterator[tuple[str, str]]:
-    """The steps and errors that one more rule gave."""
-    for step in after.trajectory[len(before.trajectory) :]:
-        fields = ("content", "name", "status", "input", "output", "entries")
-        given = [f"{field}={_value(step[field])}" for field in fields if step.get(field) is not None]
-        yield step["type"], " ".join(given)
+    """The steps and errors that one more rule gave, or changed, wherever they stand."""
+    known = [_shown(step) for step in before.trajectory]
+    for step in after.trajectory:
+        shown = _shown(step)
+        if shown in known:
+            known.remove(shown)
+        else:
+            yield step["type"], shown
     for error in after.errors[len(before.errors) :]:
         yield "error", _value(error)
+
+
+def _shown(step: Step) -> str:
+    fields = ("content", "name", "status", "input", "output", "entries")
+    return " ".join(f"{field}={_value(step[field])}" for field in fields if step.get(field) is not None)
 
 
 def _value(value: Any) -> str:

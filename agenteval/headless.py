@@ -31,6 +31,7 @@ Wanted = Scalar | list[Scalar]
 # What is checked when a schema is compiled (`adapter.py`), as far as JSON Schema can say it.
 Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'(.|\n)*'$|$)"})]
 Argument = Annotated[str, Meta(extra_json_schema={"pattern": r"^[^\u0000]*$"})]
+Pattern = Annotated[str, Meta(extra_json_schema={"minLength": 1})]
 Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": r"^[^=\u0000]+$"}})]
 
 Paths = Path | list[Path]
@@ -113,7 +114,7 @@ class Split(_Part):
     """Where the text is."""
     into: str
     """Field of the event that gets the list of parts."""
-    patterns: dict[str, str]
+    patterns: dict[str, Pattern]
     """Name → regular expression (Python's), in which ^ and $ are the ends of a line."""
     numbers: list[str] | None = None
     """Groups that are numbers: 1,234 and 2.7k are 1234 and 2700."""

@@ -97,10 +97,14 @@ def _plain_keys(text: str) -> tuple[Key, ...] | None:
         found = _SEGMENT.match(text, at)
         if found is None:
             return None
-        index = found["index"]
-        keys.append(int(index) if index else next(key for key in found.groups() if key is not None))
+        keys.append(_key(found))
         at = found.end()
     return tuple(keys)
+
+
+def _key(segment: re.Match[str]) -> Key:
+    index = segment["index"]
+    return int(index) if index else next(key for key in segment.groups() if key is not None)
 
 
 def _plain(text: str, keys: tuple[Key, ...]) -> Path:
@@ -194,7 +198,17 @@ def _rfc9535(text: str) -> Path:
         except (jsonpath_rfc9535.JSONPathError, RecursionError):  # nested too deeply for a descendant query
             return None
 
-    return Path(text, get, ())
+    return Path(text, get, _prefix(text))
+
+
+def _prefix(text: str) -> tuple[str, ...]:
+    """What a query reads as far as names say it; all, where a filter may look elsewhere."""
+    keys: list[Key] = []
+    at = 1
+    while found := _SEGMENT.match(text, at):
+        keys.append(_key(found))
+        at = found.end()
+    return () if "$" in text[at:] else _reads(tuple(keys))
 
 
 def _reads(keys: tuple[Key, ...]) -> tuple[str, ...]:

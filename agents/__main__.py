@@ -44,7 +44,8 @@ def _try(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) ->
         row = row._replace(version=install(agent, version))
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
-    command = [*prefix, sys.executable, "-m", "agents.inside", agent.name, *scenarios]
+    fitting = [name for name in scenarios if not (agent.by_text and SCENARIOS[name].needs_tool)]
+    command = [*prefix, sys.executable, "-m", "agents.inside", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
         return row._replace(not_run=f"the run broke off with exit code {done.returncode}")

@@ -17,6 +17,7 @@ TOOLS = "tools"
 THOUGHTS = "thoughts"
 EXIT = "that a command failed"
 RUNNING = "a tool that has not ended"
+KILLED = "that a tool was killed"
 
 
 class Agent(NamedTuple):
@@ -167,7 +168,6 @@ COPILOT = Agent(
         "COPILOT_PROVIDER_API_KEY": KEY,
         "COPILOT_MODEL": MODEL,
     },
-    untold=frozenset({TOKENS}),
 )
 
 PI = Agent(
@@ -176,6 +176,7 @@ PI = Agent(
     "@mariozechner/pi-coding-agent",
     "0.73.1",
     env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
+    untold=frozenset({KILLED}),
     files={
         ".pi/agent/settings.json": _json({"defaultProvider": "scripted", "defaultModel": MODEL}),
         ".pi/agent/models.json": _json(
@@ -203,7 +204,58 @@ PI = Agent(
     },
 )
 
-CLINE = Agent("cline", "npm", "cline", "3.0.65", env={"CLINE_NO_AUTO_UPDATE": "1"})
+CLINE = Agent(
+    "cline",
+    "npm",
+    "cline",
+    "3.0.65",
+    env={"CLINE_NO_AUTO_UPDATE": "1"},
+    files={
+        ".cline/data/settings/providers.json": _json(
+            {
+                "version": 1,
+                "lastUsedProvider": "openai-compatible",
+                "modes": {},
+                "providers": {
+                    "openai-compatible": {
+                        "settings": {
+                            "provider": "openai-compatible",
+                            "apiKey": KEY,
+                            "model": MODEL,
+                            "baseUrl": "{url}/v1",
+                        },
+                        "updatedAt": "2026-01-01T00:00:00.000Z",
+                        "tokenSource": "manual",
+                    }
+                },
+            }
+        )
+    },
+)
+
+CONTINUE = Agent(
+    "continue",
+    "npm",
+    "@continuedev/cli",
+    "1.5.47",
+    env={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    files={
+        ".continue/config.yaml": f"""\
+name: scripted
+version: 0.0.1
+schema: v1
+models:
+  - name: scripted
+    provider: openai
+    model: {MODEL}
+    apiBase: "{{url}}/v1"
+    apiKey: {KEY}
+    roles: [chat]
+    capabilities: [tool_use]
+"""
+    },
+    untold=frozenset({TOOLS, TOKENS}),
+)
 
 AIDER = Agent(
     "aider",
@@ -248,7 +300,7 @@ MINI = Agent(
         "MSWEA_MODEL_NAME": f"openai/{MODEL}",
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     },
-    untold=frozenset({TOOLS, TOKENS}),
+    untold=frozenset({RUNNING}),
 )
 
 GPTME = Agent(
@@ -257,9 +309,9 @@ GPTME = Agent(
     "gptme",
     "0.35.1",
     env={**_OPENAI_ENV, "LOCAL_API_KEY": KEY, "MODEL": f"local/{MODEL}"},
-    untold=frozenset({TOOLS}),
 )
 
 AGENTS = {
-    agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, AIDER, LLM, MINI, GPTME)
+    agent.name: agent
+    for agent in (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, AIDER, LLM, MINI, GPTME)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 
@@ -14,6 +15,9 @@ from agents.trying import problems_of
 
 def main(name: str, scenarios: list[str]) -> None:
     """Run the scenarios one after the other; each is told on stderr as it ends."""
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background job has it ignored, and so its children
     if inside():
         raise_loopback()
     found = {}

@@ -7,14 +7,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.catalogue import EXIT, RUNNING, THOUGHTS, TOKENS, TOOLS, Agent
-from agents.script import AGAIN, ANSWER, BEFORE, CODEWORD, FILE, REFUSAL, REMEMBERED, THOUGHT, Script
+from agents.catalogue import EXIT, KILLED, RUNNING, THOUGHTS, TOKENS, TOOLS, Agent
+from agents.script import (
+    AGAIN,
+    ANSWER,
+    BEFORE,
+    CODEWORD,
+    COMPLETE,
+    FILE,
+    REFUSAL,
+    REMEMBERED,
+    SUBMIT,
+    THOUGHT,
+    Script,
+)
 from agents.server import Model
 
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
 SAID = "it-was-written"
 BEGAN = "began.txt"
+FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
 LIMIT = 20_000  # ms until the time-out: enough for every agent to start and to call its tool
 PATIENCE = 400_000  # ms: some agents ask a model that fails for five minutes
 ENDS_WITHIN = 6.0  # seconds from the time-out or Ctrl-C to the end of the tool; two of them are the agent's grace
@@ -52,6 +65,8 @@ class Scenario(NamedTuple):
     prompt: str | list[str] = PROMPT
     timeout: int = PATIENCE
     interrupted: bool = False
+    needs_tool: bool = False
+    """It says nothing of an agent that has no tools."""
 
 
 # --- what a record shows --------------------------------------------------------------------------
@@ -125,12 +140,12 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("tool", Script(f"echo hello > {FILE} && echo {SAID}"), tool_used),
-        Scenario("failing tool", Script(f"echo {SAID}; sh -c 'exit 3'"), tool_failed),
+        Scenario("failing tool", Script(f"echo {SAID}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
         Scenario("two turns", Script(f"echo hello > {FILE} && echo {SAID}"), resumed, [PROMPT, PROMPT_AGAIN]),
         Scenario("500", Script("true", status=500), refused),
-        Scenario("child left", Script("nohup tail -f /dev/null >/dev/null 2>&1 & echo started"), child_left),
-        Scenario("time-out", Script(f"echo > {BEGAN}; tail -f /dev/null", waits=True), timed_out, timeout=LIMIT),
-        Scenario("Ctrl-C", Script(f"echo > {BEGAN}; tail -f /dev/null", waits=True), interrupted, interrupted=True),
+        Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
+        Scenario("time-out", Script(f"echo > {BEGAN}; {FOREVER}", waits=True), timed_out, timeout=LIMIT),
+        Scenario("Ctrl-C", Script(f"echo > {BEGAN}; {FOREVER}", waits=True), interrupted, interrupted=True),
     )
 }
 
@@ -152,8 +167,17 @@ def _output(run: Run, wanted: str) -> Problems:
         yield f"output is {_short(output)}"
 
 
+def _trajectory(run: Run) -> list[Record]:
+    """The steps without the tool by which some agents end."""
+    return [step for step in run.record["trajectory"] if not _is_ending(step)]
+
+
+def _is_ending(step: Record) -> bool:
+    return step.get("name") == COMPLETE or SUBMIT in json.dumps(step.get("input"))
+
+
 def _calls(run: Run) -> list[Record]:
-    return [step for step in run.record["trajectory"] if step["type"] == "tool_call"]
+    return [step for step in _trajectory(run) if step["type"] == "tool_call"]
 
 
 def _tool_step(run: Run, status: str) -> Problems:
@@ -174,7 +198,7 @@ def _tool_step(run: Run, status: str) -> Problems:
 
 def _pending(run: Run) -> Problems:
     calls = _calls(run)
-    if len(calls) != 1 or calls[0]["status"] == "completed":  # claude still says that it was ended: failed
+    if len(calls) != 1 or (calls[0]["status"] == "completed" and run.tells(KILLED)):
         yield f"the tool that did not end is {_short([(call['name'], call['status']) for call in calls])}"
 
 
@@ -187,7 +211,7 @@ def _steps(run: Run) -> Problems:
         ("tool_call", ""),
         ("message", ANSWER),
     ]
-    steps = [(step["type"], step.get("content", "").strip()) for step in run.record["trajectory"]]
+    steps = [(step["type"], step.get("content", "").strip()) for step in _trajectory(run)]
     if steps != wanted:
         yield f"steps are {_short(steps)}"
 

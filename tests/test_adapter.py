@@ -1,220 +1,18 @@
-"""Adapters: recorded output of real agents, by goldens and tables; output, errors, usage, odd lines."""
+"""Adapters: output, errors, usage, texts taken apart, events within events, odd lines."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from schema_building import BASE, adapter, brief, event, is_type, lines
+from schema_building import BASE, TOOLS, adapter, brief, call, end, event, is_type, lines
 
-from agenteval.adapter import Adapter, Reading, bundled_adapters, load_adapter
+from agenteval.adapter import Reading, bundled_adapters, load_adapter
 from agenteval.errors import UserError
 from agenteval.extraction import result_of
-
-HERE = Path(__file__).parent
-TRANSCRIPTS = HERE / "data" / "transcripts"
-ADAPTERS = HERE / "data" / "adapters"
-GOLDEN = HERE / "golden" / "claude"
-UPDATE = "AE_UPDATE_GOLDEN"  # set it to write the golden files anew, then read the diff
-
-
-def transcript(*names: str) -> tuple[list[str], list[int]]:
-    """The lines of these transcripts as the turns of one session, and their number in each."""
-    turns = [(TRANSCRIPTS / f"{name}.jsonl").read_text().splitlines() for name in names]
-    return [line for turn in turns for line in turn], [len(turn) for turn in turns]
-
-
-def read_transcript(schema: Adapter, *names: str) -> Reading:
-    raw, turns = transcript(*names)
-    return schema.read(raw, [10 * n for n in range(len(raw))], turns, names[0])
-
-
-CLAUDE = [
-    ("success",),
-    ("toolfail",),
-    ("partial",),
-    ("http401",),
-    ("http500",),
-    ("resume1",),
-    ("resume1", "resume2"),
-]
-
-
-@pytest.mark.parametrize("scenarios", CLAUDE, ids="+".join)
-def test_claude(scenarios: tuple[str, ...]) -> None:
-    reading = msgspec.to_builtins(read_transcript(load_adapter("claude"), *map("claude-{}".format, scenarios)))
-    golden = GOLDEN / f"{'+'.join(scenarios)}.json"
-    if UPDATE in os.environ:
-        golden.write_text(json.dumps(reading, indent=2, ensure_ascii=False) + "\n")
-    assert reading == json.loads(golden.read_text())
-    assert json.dumps(reading) == json.dumps(json.loads(golden.read_text())), "the order of fields"
-
-
-FIRST, FINAL = "I'll create the file now.", "The command failed with exit code 3. The answer is 42."
-THOUGHT = ("thought", "The user wants a file. I will run one shell command.")
-COMMAND = "echo partial-out; echo boom >&2; exit 3"
-TOKENS = {"inputTokens": 2400, "outputTokens": 114, "cachedTokens": 1000}
-
-QWEN_END = "Exit Code: 3\nSignal: (none)\nProcess Group PGID: (none)"
-
-TOOLFAIL: dict[str, tuple[list[Any], dict[str, Any]]] = {
-    "codex": (
-        [
-            THOUGHT,
-            ("message", FIRST),
-            ("tool_call", "command_execution", "failed", f"/bin/bash -lc '{COMMAND}'", "partial-out\nboom\n"),
-        ],
-        TOKENS,
-    ),
-    "gemini": (
-        [
-            ("message", FIRST),
-            ("tool_call", "run_shell_command", "completed", {"command": COMMAND}, "partial-out\nboom"),
-        ],
-        {"inputTokens": 3600, "outputTokens": 171, "cachedTokens": 1500},
-    ),
-    "opencode": (
-        [
-            THOUGHT,
-            ("message", FIRST),
-            ("tool_call", "bash", "failed", {"command": COMMAND}, "partial-out\nboom\n"),
-        ],
-        TOKENS | {"costUsd": 2 * 0.000864},
-    ),
-    "copilot": (
-        [
-            ("message", FIRST),
-            THOUGHT,
-            (
-                "tool_call",
-                "bash",
-                "failed",
-                {"command": COMMAND, "description": "create hello.txt"},
-                "partial-out\nboom\n<shellId: 0 completed with exit code 3>",
-            ),
-        ],
-        {},
-    ),
-    "pi": (
-        [
-            THOUGHT,
-            ("message", FIRST),
-            (
-                "tool_call",
-                "bash",
-                "failed",
-                {"command": COMMAND},
-                [{"type": "text", "text": "partial-out\nboom\n\n\nCommand exited with code 3"}],
-            ),
-        ],
-        TOKENS | {"costUsd": 2 * 0.000864},
-    ),
-    "qwen": (
-        [
-            THOUGHT,
-            ("message", FIRST),
-            (
-                "tool_call",
-                "run_shell_command",
-                "failed",
-                {"command": COMMAND},
-                f"Command: {COMMAND}\nDirectory: (root)\nOutput: partial-out\nboom\nError: (none)\n" + QWEN_END,
-            ),
-        ],
-        TOKENS,
-    ),
-    "cline": (
-        [
-            ("message", FIRST),
-            THOUGHT,
-            (
-                "tool_call",
-                "run_commands",
-                "failed",
-                {"commands": [COMMAND]},
-                [
-                    {
-                        "query": COMMAND,
-                        "result": "[Command exited with code 3]\npartial-out\n\n[stderr]\nboom\n",
-                        "error": "Command exited with code 3",
-                        "success": False,
-                    }
-                ],
-            ),
-        ],
-        TOKENS | {"costUsd": 0},
-    ),
-}
-
-
-@pytest.mark.parametrize("agent", TOOLFAIL)
-def test_a_run_with_a_failing_command(agent: str) -> None:
-    steps, usage = TOOLFAIL[agent]
-    reading = read_transcript(load_adapter(str(ADAPTERS / f"{agent}.json")), f"{agent}-toolfail")
-    assert brief(reading) == [*steps, ("message", FINAL)]
-    assert reading.output == FINAL
-    assert reading.usage == pytest.approx(usage)
-    assert reading.errors == []
-    assert reading.tool_errors == (agent != "gemini"), "gemini alone says nothing of the exit code"
-    assert [step["stepId"] for step in reading.trajectory] == [
-        f"{agent}-toolfail-step-{n}" for n in range(1, len(steps) + 2)
-    ]
-
-
-FAILURES = [
-    (
-        "codex",
-        "http401",
-        "unexpected status 401 Unauthorized: invalid x-api-key (fake), url: http://127.0.0.1:8765/v1/responses",
-    ),
-    ("codex", "http500", "We’re currently experiencing high demand, which may cause temporary errors."),
-    (
-        "gemini",
-        "http500",
-        '[API Error: {"error":{"code":500,"message":"Internal server error (fake)","status":"INTERNAL"}}]',
-    ),
-    ("opencode", "http401", "invalid x-api-key (fake)"),
-    ("pi", "http401", "401 invalid x-api-key (fake)"),
-    ("pi", "http500", "500 Internal server error (fake)"),
-    ("qwen", "http401", "[API Error: 401 invalid x-api-key (fake)]"),
-    ("cline", "http401", "invalid x-api-key (fake)"),
-]
-
-
-@pytest.mark.parametrize(("agent", "scenario", "error"), FAILURES)
-def test_the_agent_says_that_it_failed(agent: str, scenario: str, error: str) -> None:
-    reading = read_transcript(load_adapter(str(ADAPTERS / f"{agent}.json")), f"{agent}-{scenario}")
-    assert reading.errors == [error], "retries are no errors, and one error is told once"
-
-
-RESUMED = [
-    ("claude", {"inputTokens": 6000, "outputTokens": 171, "cachedTokens": 1500, "costUsd": 0.02262}, 6),
-    ("codex", {"inputTokens": 3600, "outputTokens": 171, "cachedTokens": 1500}, 10),
-    ("gemini", {"inputTokens": 6000, "outputTokens": 285, "cachedTokens": 2500}, 5),
-    (
-        "opencode",
-        {"inputTokens": 3600, "outputTokens": 171, "cachedTokens": 1500, "costUsd": 3 * 0.000864},
-        6,
-    ),
-    ("qwen", {"inputTokens": 6000, "outputTokens": 285, "cachedTokens": 2500}, 6),
-]
-
-
-@pytest.mark.parametrize(("agent", "usage", "messages"), RESUMED)
-def test_two_turns_of_one_session(agent: str, usage: dict[str, Any], messages: int) -> None:
-    path = ADAPTERS / f"{agent}.json"
-    schema = load_adapter(str(path) if path.exists() else agent)
-    reading = read_transcript(schema, f"{agent}-resume1", f"{agent}-resume2")
-    assert reading.output == f"FOLLOWUP seen; history had {messages} messages. The answer is still 42."
-    assert reading.usage == pytest.approx(usage)
-    first, _ = transcript(f"{agent}-resume1")
-    assert schema.turn_output(first) == "Created hello.txt. The answer is 42."
-    assert schema.session_id(first) == reading.session_id is not None
-
 
 RESULT = {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.r"}
 SAY = [event(is_type("text"), "message", content="$.text")]
@@ -297,12 +95,18 @@ def test_error_events() -> None:
     schema = adapter(outputEvents=[event(is_type("error"), "error", content="$.m"), event(is_type("oops"), "error")])
     raw = lines({"type": "error", "m": "a"}, {"type": "error", "m": "a"}, {"type": "error"}, {"type": "oops", "n": 1})
     reading = schema.read(raw)
-    assert reading.errors == ["a", "the agent reports an error", '{"type":"oops","n":1}']
+    assert reading.errors == ["a", '{"type":"oops","n":1}'], "that there is one, only where nothing is known of it"
     assert reading.trajectory == []
+    assert schema.read(raw[2:3]).errors == ["the agent reports an error"]
 
 
 USAGE = {"inputTokens": ["$.in", "$.cache"], "costUsd": "$.usd"}
-REPORTS = [{"in": 1, "cache": 2, "usd": 0.5}, {"in": 10}, {"in": True, "usd": "7"}, {"in": 100, "usd": 1.5}]
+REPORTS = [
+    {"in": 1, "cache": 2, "usd": 0.5},
+    {"in": 10, "each": [{"in": 5}, {"in": True}, {"in": 7}, {"out": 1}]},
+    {"in": True, "usd": "7"},
+    {"in": 100, "usd": 1.5},
+]
 USAGES: list[tuple[str, dict[str, Any], list[int], dict[str, Any]]] = [
     ("the last counts", {}, [4], {"inputTokens": 100, "costUsd": 1.5}),
     ("they add up", {"perTurn": "sum"}, [4], {"inputTokens": 113, "costUsd": 2.0}),
@@ -310,6 +114,7 @@ USAGES: list[tuple[str, dict[str, Any], list[int], dict[str, Any]]] = [
     ("turns are cumulative", {"cumulative": True}, [2, 2], {"inputTokens": 100, "costUsd": 1.5}),
     ("one field is", {"cumulative": ["costUsd"]}, [2, 2], {"inputTokens": 110, "costUsd": 1.5}),
     ("a last turn that reports nothing", {"cumulative": True}, [4, 0], {"inputTokens": 100, "costUsd": 1.5}),
+    ("numbers in lists", {"inputTokens": "$.each[*].in"}, [4], {"inputTokens": 12, "costUsd": 1.5}),
     (
         "only matching events",
         {"match": {"path": "$.cache", "value": "*"}},
@@ -397,6 +202,95 @@ def test_lines_that_are_no_event_for_us(line: str) -> None:
     assert reading == Reading([], "", {}, [], False, None)
 
 
+PARTS = {
+    "think": "<think>(?P<text>(?s:.*?))</think>",
+    "call": r"^@(?P<name>\w+): (?P<args>.*)$",
+    "at": r"@(?P<who>\w+)",
+}
+SPLITS: list[tuple[str, str, list[dict[str, Any]]]] = [
+    ("nothing", "", []),
+    ("blank space", " \n ", []),
+    ("nothing that fits", " just\ntext\n", [{"type": "text", "text": "just\ntext"}]),
+    (
+        "in order, with what is between",
+        '<think>a\nb</think>\n\nfirst\n\n@ls: {"p": [1]}\n@rm: not json\nlast',
+        [
+            {"type": "think", "text": "a\nb"},
+            {"type": "text", "text": "first"},
+            {"type": "call", "name": "ls", "args": {"p": [1]}},
+            {"type": "call", "name": "rm", "args": "not json"},
+            {"type": "text", "text": "last"},
+        ],
+    ),
+    (
+        "what begins first counts, then the one named first",
+        "<think>@ls: 1</think>@ls: 2\n@ls: 3",
+        [
+            {"type": "think", "text": "@ls: 1"},
+            {"type": "at", "who": "ls"},
+            {"type": "text", "text": ": 2"},
+            {"type": "call", "name": "ls", "args": 3},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "text", "parts"), SPLITS, ids=[row[0] for row in SPLITS])
+def test_a_text_taken_apart(why: str, text: str, parts: list[dict[str, Any]]) -> None:
+    split = {"path": "$.text", "into": "parts", "patterns": PARTS, "json": ["args"]}
+    schema = adapter(splits=[split], metadata={"parts": "$.parts"})
+    assert schema.read(lines({"text": text}, {"text": None})).facts == {"parts": parts}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("7", 7), ("1,234", 1234), ("2.7k", 2700), ("1.05M", 1_050_000), ("0.25", 0.25), (".5", 0.5), ("-3", -3)],
+)
+def test_numbers_in_a_text(text: str, number: float) -> None:
+    split = {"path": "$.t", "into": "p", "patterns": {"used": "used (?P<n>.*)"}, "numbers": ["n"]}
+    schema = adapter(splits=[split], usage={"inputTokens": "$.p[*].n"})
+    assert schema.read(lines({"t": f"used {text}"})).usage == {"inputTokens": number}
+    assert schema.read(lines({"t": f"used {text}x"})).usage == {}, "not a number"
+
+
+def test_events_within_an_event() -> None:
+    schema = adapter(
+        nestedEvents="$.log.messages",
+        outputEvents=[*SAY, *TOOLS[1:]],
+        result={"matchPath": "$.log", "matchValue": "*", "contentPath": "$.answer"},
+        usage={"inputTokens": "$.in", "perTurn": "sum"},
+    )
+    messages = [say("a"), {**call(id="1", name="ls"), "in": 3}, {**end(id="1", out="x"), "in": 4}, "noise", say("b")]
+    reading = schema.read(lines({"log": {"messages": messages}, "answer": "A", "in": 5}, say("c")), [7, 9])
+    assert brief(reading) == [
+        ("message", "a"),
+        ("tool_call", "ls", "completed", 3, "x"),
+        ("message", "b"),
+        ("message", "c"),
+    ]
+    assert (reading.output, reading.usage) == ("A", {"inputTokens": 12})
+    assert [step["timestamp"] for step in reading.trajectory] == [7, 7, 7, 9]
+    assert "duration" not in reading.trajectory[1], "a call and its result that come at once do not tell one"
+
+
+def test_text_mode_with_events() -> None:
+    split = {"path": "$.text", "into": "parts", "patterns": {"log": r"^\[(?P<word>.*)\] *(?P<rest>.*)$"}}
+    schema = adapter(
+        outputMode="text",
+        splits=[split],
+        outputEvents=[
+            event({"path": "$.parts[*].word", "value": "error"}, "error", content="$.rest"),
+            event({"path": "$.parts[*]", "value": "text"}, "message", content="$.text"),
+        ],
+    )
+    raw = ["[info] hello", "one", "", "two", "[error] too bad", "", "three", "[info] bye"]
+    reading = schema.read(raw, [*range(8)], [4, 4])
+    assert brief(reading) == [("message", "one\n\ntwo"), ("message", "three")]
+    assert (reading.output, reading.errors) == ("three", ["too bad"])
+    assert [step["timestamp"] for step in reading.trajectory] == [0, 4]
+    assert schema.read([]) == Reading([], "", {}, [], False, None)
+
+
 def test_text_mode() -> None:
     reading = load_adapter("text").read(["a", "", '{"b": 1}', "later"], [3, 4, 5, 9], [3, 1], "p")
     assert reading.trajectory == [
@@ -440,7 +334,7 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_adapter("claude").config.command == ["claude"]
     with pytest.raises(UserError, match=r"^no\.json: No such file or directory$"):
         load_adapter("no.json")
-    with pytest.raises(UserError, match=r'no adapter schema is named "cluade": .*claude, .*text'):
+    with pytest.raises(UserError, match=r'no adapter schema is named "cluade", .*; did you mean claude'):
         load_adapter("cluade")
 
 

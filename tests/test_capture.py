@@ -23,7 +23,7 @@ PROMPTS: list[Record] = [
 # Speaks as Claude Code does, calls a tool whose result comes later, resumes a session, fails and hangs on request.
 AGENT = """
 import json, sys, time
-text = sys.argv[sys.argv.index("-p") + 1]
+text = sys.argv[-1]
 def say(**event): print(json.dumps(event), flush=True)
 say(type="system", subtype="init", session_id="s1")
 say(type="assistant", message={"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look"},

@@ -98,6 +98,7 @@ class Case(NamedTuple):
 
 CASES = {
     "ae": Case((), make=None),
+    "ae-adapters": Case(()),
     "ae-balance": Case(
         (), prompt, processed=lambda done: int(json.loads(done.stdout)["totalCases"]), reads_all_first=True
     ),

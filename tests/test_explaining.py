@@ -52,6 +52,27 @@ def test_several_things_in_one_line() -> None:
     ]
 
 
+def test_rules_whose_steps_take_turns() -> None:
+    rules = [
+        event(is_type("text"), "message", content="$.text"),
+        event(is_type("call"), "tool_call", id="$.id", title="$.name"),
+        event(is_type("end"), "tool_call", id="$.id", output="$.out"),
+    ]
+    log = [
+        {"type": "call", "id": 1, "name": "ls"},
+        {"type": "end", "id": 1, "out": "x"},
+        {"type": "text", "text": "a"},
+        {"type": "call", "id": 2, "name": "rm"},
+    ]
+    assert explained({"log": log}, nestedEvents="$.log", outputEvents=rules) == [
+        "r: 1 lines",
+        '1 message outputEvents[0] content="a"',
+        'tool_call outputEvents[1] name="ls" status="pending"',
+        'tool_call outputEvents[1] name="rm" status="pending"',
+        'tool_call outputEvents[2] name="ls" status="completed" output="x"',
+    ]
+
+
 def test_lines_that_are_read_together(tmp_path: Path) -> None:
     write(tmp_path / "raw", {"id": "a", "input": "x", "rawLines": ["one", "two"], "timing": {"start": 0, "end": 1}})
     done = run("ae-extract", "-s", "text", "--explain", "raw", cwd=tmp_path).expect(0, stderr="")

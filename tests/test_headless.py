@@ -13,6 +13,7 @@ from agenteval.errors import UserError
 RESULT = {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.r"}
 ONE = {"path": "$.type", "value": "a"}
 GOOD = {"match": ONE, "emitAs": "message"}
+SPLIT = {"path": "$.text", "into": "parts", "patterns": {"number": "(?P<n>[0-9]+)"}}
 EMITS = "thought, tool_call, message, plan, error"
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"version": 2}, "version must be 1; got 2"),
@@ -59,6 +60,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'passthroughTypeMap.typeValues[...] must be one of thought, tool_call, message, plan; got "x"',
     ),
     ({"timeout": -1}, "timeout must be a number > 0.0"),
+    ({"outputEvents": [{**GOOD, "also": "yes"}]}, "outputEvents[0].also must be true or false, got a string"),
+    ({"splits": [{"path": "$.a", "patterns": {}}]}, "splits[0].into is missing"),
+    (
+        {"splits": [SPLIT, {**SPLIT, "patterns": {"x": "a(b"}}]},
+        "splits[1].patterns.x is not a regular expression (missing ), unterminated subpattern at position 1)",
+    ),
+    (
+        {"splits": [{**SPLIT, "patterns": {"x": "a*"}}]},
+        "splits[0].patterns.x fits an empty text, and so is everywhere",
+    ),
+    ({"splits": [{**SPLIT, "numbers": ["n", "m"]}]}, 'splits[0] has no group "m" in its patterns'),
+    ({"splits": [{**SPLIT, "json": ["m"]}]}, 'splits[0] has no group "m" in its patterns'),
 ]
 BAD_PATHS = [
     ({"result": {**RESULT, "contentPath": "$.a["}}, "result.contentPath"),
@@ -73,6 +86,8 @@ BAD_PATHS = [
     ),
     ({"outputEvents": [{**GOOD, "delta": "more"}]}, "outputEvents[0].delta"),
     ({"usage": {"costUsd": "usd"}}, "usage.costUsd"),
+    ({"nestedEvents": "messages"}, "nestedEvents"),
+    ({"splits": [{**SPLIT, "path": "text"}]}, "splits[0].path"),
 ]
 
 

@@ -22,13 +22,12 @@ from agenteval.live import LiveTrajectory, result_chunk
 from agenteval.trajectory import Trajectory
 
 DATA = ROOT / "tests" / "data"
-TRANSCRIPTS = sorted((DATA / "transcripts").glob("*.jsonl"))
+TRANSCRIPTS = sorted(path for pattern in ("*.jsonl", "aider*.txt") for path in (DATA / "transcripts").glob(pattern))
 
 
 def schema_of(name: str) -> Path:
     """The schema file of an agent."""
-    bundled = ROOT / "agenteval" / "adapters" / f"{name}.json"
-    return bundled if bundled.exists() else DATA / "adapters" / f"{name}.json"
+    return ROOT / "agenteval" / "adapters" / f"{name}.json"
 
 
 def write_schema(path: Path, command: list[str], name: str = "text", **fields: Any) -> Path:

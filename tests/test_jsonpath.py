@@ -212,6 +212,9 @@ def test_the_decoder_builds_all_that_a_path_reads(text: str) -> None:
         ),
         (["$.a"], f'{{"a": {HUGE}}}', {"a": HUGE}),
         (["$..a"], '{"b": {"a": 1}}', {"b": {"a": 1}}),
+        (["$.a[?@.x == 1].y"], '{"a": [{"x": 1, "y": 2}], "b": 3}', {"a": [{"x": 1, "y": 2}]}),
+        (["$.a.b.*.x"], '{"a": {"b": {"m": {"x": 1}}, "c": 1}, "b": 3}', {"a": {"b": {"m": {"x": 1}}}}),
+        (["$.a[?@ == $.b]"], '{"a": [1], "b": 1}', {"a": [1], "b": 1}),
     ],
 )
 def test_the_decoder_skips_the_rest(paths: list[str], line: str, built: Any) -> None:

@@ -32,6 +32,7 @@ LEVELS = {
     "trajectory": 1,
     "mapping": 1,
     "dispatch": 1,
+    "unfolding": 1,
     "adapter": 1,
     "extraction": 1,
     "explaining": 1,

@@ -89,6 +89,72 @@ def test_the_first_that_matches_counts_also_between_lists_and_plain_paths() -> N
     assert brief(adapter(outputEvents=events[::-1]).read(lines(only_use))) == [("tool_call", "ls", "pending")]
 
 
+def also(match: Any, emit_as: str, **extract: Any) -> dict[str, Any]:
+    return {**event(match, emit_as, **extract), "also": True}
+
+
+WHOLE = {"type": "m", "mind": "hm", "content": [{"type": "text", "t": "hi"}, {"type": "use", "n": "ls"}], "end": "bye"}
+THINK = {"path": "$.mind", "value": "*"}
+TEXTS, USES, ENDS = {"path": BLOCKS, "value": "text"}, {"path": BLOCKS, "value": "use"}, {"path": "$.end", "value": "*"}
+ALSO: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
+    (
+        "an event that goes on",
+        [also(THINK, "thought", content="$.mind"), event(TEXTS, "message", content="$.t")],
+        [("thought", "hm"), ("message", "hi")],
+    ),
+    (
+        "and stops at the first that keeps it",
+        [
+            also([is_type("m"), THINK], "thought", content="$.mind"),
+            event(ENDS, "message", content="$.end"),
+            event(is_type("m"), "message", content="'never'"),
+        ],
+        [("thought", "hm"), ("message", "bye")],
+    ),
+    (
+        "a list that goes on to what lies behind it",
+        [
+            also(TEXTS, "message", content="$.t"),
+            event(ENDS, "message", content="$.end"),
+            event(USES, "tool_call", title="$.n"),
+        ],
+        [("message", "hi"), ("message", "bye")],
+    ),
+    (
+        "a list that goes on to another part of itself",
+        [
+            also(TEXTS, "message", content="$.t"),
+            also(ENDS, "message", content="$.end"),
+            event(USES, "tool_call", title="$.n"),
+        ],
+        [("message", "hi"), ("message", "bye"), ("tool_call", "ls", "pending")],
+    ),
+    (
+        "an item that goes on",
+        [
+            also(TEXTS, "thought", content="$.t"),
+            event({"path": BLOCKS, "value": "*"}, "message", content=["$.t", "$.n"]),
+        ],
+        [("thought", "hi"), ("message", "hi"), ("message", "ls")],
+    ),
+    (
+        "a list found by a plain path",
+        [also({"path": "$.content", "value": "text"}, "message", content="$.t")] * 2,
+        [("message", "hi")] * 2,
+    ),
+    (
+        "one that does not match",
+        [also(is_type("x"), "thought", content="$.mind"), event(ENDS, "message", content="$.end")],
+        [("message", "bye")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "events", "steps"), ALSO, ids=[why for why, _, _ in ALSO])
+def test_an_event_may_be_several_steps(why: str, events: list[dict[str, Any]], steps: list[tuple[Any, ...]]) -> None:
+    assert brief(adapter(outputEvents=events).read(lines(WHOLE))) == steps
+
+
 def test_an_extract_may_reach_from_the_item_to_the_event() -> None:
     schema = adapter(
         outputEvents=[event({"path": BLOCKS, "value": "use"}, "tool_call", id="^$.nr", title="$.n", input="^$.type")]

@@ -602,6 +602,41 @@ def test_prompts_on_stdin(tmp_path: Path) -> None:
     assert [event["argv"] for event in events(record, "echo")] == [["run"], ["run", "--resume", session]]
 
 
+@pytest.mark.parametrize(("flag", "words"), [("--", ["--", "-x"]), ("--prompt=", ["--prompt=-x"]), ("", ["-x"])])
+def test_a_prompt_that_begins_with_a_dash(flag: str, words: list[str], tmp_path: Path) -> None:
+    record = run_schema(schema(tmp_path, prompt={"flag": flag}), "-x")
+    assert events(record, "echo")[0]["argv"] == ["run", *words]
+
+
+FILER = """
+import json, os, signal, sys, time
+print(json.dumps(sys.argv[1:]), flush=True)
+document = sys.argv[sys.argv.index("-o") + 1]
+def write(*_):
+    with open(document, "w") as file: json.dump({"type": "end", "text": "two\\nlines"}, file, indent=2)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, write)
+if sys.argv[-1] == "sleep": time.sleep(60)
+if sys.argv[-1] == "file": write()
+"""
+
+
+@pytest.mark.parametrize("prompt", ["file", "sleep", "none"])
+def test_what_the_agent_writes_to_a_file_is_one_more_line(prompt: str, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    agent = python_script(tmp_path / "filer", FILER)
+    output = {"flag": "--as", "value": "json", "fileFlag": "-o"}
+    path = schema(tmp_path, command=[str(agent)], output=output, timeout=2000 if prompt == "sleep" else 20_000)
+    record = run_schema(path, prompt, env={"TMPDIR": str(tmp_path / "tmp")})
+    first, *rest = record["rawLines"]
+    assert json.loads(first)[:3] == ["--as", "json", "-o"]
+    assert json.loads(first)[4:] == ["-p", prompt]
+    wanted = {"type": "end", "text": "two\nlines"}
+    assert [json.loads(line) for line in rest if line] == ([] if prompt == "none" else [wanted]), record
+    assert (record["exitCode"], record["timedOut"]) == (0 if prompt == "none" else 3, prompt == "sleep")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_an_agent_that_does_not_read_its_stdin(tmp_path: Path) -> None:
     path = schema(tmp_path, command=["echo", "hello"], prompt={"stdin": True})
     record = run_schema(path, "x" * 5_000_000)
@@ -656,7 +691,8 @@ def test_a_bundled_schema_by_name(tmp_path: Path) -> None:
     done = run("ae-run", "-s", "claude", stdin=prompts("hi"), cwd=tmp_path, env={"PATH": path}).expect(0)
     argv = json.loads(done.records[0]["rawLines"][0])["argv"]
     assert argv[:2] == ["--output-format", "stream-json"]
-    assert argv[-2:] == ["-p", "hi"]
+    assert "-p" in argv
+    assert argv[-2:] == ["--", "hi"]
     missing = run("ae-run", "-s", "claude", stdin=prompts("hi"), cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}).expect(2)
     missing.says("claude", "PATH")
 

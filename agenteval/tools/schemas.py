@@ -6,7 +6,7 @@ import msgspec
 
 from agenteval.command import output_option, tool
 from agenteval.completion import Names
-from agenteval.errors import OK, UserError
+from agenteval.errors import OK, UserError, nearest
 from agenteval.lightclick import click
 from agenteval.schemas import SCHEMAS, schema_of, summary_of
 from agenteval.stream import Output, encode
@@ -40,7 +40,7 @@ def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> in
 def text_of(name: str) -> bytes:
     """One schema; UserError with the names that come close."""
     if name not in SCHEMAS:
-        raise UserError(f'no schema is named "{name}"; {_nearest(name)}')
+        raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')
     return pretty(schema_of(name))
 
 
@@ -58,12 +58,3 @@ def listing() -> bytes:
 def pretty(value: object) -> bytes:
     """JSON to read."""
     return msgspec.json.format(encode(value), indent=2) + b"\n"
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches  # for the one who mistyped
-
-    plain = {known.lower(): known for known in SCHEMAS}
-    close = get_close_matches(name.lower(), plain, cutoff=0.5)
-    close += [known for known in plain if name and name.lower() in known and known not in close]
-    return f"did you mean {', '.join(plain[one] for one in close)}?" if close else f"there are {', '.join(SCHEMAS)}"
