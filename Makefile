@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint docs bench clean
+.PHONY: install demo test test-agents lint docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -23,6 +23,9 @@ demo: $(STAMP) ## run the pipeline offline on two variants of a small agent
 
 test: $(STAMP) ## the whole test suite
 	@$(VENV)/bin/python -m pytest -n auto
+
+test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
+	@$(VENV)/bin/python -m agents $(AGENTS)
 
 lint: $(STAMP) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .

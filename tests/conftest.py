@@ -6,6 +6,10 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")  # a machine that is busy with something else is no bug
 
 for _signum in (signal.SIGINT, signal.SIGHUP):  # ignored by whoever runs us with nohup or &: tools would inherit that
     if signal.getsignal(_signum) is signal.SIG_IGN:
