@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.catalogue import EXIT, KILLED, RUNNING, THOUGHTS, TOKENS, TOOLS, Agent
+from agents.catalogue import EXIT, KILLED, RUNNING, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
 from agents.script import (
     AGAIN,
     ANSWER,
@@ -221,10 +221,11 @@ def _tokens(run: Run) -> Problems:
     if not run.tells(TOKENS):
         return
     main, aside = run.model.spent()
+    unsaid = 0 if run.tells(THOUGHT_TOKENS) else main.reasoning
     for name, paid, beside in (
         ("inputTokens", main.input, aside.input),
         ("cachedTokens", main.cached, aside.cached),
-        ("outputTokens", main.output, aside.output),
+        ("outputTokens", main.output - unsaid, aside.output),
     ):
         wanted = paid + beside * run.agent.counts_asides
         if timing.get(name) != wanted:

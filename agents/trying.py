@@ -7,17 +7,20 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from agents.catalogue import Agent
-from agents.installing import ROOT, SCRATCH, node_programs, programs
+from agents.installing import ROOT, node_programs, programs
 from agents.isolation import MARK, end_processes, left_processes
 from agents.scenarios import BEGAN, Record, Run, Scenario
 from agents.server import Model, model_serving
 
+# Outside of this repository: agents take the one they find above them for their project, and write there.
+RUNS = Path(tempfile.gettempdir(), "agenteval-agents")
 GONE_WITHIN = 2.0  # seconds after the tool's end until nothing is left
 STARTS_WITHIN = 60.0  # seconds until the agent calls its tool
 TOOLS_FOLDER = Path(os.environ.get("AE_BIN") or ROOT / "bin")
@@ -25,8 +28,8 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
-    """What is wrong when the scenario is run with the agent; all files of the run stay in .scratch."""
-    folder = SCRATCH / "runs" / agent.name / scenario.name.replace(" ", "-")
+    """What is wrong when the scenario is run with the agent; all files of the run stay in RUNS."""
+    folder = RUNS / agent.name / scenario.name.replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     home = folder / "home"
     home.mkdir(parents=True)
@@ -49,7 +52,7 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
     _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
     result, workspaces = folder / "result.jsonl", folder / "work"
     workspace = workspaces / "prompt-p"
-    options = ["-s", schema_of(agent.name), "--workspace-dir", workspaces, "-o", result, "-t", scenario.timeout]
+    options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", scenario.timeout]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"
     began_at = time.monotonic()
@@ -79,12 +82,6 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
         began=_began(workspace, model),
         overtime=time.monotonic() - began_at - limit,
     )
-
-
-def schema_of(name: str) -> str:
-    """The adapter that comes with the suite; one of the tests' own where there is none yet."""
-    own = ROOT / "tests/data/adapters" / f"{name}.json"
-    return name if (ROOT / "agenteval/adapters" / f"{name}.json").exists() or not own.exists() else str(own)
 
 
 def _environment(agent: Agent, home: Path, url: str) -> dict[str, str]:
