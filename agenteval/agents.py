@@ -8,7 +8,6 @@ that speaks ACP is one process for all turns of a prompt, and a client talks wit
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -297,7 +296,13 @@ def find_program(name: str) -> str:
         return os.path.abspath(name)
     beside = os.path.join(os.path.dirname(sys.executable), name)
     # A tool of the suite is the one that came with this one, on PATH or not.
-    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else shutil.which(name)
+    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else on_path(name)
     if found is None:
         raise UserError(f"{name}: command not found; is it installed and on PATH?")
     return os.path.abspath(found)
+
+
+def on_path(name: str) -> str | None:
+    """Where PATH has a command; shutil knows that too, and takes longer to import than the rest of this module."""
+    paths = (os.path.join(folder, name) for folder in os.get_exec_path())
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

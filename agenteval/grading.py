@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from agenteval.agents import find_program
+from agenteval.agents import find_program, on_path
 from agenteval.errors import USAGE, BadRecord, UserError
 from agenteval.lineprocess import LineProcess, NoAnswer
 from agenteval.loop import EndTree, Job, RunProcess
@@ -120,9 +119,9 @@ def _python_host(reference: str) -> list[str]:
 
 
 def _javascript_runtime(path: str) -> str:
-    if bun := shutil.which("bun"):
+    if bun := on_path("bun"):
         return os.path.abspath(bun)
-    node = shutil.which("node")
+    node = on_path("node")
     if node and not path.endswith(TYPESCRIPT):
         return os.path.abspath(node)
     wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"

@@ -21,6 +21,7 @@ from agenteval.switchboard import Switchboard
 R = TypeVar("R")
 
 MANY = 64  # jobs at a time from which on the switchboard is for many
+BURIALS = 1.0  # seconds between two looks for orphans of agents at work that have ended
 WINDOW = 64  # how far ordered work may run ahead of its slowest job
 
 
@@ -67,6 +68,7 @@ class Loop(Generic[R]):
         self.board = Switchboard(many=workers > MANY)
         self._active: dict[int, _Active[R]] = {}
         self._started = self._next = 0
+        self._bury_at = time.monotonic() + BURIALS
         self._waiting: dict[int, R | None] = {}
         self._error: BaseException | None = None
         self._woken, self._waker = os.pipe()
@@ -100,14 +102,22 @@ class Loop(Generic[R]):
             self.board.wait(self._patience())
             for number in [number for number, active in self._active.items() if active.tick()]:
                 self._resume(self._active[number])
+            self._bury()
+
+    def _bury(self) -> None:
+        if time.monotonic() >= self._bury_at:
+            self.processes.bury()
+            self._bury_at = time.monotonic() + BURIALS
 
     def _has_room(self) -> bool:
         ahead = self._started - self._next if self.ordered else 0
         return len(self._active) < self.workers and ahead < max(WINDOW, 4 * self.workers) and self.room()
 
     def _patience(self) -> float | None:
+        if not self._active:
+            return None
         times = [at for active in self._active.values() if (at := active.next_tick()) is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min([self._bury_at, *times]) - time.monotonic())
 
     def _start(self, job: Job[R]) -> None:
         active = _Active(self, job, self._started)

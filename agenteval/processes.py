@@ -158,6 +158,11 @@ class Processes:
             del self._running[child.pid]
             return status, bool(self._orphans.living(self._running))
 
+    def bury(self) -> None:
+        """Collect orphans that came to this process and have ended: an agent may run for hours and leave thousands."""
+        with self._lock:
+            self._orphans.living(self._running)
+
     # --- end ---
 
     def press_on(self, key: int | None, deadline: float, told: set[int]) -> bool:

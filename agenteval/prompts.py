@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from agenteval.console import Console
@@ -65,5 +64,7 @@ def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
     """Whether this share of the ids has this one; the same on every machine."""
     if shard is None:
         return True
+    import hashlib
+
     digest = hashlib.sha256(prompt_id.encode()).digest()
     return int.from_bytes(digest[:8], "big") % shard[1] == shard[0] - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agenteval.agent_options import GraderSettings, Settings, agent_of
 from agenteval.agents import Agent, SchemaAgent
@@ -26,7 +26,9 @@ from agenteval.redaction import Redactor
 from agenteval.session import Conditions, Limits, run_prompt
 from agenteval.stream import Source, open_output
 from agenteval.supervision import run_jobs
-from agenteval.workspace import Workspaces
+
+if TYPE_CHECKING:
+    from agenteval.workspace import Workspaces
 
 R = TypeVar("R")
 
@@ -82,12 +84,15 @@ class Run:
         settings = self.settings
         each = 1 + sum(spec.streams for spec in self.specs)
         self.processes = Processes(settings.concurrency * each)
-        self.workspaces = None
+        self.workspaces: Workspaces | None = None
         try:
             if settings.workspace_dir:
+                from agenteval.workspace import Workspaces  # what it needs takes a while to import
+
                 self.workspaces = Workspaces(
                     settings.workspace_dir, settings.workspace_template, self.processes, git=settings.workspace_git
                 )
+                self._warn_of_repository(self.workspaces)
             if self.graders and self.specs:
                 timeout = self.graders.grader_timeout
                 self.grading = Grading(self.specs, self.processes, self.console, timeout=timeout)
@@ -132,6 +137,13 @@ class Run:
             raise StrictStop(f"{name}: {said} (stopped by --strict)")
         if grader_error and self.settings.strict:
             raise StrictStop("stopped at the first grader error (--strict)")
+
+    def _warn_of_repository(self, workspaces: Workspaces) -> None:
+        if repository := workspaces.repository_around():
+            self.console.say(
+                f"{self.settings.workspace_dir} is inside the git repository {repository}, where some agents "
+                "then work; --workspace-git makes each workspace its own"
+            )
 
     def _with_workspace(self, prompt: Record, trial: int | None) -> Record:
         if self.workspaces is None:

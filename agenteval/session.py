@@ -202,13 +202,19 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
         return "printed too much"
     if outcome.timed_out:
         return f"timeout: not done after {timeout:g} ms"
-    last = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
-    because = f": {last[:300]}" if last else ""
+    words = _last_words(outcome.stderr.decode("utf-8", "replace"))
+    because = f": {words[:300]}" if words else ""
     if outcome.signal is not None:
         return f"killed by {outcome.signal}{because}"
     if outcome.exit_code:
         return f"exited with code {outcome.exit_code}{because}"
     return None
+
+
+def _last_words(stderr: str) -> str:
+    """The last line with a word in it: a stack or an object often ends with brackets alone."""
+    lines = [line for line in map(str.strip, stderr.splitlines()) if line]
+    return next((line for line in reversed(lines) if re.search(r"\w", line)), lines[-1] if lines else "")
 
 
 class _RawFields:

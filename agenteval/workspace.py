@@ -45,10 +45,23 @@ class Workspaces:
         except OSError as error:
             raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
         self.fill = _filler(template, self)
+        self.template = template
 
     def path(self, prompt_id: str, trial: int | None = None) -> str:
         """Where a prompt's workspace is."""
         return os.path.join(self.base, workspace_name(prompt_id, trial))
+
+    def repository_around(self) -> str | None:
+        """The git repository that agents may take for their own; None where there is none, or each workspace is one."""
+        if self.git or (self.template and _is_repository(self.template)):
+            return None
+        path = self.base
+        while not os.path.lexists(os.path.join(path, ".git")):
+            parent = os.path.dirname(path)
+            if parent == path:
+                return None
+            path = parent
+        return path
 
     def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
         """An empty or freshly filled directory; one left by an earlier run is replaced. OSError if it cannot be."""
@@ -105,6 +118,11 @@ def _copy(source: str, path: str) -> None:
         shutil.copytree(source, path, symlinks=True)
     except shutil.Error as error:
         raise OSError(str(error.args[0][0][2])) from None
+
+
+def _is_repository(template: str) -> bool:
+    """Whether what a workspace starts with is a repository: a clone of one, or a copy."""
+    return _is_bare_repository(template) or not os.path.isdir(template) or os.path.lexists(f"{template}/.git")
 
 
 def _is_bare_repository(path: str) -> bool:

@@ -44,7 +44,8 @@ def installed_version(agent: Agent) -> str | None:
         description = folder / "node_modules" / agent.package / "package.json"
         return str(json.loads(description.read_bytes())["version"]) if description.exists() else None
     name = agent.package.replace("-", "_")
-    return next((path.name.split("-")[1] for path in folder.glob(f"lib/*/site-packages/{name}-*.dist-info")), None)
+    found = folder.glob(f"lib/*/site-packages/{name}-*.dist-info")
+    return next((path.name.removesuffix(".dist-info").rpartition("-")[2] for path in found), None)
 
 
 def programs(agent: Agent) -> Path:

@@ -64,6 +64,23 @@ def test_a_cloned_template_stays_what_it_is_and_is_committed_on(tmp_path: Path) 
     assert len(log.stdout.splitlines()) == 2
 
 
+def test_a_repository_around_the_workspaces_is_told(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "own", tmp_path / "plain"):
+        folder.mkdir(exist_ok=True)
+        if folder.name != "plain":
+            subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    template = "--workspace-template"
+    for args, told in (
+        ((), True),
+        ((template, "plain"), True),
+        ((template, "own"), False),
+        (("--workspace-git",), False),
+    ):
+        done = run("ae-run", "--shell", "true", "--workspace-dir", "a/ws", *args, stdin=PROMPTS, cwd=tmp_path).expect(0)
+        assert done.stderr.count("inside the git repository") == told, args
+        assert (f"{tmp_path}," in done.stderr) == told, args
+
+
 @pytest.mark.parametrize("option", [["--workspace-git"], ["--keep-workspaces", "none"]])
 def test_options_that_need_workspaces(option: list[str]) -> None:
     run("ae-run", "--shell", "true", *option, stdin=PROMPTS).expect(2).says(option[0], "--workspace-dir")

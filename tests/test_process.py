@@ -132,6 +132,11 @@ def test_helpers_live_from_turn_to_turn_but_not_beyond(mark: str, tmp_path: Path
         assert [turn["lines"] for turn in record["turns"]] == [1, 1, 1]
 
 
+def test_orphans_that_have_ended_are_collected_while_the_agent_works(tmp_path: Path) -> None:
+    line = "(sleep 0.05 & echo $! >pid); while [ -e /proc/$(cat pid) ]; do sleep 0.05; done; rm pid; echo collected"
+    assert run_shell(line, "-t", 10_000, cwd=tmp_path)["rawLines"] == ["collected"]
+
+
 # --- signals --------------------------------------------------------------------------------------
 
 
@@ -318,6 +323,8 @@ def test_output_of_an_agent_that_does_not_wait_is_whole(tmp_path: Path) -> None:
         ("exit 0", 0, None, None),
         ("exit 3", 3, None, "exited with code 3"),
         ("echo oops >&2; exit 255", 255, None, "exited with code 255: oops"),
+        ("printf 'oops {\\n  }\\n\\n]\\n' >&2; exit 1", 1, None, "exited with code 1: oops {"),
+        ("echo } >&2; exit 1", 1, None, "exited with code 1: }"),
         ("kill -KILL $$", None, "SIGKILL", "killed by SIGKILL"),
         ("kill -SEGV $$", None, "SIGSEGV", "killed by SIGSEGV"),
         ("kill -INT $$", None, "SIGINT", "killed by SIGINT"),
