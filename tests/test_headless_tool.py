@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import acp
 import pytest
-from acp.schema import ClientCapabilities
 from tool import BIN, ROOT, Record, clean_env, jsonl, on_terminal, run, script
 from watching import Running, expect_gone, marked, sleepers, until
 
@@ -386,6 +384,9 @@ class Watcher:
 
 
 async def drive(schema: Path, cwd: Path, texts: list[str]) -> tuple[list[str], list[Any]]:
+    import acp  # here: a second of work, for every process that collects tests
+    from acp.schema import ClientCapabilities
+
     watcher = Watcher()
     command = [str(BIN / "ae-headless"), "-s", str(schema)]
     async with acp.spawn_agent_process(watcher, *command, env=clean_env(cwd)) as (agent, _process):  # type: ignore[arg-type]

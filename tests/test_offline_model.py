@@ -10,7 +10,6 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-import openai
 import pytest
 from jsonschema import validate  # type: ignore[import-untyped]
 
@@ -42,6 +41,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Any:
+    import openai  # here: a second of work, for every process that collects tests
+
     return openai.OpenAI(base_url=f"{address}/v1", api_key="x", max_retries=0)
 
 
@@ -206,6 +207,8 @@ def test_it_says_that_it_is_offline_whatever_model_is_asked_for(client: Any) -> 
     assert "rules" in (reply.choices[0].message.content or "")
     assert [model.id for model in client.models.list()] == ["offline"]
     assert client.models.retrieve("offline").id == "offline"
+    import openai
+
     with pytest.raises(openai.NotFoundError, match="gpt-4o"):
         client.models.retrieve("gpt-4o")
 

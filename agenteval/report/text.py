@@ -11,7 +11,8 @@ _ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)
 # Invisible characters that reorder a line (bidi overrides) or join what stands beside them (emoji
 # sequences, variation selectors): terminals do not agree how wide the outcome is.
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
-_ACTIVE = re.compile(r"[\\`*\[\]|#~$_]")  # what means something inside a line of markdown
+_ACTIVE = re.compile(r"[\\`*\[\]|#~$_&<>\n]")  # what means something inside a line of markdown
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
 _LINE_END = re.compile(r"\r\n?")
 _BACKTICKS = re.compile("`+")
 
@@ -84,13 +85,18 @@ def fenced(text: str, language: str) -> str:
 
 def inline(text: str) -> str:
     """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    words = visible("\n".join(filter(None, lines)))
-    html = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTIVE.sub(_escape, html).replace("\n", "<br>")
+    if text.isprintable():  # one line, without controls
+        words = " ".join(text.split())
+    else:
+        lines = (" ".join(line.split()) for line in text.splitlines())
+        words = visible("\n".join(filter(None, lines)))
+    return _ACTIVE.sub(_escape, words)
 
 
 def _escape(found: re.Match[str]) -> str:
-    around = found.string[max(0, found.start() - 1) : found.end() + 1]
-    within_word = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
-    return "_" if found[0] == "_" and within_word else "\\" + found[0]  # test_001 is no markup
+    char = found[0]
+    if char == "_":
+        text, at = found.string, found.start()
+        if 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum():
+            return char  # test_001 is no markup
+    return _HTML.get(char) or "\\" + char
