@@ -32,6 +32,17 @@ def test_the_list_as_json() -> None:
         assert {field: schema[field] for field in ("sessionMode", "command", "description")}.items() <= entry.items()
 
 
+def test_proven_on_what_was_tried() -> None:
+    """`make test-agents` wrote docs/agents.md: the versions there, with nothing failed, are those of the schemas."""
+    page = (ROOT / "docs" / "agents.md").read_text()
+    table = page[page.index("| agent | version |") :].partition("\n\n")[0].splitlines()[2:]
+    tried = {cells[0]: cells[1] for cells in ([cell.strip() for cell in row.strip("|").split("|")] for row in table)}
+    assert sorted(tried) == sorted({*NAMES} - {"acp", "text", "wikiagent"})
+    for name, version in tried.items():
+        assert json.loads((FOLDER / f"{name}.json").read_bytes())["provenOn"].split()[-1] == version, name
+    assert "**fail**" not in page
+
+
 def test_one_as_it_is(tmp_path: Path) -> None:
     for name in NAMES:
         done = run("ae-adapters", name, "-o", "my.json", cwd=tmp_path).expect(0, stderr="")
