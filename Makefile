@@ -22,7 +22,7 @@ demo: $(STAMP) ## run the pipeline offline on two variants of a small agent
 	@$(MAKE) --no-print-directory -C examples/quickstart AE_BIN=$(CURDIR)/bin/ show
 
 test: $(STAMP) ## the whole test suite
-	@$(VENV)/bin/python -m pytest -n auto
+	@$(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
 	@$(VENV)/bin/python -m agents $(AGENTS)
