@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from agenteval.process import GRACE, TICK, Attendance, Command, Peer
@@ -88,9 +89,10 @@ class Loop(Generic[R]):
             raise BrokenPipeError
 
     def run(self, jobs: Jobs[R], watch: int | None = None) -> None:
-        """Work through the jobs; `watch` is an output pipe: its closing ends the wait."""
+        """Work through the jobs; `watch` is the output: where it is a pipe, its closing ends the wait."""
         if watch is not None:
-            self.board.register(watch, 0, self)  # POLLERR comes unasked when the reader has gone
+            with suppress(PermissionError):  # epoll takes no files, and nobody closes their other end
+                self.board.register(watch, 0, self)  # POLLERR comes unasked when the reader has gone
         jobs.begin(self.wake)
         while True:
             if self._error is not None:

@@ -19,8 +19,8 @@ class Switchboard:
 
     def register(self, fd: int, mask: int, owner: Listener) -> None:
         """Call owner.handle(fd) when there is something to do."""
-        self._owners[fd] = owner
         (self._epoll or self._poll).register(fd, mask)
+        self._owners[fd] = owner
 
     def unregister(self, fd: int) -> None:
         """No more; nothing where it was not registered."""

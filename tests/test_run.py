@@ -78,6 +78,17 @@ def test_500_agents_at_once() -> None:
     assert done.seconds < 15
 
 
+@pytest.mark.parametrize("tool", ["ae-run", "ae-capture"])
+def test_many_at_once_into_a_file(tool: str, tmp_path: Path) -> None:
+    """`> file`, `> /dev/null` and -o: what serves for waiting on many descriptors takes no files."""
+    args = [tool, "-j", 200, "--simple", "echo {}"]
+    for target in ("out", "/dev/null"):
+        with open(tmp_path / target, "wb") as file:
+            run(*map(str, args), stdin=prompts("a", "b"), stdout=file, cwd=tmp_path).expect(0, stderr="")
+    run(*map(str, args), "-o", "other", stdin=prompts("a", "b"), cwd=tmp_path).expect(0, stderr="")
+    assert len(read(tmp_path / "out")) == len(read(tmp_path / "other")) == 2
+
+
 def test_too_few_descriptors_lose_no_record(tmp_path: Path) -> None:
     """Where the system does not allow enough of them, fewer agents run at once."""
     given = prompts(*map(str, range(20)))
