@@ -202,13 +202,11 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
         return "printed too much"
     if outcome.timed_out:
         return f"timeout: not done after {timeout:g} ms"
+    if outcome.signal is None and not outcome.exit_code:
+        return None
+    how = f"killed by {outcome.signal}" if outcome.signal else f"exited with code {outcome.exit_code}"
     words = _last_words(outcome.stderr.decode("utf-8", "replace"))
-    because = f": {words[:300]}" if words else ""
-    if outcome.signal is not None:
-        return f"killed by {outcome.signal}{because}"
-    if outcome.exit_code:
-        return f"exited with code {outcome.exit_code}{because}"
-    return None
+    return f"{how}: {words[:300]}" if words else how
 
 
 def _last_words(stderr: str) -> str:
