@@ -1,79 +1,135 @@
-"""The finished trials of prompts that are not finished: on disk beside the output, so that none is paid for twice."""
+"""What agents have answered and is not in the output yet: on disk beside it, so that nothing is paid for twice.
+
+An answer waits here for its graders, for the other trials of its prompt, or (--keep-order) for a prompt before it.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
-from agenteval.errors import UserError
-from agenteval.records import Input, Record, TrialEntry, Wire
+from agenteval.errors import BadRecord, UserError
+from agenteval.records import Input, Record, Wire
 from agenteval.stream import Output, decode, encode
 
 SUFFIX = ".unfinished"
+LARGE = 16 << 20  # bytes from which on the file is written anew without what is not needed any more
+
+Key = tuple[str, int]
 
 
 class Entry(Wire):
-    """One line: a trial, and the input it answered, because a prompt that was changed has to be run again."""
+    """One line: a record, and the input it answers, because a prompt that was changed has to be run again."""
 
     id: str
     input: Input
-    trial: TrialEntry
+    trial: int
+    graded: bool
+    record: Record
+
+
+class Place(NamedTuple):
+    """Where in the file a line is."""
+
+    start: int
+    size: int
 
 
 class Journal:
-    """Keeps each trial until its prompt is written whole; the file goes when nothing is left in it."""
+    """Keeps records until their prompt is written; the file goes when nothing is left in it."""
 
     def __init__(self, output: str, *, resume: bool, done: set[str]) -> None:
         self.name = output + SUFFIX
         self.path = os.path.abspath(self.name)  # this process changes its directory with each agent it starts
-        self._earlier = self._read(done) if resume else []
+        self._earlier = self._read(done) if resume else {}
         self._file: Output | None = None
-        self._open = {line["id"] for line in self._earlier}  # prompts with trials here that are not written yet
+        self._places: dict[Key, Place] = {}
+        self._trials: dict[str, set[int]] = {}  # of each prompt, those with a place
+        self._size = 0
 
-    def earlier(self) -> dict[tuple[str, int], Record]:
-        """What an earlier run has left to go on with, by prompt and number of the trial."""
-        return {(line["id"], line["trial"]["trialNum"]): line for line in self._earlier}
+    def open(self) -> None:
+        """Begin: what an earlier run has left is there to go on with, or else of no use any more."""
+        if self._earlier:
+            self._write_anew((key, _line(entry)) for key, entry in self._earlier.items())
+        elif os.path.exists(self.path):
+            os.unlink(self.path)
 
-    def keep(self, prompt: Record, trial: Record) -> None:
-        """Put a finished trial on disk."""
-        self._open.add(prompt["id"])
-        self._begun().write({"id": prompt["id"], "input": prompt["input"], "trial": trial})
+    def earlier(self, prompt: Record, trial: int) -> Entry | None:
+        """What an earlier run has kept of this prompt, if it was the same then; given once."""
+        entry = self._earlier.pop((prompt["id"], trial), None)
+        return entry if entry and entry.input == prompt["input"] else None
+
+    def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
+        """Put a record on disk; of the same trial the last one counts."""
+        line = _line(Entry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record))
+        if self._file is None:
+            self._file = self._write_anew(())
+        self._file.write_bytes(line)
+        self._note((prompt["id"], trial), len(line))
 
     def forget(self, prompt_id: str) -> None:
-        """The prompt is written whole; where no other is left, the file is emptied."""
-        self._open.discard(prompt_id)
-        if not self._open:
-            os.ftruncate(self._begun().fd, 0)
+        """The prompt is written: what was kept of it is not needed any more."""
+        trials = self._trials.pop(prompt_id, None)
+        if trials is None or self._file is None:
+            return
+        for trial in trials:
+            del self._places[prompt_id, trial]
+        if not self._places:
+            os.ftruncate(self._file.fd, 0)
+            self._size = 0
+        elif self._size > LARGE and 2 * sum(place.size for place in self._places.values()) < self._size:
+            self._tidy()
 
     def close(self) -> None:
         """Nothing more comes; a file in which nothing is left is removed."""
-        self._begun().close()
-        if not self._open:
-            os.unlink(self.path)
+        if self._file is not None:
+            self._file.close()
+            if not self._places:
+                os.unlink(self.path)
 
-    def _read(self, done: set[str]) -> list[Record]:
-        """The lines of an earlier run, but for those of prompts that are done and one that was cut off."""
-        found: list[Record] = []
+    def _read(self, done: set[str]) -> dict[Key, Entry]:
+        """What an earlier run has left, but for prompts that are done and a line that was cut off."""
+        found: dict[Key, Entry] = {}
         if not os.path.exists(self.path):
             return found
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    entry = msgspec.json.decode(line, type=Entry)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                    entry = msgspec.convert(decode(line), Entry)
+                except (msgspec.ValidationError, BadRecord):
                     if line.endswith(b"\n"):
-                        raise UserError(f"{self.name}:{number}: not a trial; mend or remove that file first") from None
+                        raise UserError(f"{self.name}:{number}: not written by this suite; move that file") from None
                 else:
-                    found += [] if entry.id in done else [decode(line)]
-        return found
+                    found[entry.id, entry.trial] = entry
+        return {key: entry for key, entry in found.items() if entry.id not in done}
 
-    def _begun(self) -> Output:
-        """The file, anew and with the earlier lines; nothing is touched before there is something to keep."""
-        if self._file is None:
-            fresh = f"{self.path}.new"
-            with open(fresh, "wb") as file:
-                file.writelines(encode(line) + b"\n" for line in self._earlier)
-            os.replace(fresh, self.path)  # at once: what was paid for is never in memory alone
-            self._file = Output(self.path, append=True)
+    def _tidy(self) -> None:
+        with open(self.path, "rb") as file:
+            self._write_anew(
+                [(key, os.pread(file.fileno(), place.size, place.start)) for key, place in self._places.items()]
+            )
+
+    def _write_anew(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
+        """The file, with these lines only, and open; at once: what was paid for is never in memory alone."""
+        if self._file is not None:
+            self._file.close()
+        self._places, self._trials, self._size = {}, {}, 0
+        with open(f"{self.path}.new", "wb") as fresh:
+            for key, line in lines:
+                fresh.write(line)
+                self._note(key, len(line))
+        os.replace(fresh.name, self.path)
+        self._file = Output(self.path, append=True)
         return self._file
+
+    def _note(self, key: Key, size: int) -> None:
+        self._places[key] = Place(self._size, size)
+        self._trials.setdefault(key[0], set()).add(key[1])
+        self._size += size
+
+
+def _line(entry: Entry) -> bytes:
+    return encode(entry) + b"\n"

@@ -59,12 +59,22 @@ Job = Generator[Request, Any, R]
 
 
 class Loop(Generic[R]):
-    """Runs jobs, N at a time, and emits their results; None is no result."""
+    """Runs jobs, N at a time, and emits their results; None is no result.
+
+    Where they are ordered, `hold` is told of a result that has to wait for those of earlier jobs.
+    """
 
     def __init__(
-        self, processes: Processes, emit: Callable[[R], None], *, workers: int, ordered: bool, room: Callable[[], bool]
+        self,
+        processes: Processes,
+        emit: Callable[[R], None],
+        *,
+        workers: int,
+        ordered: bool,
+        room: Callable[[], bool],
+        hold: Callable[[R], None] = lambda _result: None,
     ) -> None:
-        self.processes, self.emit, self.room = processes, emit, room
+        self.processes, self.emit, self.hold, self.room = processes, emit, hold, room
         self.workers, self.ordered = workers, ordered
         self.board = Switchboard(many=workers > MANY)
         self._active: dict[int, _Active[R]] = {}
@@ -140,6 +150,8 @@ class Loop(Generic[R]):
                 self.emit(result)
             return
         self._waiting[number] = result
+        if number != self._next and result is not None:
+            self.hold(result)
         while self._next in self._waiting:
             ready = self._waiting.pop(self._next)
             self._next += 1

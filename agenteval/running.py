@@ -17,6 +17,7 @@ from agenteval.assessment import Grading, grader_specs
 from agenteval.console import Console
 from agenteval.environment import agent_environment
 from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.journal import Journal
 from agenteval.loop import Call, Job, Outbox
 from agenteval.pacing import Pacer
 from agenteval.processes import Processes
@@ -46,15 +47,24 @@ class Run:
             raise UserError(f"{option} needs --workspace-dir")
         self.source = source = Source(path)
         self.output, self.done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
+        self.journal = _journal_beside(settings, self.done)
         self.prompts = Prompts(source, self.console, settings.shard, self.done)
         self.conditions = conditions_of(settings, self.agent)
         self.grading: Grading | None = None
         self.failures = 0
 
     def __call__(
-        self, jobs: Callable[[Record], Iterable[Job[R | None]]], emit: Callable[[R], None], *, trials: int | None = None
+        self,
+        jobs: Callable[[Record], Iterable[Job[R | None]]],
+        emit: Callable[[R], None],
+        *,
+        hold: Callable[[R], None],
+        trials: int | None = None,
     ) -> int:
-        """Work through the jobs of every prompt and `emit` what they return; returns the exit code."""
+        """Work through the jobs of every prompt and `emit` what they return; returns the exit code.
+
+        What has to wait for its turn (--keep-order) `hold` puts in safety.
+        """
         workers = self._open()
         total = self.prompts.total
         if trials is None:
@@ -72,9 +82,12 @@ class Run:
             output=self.output,
             console=self.console,
             ordered=self.settings.keep_order,
+            hold=hold,
             finish=self.grading.finish if self.grading else lambda: None,
         )
         self.output.close()
+        if self.journal:
+            self.journal.close()
         ungraded = self.grading.errors if self.grading else 0
         failed = self.console.refused or ungraded or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
@@ -97,6 +110,8 @@ class Run:
                 timeout = self.graders.grader_timeout
                 self.grading = Grading(self.specs, self.processes, self.console, timeout=timeout)
             self.output.open()
+            if self.journal:
+                self.journal.open()
         except UserError:
             self.processes.close()
             raise
@@ -122,9 +137,21 @@ class Run:
         if self.workspaces is not None and (keep == "none" or (keep == "failed" and not failed)):
             yield Call(partial(self.workspaces.remove, prompt["id"], trial))
 
+    def kept(self, prompt: Record, trial: int = 1) -> tuple[Record | None, bool]:
+        """What an earlier run has paid for and not written, and whether it is graded."""
+        entry = self.journal.earlier(prompt, trial) if self.journal else None
+        return (entry.record, entry.graded) if entry else (None, False)
+
+    def keep(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:
+        """Put what an agent has answered in safety until it is written; the last of a trial counts."""
+        if self.journal:
+            self.journal.keep(prompt, record, trial, graded=graded)
+
     def write(self, record: Record) -> None:
         """Put a record into the output, now or as soon as its reader lets us."""
         self.outbox.put(record)
+        if self.journal:
+            self.journal.forget(record["id"])
 
     def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
         """One more is done: progress, --debug, -e and --strict."""
@@ -163,6 +190,16 @@ def conditions_of(settings: Settings, agent: Agent) -> Conditions:
         environment=environment,
         redact=Redactor(secrets),
     )
+
+
+def _journal_beside(settings: Settings, done: set[str]) -> Journal | None:
+    """Only a file can be gone on with, not a pipe or a device."""
+    path = settings.output
+    if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        return None
+    if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+        return None  # the output may still be written; then it has to do without
+    return Journal(path, resume=settings.resume, done=done)
 
 
 def _of_workspaces(settings: Settings) -> str | None:

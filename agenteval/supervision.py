@@ -30,15 +30,17 @@ def run_jobs(
     output: Output,
     console: Console,
     ordered: bool,
+    hold: Callable[[R], None] = lambda _result: None,
     finish: Callable[[], None] = lambda: None,
 ) -> None:
-    """Work through jobs in one thread, so many at a time."""
+    """Work through jobs in one thread, so many at a time; `hold` is told of a result that waits for its turn."""
     loop: Loop[R | None] = Loop(
         processes,
         lambda result: emit(result) if result is not None else None,
         workers=workers,
         ordered=ordered,
         room=outbox.has_room,
+        hold=lambda result: hold(result) if result is not None else None,
     )
     outbox.begin(loop.wake)
     supply = Jobs(jobs, blocks=not source.regular)

@@ -68,15 +68,17 @@ def whole(out: Path) -> list[Record]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def test_run_resumes_after_every_crash(mark: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [[], ["--keep-order"]])
+def test_run_resumes_after_every_crash(order: list[str], mark: str, tmp_path: Path) -> None:
     file = write(tmp_path / "prompts", *({"id": name, "input": f"0.0{5 + int(name) % 26:02}"} for name in IDS))
     line = f": {mark}; sleep $PROMPT; head -c 30000 /dev/zero | tr '\\0' x"
 
     def check(records: list[Record]) -> None:
-        assert sorted((record["id"] for record in records), key=int) == IDS
+        ids = [record["id"] for record in records]
+        assert (ids if order else sorted(ids, key=int)) == IDS
         assert all(record["rawLines"] == ["x" * 30000] and record["exitCode"] == 0 for record in records)
 
-    kill_and_resume(["ae-run", file, "-j", 4, "--shell", line], tmp_path / "raw", mark, check)
+    kill_and_resume(["ae-run", file, "-j", 4, *order, "--shell", line], tmp_path / "raw", mark, check)
 
 
 def test_grade_resumes_after_every_crash(mark: str, tmp_path: Path) -> None:

@@ -206,7 +206,14 @@ def logged(tmp_path: Path, *more: object, line: str = LOG, k: int = 3) -> tuple[
 
 def leftover(tmp_path: Path) -> list[str]:
     path = tmp_path / "out.unfinished"
-    return [f"{entry['id']}{entry['trial']['trialNum']}" for entry in read(path)] if path.exists() else []
+    return sorted({f"{entry['id']}{entry['trial']}" for entry in read(path)}) if path.exists() else []
+
+
+def kept(prompt_id: str, text: str, *, graded: bool = True, **fields: object) -> Record:
+    """A line of the file beside the output: the first trial of a prompt, which answered `old`."""
+    result: Record = {"output": "old", "trajectory": [], "timing": {"total": 1}, "metadata": {}, **fields}
+    result |= {"score": {"pass": True, "score": 1.0}} if graded else {}
+    return {"id": prompt_id, "input": text, "trial": 1, "graded": graded, "record": {"id": prompt_id, **result}}
 
 
 def test_finished_trials_are_not_run_again(tmp_path: Path) -> None:
@@ -239,26 +246,22 @@ def test_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_a_changed_prompt_is_run_again(tmp_path: Path) -> None:
-    trial = {"trialNum": 1, "output": "old", "trajectory": [], "pass": True, "score": 1.0}
-    write(
-        tmp_path / "out.unfinished",
-        {"id": "p1", "input": "another", "trial": trial},
-        {"id": "p2", "input": "b", "trial": trial},
-    )
+    write(tmp_path / "out.unfinished", kept("p1", "another"), kept("p2", "b"))
     done, ran = logged(tmp_path, "--resume")
     done.expect(0, stderr="")
     assert ran == ["a1", "a2", "a3", "b2", "b3"]
     assert read(tmp_path / "out")[1]["trials"][0]["output"] == "old"
 
 
-def test_trials_without_a_verdict_are_no_use_to_a_grader(tmp_path: Path) -> None:
-    write(tmp_path / "out.unfinished", {"id": "p1", "input": "a", "trial": {"trialNum": 1, "output": "x"}})
-    assert logged(tmp_path, "--resume")[1] == ["a1", "a2", "a3", "b1", "b2", "b3"]
+def test_trials_without_a_verdict_are_graded_not_run(tmp_path: Path) -> None:
+    write(tmp_path / "out.unfinished", kept("p1", "a", graded=False, hint="old"))
+    assert logged(tmp_path, "--resume")[1] == ["a2", "a3", "b1", "b2", "b3"]
+    first = read(tmp_path / "out")[0]["trials"][0]
+    assert (first["output"], first["pass"]) == ("old", True)
 
 
 def test_without_resume_everything_is_run_again(tmp_path: Path) -> None:
-    trial = {"trialNum": 1, "output": "old", "trajectory": [], "pass": True, "score": 1.0}
-    write(tmp_path / "out.unfinished", {"id": "p1", "input": "a", "trial": trial})
+    write(tmp_path / "out.unfinished", kept("p1", "a"))
     assert len(logged(tmp_path)[1]) == 6
     assert not (tmp_path / "out.unfinished").exists()
 
@@ -266,7 +269,7 @@ def test_without_resume_everything_is_run_again(tmp_path: Path) -> None:
 def test_an_unfinished_file_that_is_none(tmp_path: Path) -> None:
     write(tmp_path / "out.unfinished", "my notes")
     done, ran = logged(tmp_path, "--resume")
-    done.expect(2).says("out.unfinished:1: not a trial")
+    done.expect(2).says("out.unfinished:1: not written by this suite")
     assert ran == []
     assert (tmp_path / "out.unfinished").read_text() == "my notes\n"
 

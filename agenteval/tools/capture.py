@@ -47,6 +47,9 @@ def main(
       ae-capture prompts.jsonl --simple "echo {}" -g ae-grader-hint | ae-format -f table
       ae-capture prompts.jsonl --workspace-dir ws -g ae-grader-git -- ae-headless -s claude
 
+    With -o FILE an answer is kept in FILE.unfinished until it is graded and written; --resume reads both,
+    so that no agent that has answered is run again.
+
     An agent that fails is data: its record has `errors` and the exit code stays 0 (see -e). A grader
     that fails costs its record only: `graderError` is true there, and the exit code is 1.
     """
@@ -54,11 +57,15 @@ def main(
     adapter = extraction_adapter(run.agent, extract)
 
     def capture(prompt: Record) -> Job[Record | None]:
-        raw = yield from run.attempt(prompt)
-        if raw is None:
-            return None
-        result: Record | None = result_of(raw, adapter, keep_raw=keep_raw)
-        if run.grading is not None and result is not None:
+        result, graded = run.kept(prompt)
+        if result is None:
+            raw = yield from run.attempt(prompt)
+            if raw is None:
+                return None
+            result = result_of(raw, adapter, keep_raw=keep_raw)
+            if run.grading is not None:
+                run.keep(prompt, result)
+        if run.grading is not None and not graded:
             result = yield from run.grading.job(result)
         if result is not None:
             passed = run.grading is None or result["score"]["pass"]
@@ -70,4 +77,7 @@ def main(
         passed = result["score"]["pass"] if run.grading else True
         run.report(result["id"], result.get("errors"), passed=passed, grader_error=bool(result.get("graderError")))
 
-    return run(lambda prompt: [capture(prompt)], emit)
+    def hold(result: Record) -> None:
+        run.keep(result, result, graded=run.grading is not None)
+
+    return run(lambda prompt: [capture(prompt)], emit, hold=hold)

@@ -39,9 +39,11 @@ def main(path: str | None, **options: Any) -> int:
         run.report(raw["id"], raw.get("errors"))
 
     def job(prompt: Record) -> Job[Record | None]:
-        raw = yield from run.attempt(prompt)
+        raw, _graded = run.kept(prompt)
+        if raw is None:
+            raw = yield from run.attempt(prompt)
         if raw is not None:
             yield from run.settle(prompt, failed=bool(raw.get("errors")))
         return raw
 
-    return run(lambda prompt: [job(prompt)], emit)
+    return run(lambda prompt: [job(prompt)], emit, hold=lambda raw: run.keep(raw, raw))

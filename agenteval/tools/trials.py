@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from agenteval.agent_options import (
     GraderSettings,
@@ -18,7 +18,6 @@ from agenteval.agent_options import (
 from agenteval.command import input_argument, tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.extraction import result_of
-from agenteval.journal import Journal
 from agenteval.lightclick import click
 from agenteval.loop import Job
 from agenteval.records import Record
@@ -30,34 +29,28 @@ DEFAULT_K = 5
 
 
 class Finished(NamedTuple):
-    """A trial that has come to its end, in this run or (`kept`) in an earlier one."""
+    """A trial that has come to its end; not `fresh` where it did so in an earlier run."""
 
     prompt: Record
+    result: Record
     trial: Record
-    kept: bool
+    fresh: bool
 
 
 class Trials:
     """Runs every trial as a job of its own and writes a prompt's record when its last one is done."""
 
     def __init__(self, run: Run, extract: str | None, k: int) -> None:
-        self.run, self.k = run, k
+        self.run, self.k, self.graded = run, k, bool(run.specs)
         self.adapter = extraction_adapter(run.agent, extract)
         self.metadata: Record = {"agent": self.adapter.config.name}
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
         self.collected: dict[str, list[Record]] = {}
-        self.journal, self.earlier = None, {}
-        if _is_file(output := run.settings.output):
-            self.journal = Journal(output, resume=run.settings.resume, done=run.done)
-            self.earlier = self.journal.earlier()
 
     def __call__(self) -> int:
         """The exit code."""
-        code = self.run(self.jobs, self.emit, trials=self.k)
-        if self.journal:
-            self.journal.close()
-        return code
+        return self.run(self.jobs, self.emit, hold=self.keep, trials=self.k)
 
     def jobs(self, prompt: Record) -> Iterator[Job[Finished | None]]:
         """The trials of a prompt."""
@@ -65,43 +58,42 @@ class Trials:
 
     def job(self, prompt: Record, number: int) -> Job[Finished | None]:
         """One trial, in a fresh session; one that an earlier run has finished is not run again."""
-        grading = self.run.grading
-        kept = self.earlier.pop((prompt["id"], number), None)
-        if kept and kept["input"] == prompt["input"] and ("pass" in kept["trial"]) == (grading is not None):
-            return Finished(prompt, kept["trial"], True)
-        raw = yield from self.run.attempt(prompt, number)
-        if raw is None:
-            return None
-        result = result_of(raw, self.adapter)
-        if grading is not None and not result.get("errors"):
-            graded = yield from grading.job(result)
-            if graded is None:
+        run = self.run
+        result, graded = run.kept(prompt, number)
+        fresh = result is None or (self.graded and not graded)
+        if result is None:
+            raw = yield from run.attempt(prompt, number)
+            if raw is None:
                 return None
-            result = graded
-        trial = trial_of(result, number, graded=grading is not None)
-        yield from self.run.settle(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
-        return Finished(prompt, trial, False)
+            result = result_of(raw, self.adapter)
+        if run.grading is not None and not graded and not result.get("errors"):
+            run.keep(prompt, result, number)
+            result = yield from run.grading.job(result)
+            if result is None:
+                return None
+        trial = trial_of(result, number, graded=self.graded)
+        yield from run.settle(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
+        return Finished(prompt, result, trial, fresh)
+
+    def keep(self, finished: Finished) -> None:
+        """Put a trial in safety that cannot be written yet."""
+        if finished.fresh:
+            number = finished.trial["trialNum"]
+            self.run.keep(finished.prompt, finished.result, number, graded=self.graded)
 
     def emit(self, finished: Finished) -> None:
         """Keep the trial; the last one of a prompt makes its record."""
-        prompt, trial, kept = finished
+        prompt, trial = finished.prompt, finished.trial
         trials = self.collected.setdefault(prompt["id"], [])
         trials.append(trial)
         if len(trials) == self.k:
             del self.collected[prompt["id"]]
             self.run.write(trials_record(prompt, trials, self.k, self.metadata))
-            if self.journal:
-                self.journal.forget(prompt["id"])
-        elif self.journal and not kept:
-            self.journal.keep(prompt, trial)
+        else:
+            self.keep(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
         passed, broken = trial.get("pass", True), bool(trial.get("graderError"))
         self.run.report(name, trial.get("errors"), passed=passed, grader_error=broken)
-
-
-def _is_file(path: str | None) -> TypeGuard[str]:
-    """Whether the output is a file, which a later run can go on with; a pipe or a device is not."""
-    return path not in (None, "-") and (os.path.isfile(path) or not os.path.exists(path))
 
 
 def _refuse_another_k(path: str, k: int) -> None:
