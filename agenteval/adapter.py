@@ -23,9 +23,18 @@ from agenteval.headless import (
     parse_headless,
 )
 from agenteval.jsonpath import decoder_for
-from agenteval.mapping import Event, Schema, compile_metadata, compile_result, compile_rules, compile_usage
+from agenteval.mapping import (
+    Action,
+    Event,
+    Rule,
+    Schema,
+    compile_metadata,
+    compile_result,
+    compile_rules,
+    compile_usage,
+)
 from agenteval.trajectory import Richness, Step, Time, Trajectory, as_text, richness
-from agenteval.unfolding import compile_unfolding
+from agenteval.unfolding import SawParts, compile_unfolding
 
 __all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
 
@@ -55,20 +64,27 @@ class Adapter:
         self.config = config
         schema = Schema(source)
         _check(schema, config)
-        rules = compile_rules(schema, _output_events(config))
+        self.events = _output_events(config)
+        rules = compile_rules(schema, self.events)
         actions = [compile_result(schema, config.result)] if config.result else []
         if config.usage:
             actions.append(compile_usage(schema, config.usage))
         if config.metadata:
             actions.append(compile_metadata(schema, config.metadata))
-        self._dispatch = Dispatch(rules, actions)
-        self._unfold = compile_unfolding(schema, config)
+        self._dispatch = self.dispatch(rules, actions)
+        self._unfold = compile_unfolding(schema, config, self.saw_parts)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
         self._session = schema.path(path, "resume.sessionIdPath")
         self._spare_session = path != "$.session_id"
         schema.reads.add(("session_id",))
         self._cumulative = _cumulative_fields(config)
         self._decode = decoder_for(schema.reads)
+
+    saw_parts: SawParts | None = None  # who wants to see what a text is taken apart into
+
+    def dispatch(self, rules: list[Rule], actions: list[Action]) -> Dispatch:
+        """The rules and actions behind one lookup; where a schema is explained they are watched."""
+        return Dispatch(rules, actions)
 
     def read(
         self,
@@ -143,7 +159,8 @@ class Adapter:
 
     def add_usage(self, usage: Numbers, turn: Numbers) -> Numbers:
         """Usage with that of one more turn, in which some fields may include the turns before."""
-        added = {name: n if name in self._cumulative else n + usage.get(name, 0) for name, n in turn.items()}
+        join = {name: max if name in self._cumulative else sum for name in turn}  # a turn that failed may tell 0
+        added = {name: join[name]((n, usage.get(name, 0))) for name, n in turn.items()}
         return {**usage, **added}
 
 

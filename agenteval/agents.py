@@ -87,6 +87,10 @@ class SchemaAgent:
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
         self.programs = {command[0]: find_program(command[0]) for command in commands}
 
+    def forgets(self) -> bool:
+        """Whether each turn is a session of its own, because the schema does not say how to go on with one."""
+        return self.config.session_mode == "stream" and self.config.resume is None
+
     def open(self) -> Conversation:
         iterative = self.config.session_mode == "iterative"
         return _IterativeConversation(self) if iterative else _StreamConversation(self)
@@ -100,7 +104,7 @@ class SchemaAgent:
         argv = list(command)
         output = config.output
         if output and output.flag:
-            argv += [output.flag, output.value]
+            argv += [output.flag, output.value] if output.value else [output.flag]
         if output and output.file_flag:
             argv += [output.file_flag, FILE]
         argv += config.auto_approve or []

@@ -52,6 +52,7 @@ class Run:
         self.conditions = conditions_of(settings, self.agent)
         self.grading: Grading | None = None
         self.failures = 0
+        self.unwarned = isinstance(self.agent, SchemaAgent) and self.agent.forgets()
 
     def __call__(
         self,
@@ -119,6 +120,7 @@ class Run:
 
     def attempt(self, prompt: Record, trial: int | None = None) -> Job[Record | None]:
         """The raw record of a prompt, run in a fresh session; None when it was cut short because we are stopping."""
+        self._warn_of_turns(prompt)
         key = self.processes.new_key()
         name = prompt["id"] if trial is None else f"{prompt['id']}, trial {trial}"
         raw = yield from run_prompt(
@@ -170,6 +172,14 @@ class Run:
             self.console.say(
                 f"{self.settings.workspace_dir} is inside the git repository {repository}, where some agents "
                 "then work; --workspace-git makes each workspace its own"
+            )
+
+    def _warn_of_turns(self, prompt: Record) -> None:
+        if self.unwarned and isinstance(prompt["input"], list) and len(prompt["input"]) > 1:
+            self.unwarned = False
+            self.console.say(
+                f"{prompt['id']}: the schema has no resume, so each turn is a new session "
+                '(give it resume, or "sessionMode": "iterative")'
             )
 
     def _with_workspace(self, prompt: Record, trial: int | None) -> Record:

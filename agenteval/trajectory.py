@@ -136,15 +136,20 @@ class Trajectory:
         self._add({"type": kind, "content": content})
 
     def piece(self, kind: str, content: Any, message: Any = None) -> None:
-        """Add a piece of a thought or message to those just before it, unless it names another message than they."""
-        if self._pieces and (self.steps[-1]["type"] != kind or (message is not None and message != self._message)):
-            self._join()
+        """Add a piece of a thought or message to those just before it, unless it names another message than they.
+
+        An empty one says nothing, but where it names the message that it begins.
+        """
         text = as_text(content)
-        if text or (message is not None and content is not None):
-            if not self._pieces:
-                self._add({"type": kind, "content": ""})
-                self._message = message
-            self._pieces.append(text)
+        other = bool(self._pieces) and self.steps[-1]["type"] != kind
+        if not text and (other or message is None or content is None):
+            return
+        if other or (self._pieces and message is not None and message != self._message):
+            self._join()
+        if not self._pieces:
+            self._add({"type": kind, "content": ""})
+            self._message = message
+        self._pieces.append(text)
 
     def plan(self, entries: Any) -> None:
         """Add a plan."""

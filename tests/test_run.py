@@ -571,6 +571,19 @@ def test_the_order_of_arguments(tmp_path: Path) -> None:
     assert [turn["lines"] for turn in record["turns"]] == [3, 3, 3]
 
 
+def test_an_output_flag_of_its_own(tmp_path: Path) -> None:
+    record = run_schema(schema(tmp_path, output={"flag": "--json"}), "one")
+    assert events(record, "echo")[0]["argv"] == ["run", "--json", "-p", "one"]
+
+
+def test_turns_that_know_nothing_of_each_other_are_told_once(tmp_path: Path) -> None:
+    path = schema(tmp_path, resume=None)
+    given = jsonl({"id": "a", "input": "x"}, {"id": "b", "input": ["x", "y"]}, {"id": "c", "input": ["x", "y"]})
+    done = run("ae-run", "-s", path, stdin=given, cwd=tmp_path).expect(0)
+    done.says("b: the schema has no resume")
+    assert [len(record["turns"]) for record in done.records] == [1, 2, 2]
+
+
 def test_resume_by_arguments(tmp_path: Path) -> None:
     record = run_schema(
         schema(tmp_path, resume={"args": ["--resume={sessionId}"], "sessionIdPath": "$.thread"}), "1", "2"

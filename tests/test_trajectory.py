@@ -224,6 +224,11 @@ PIECES: list[tuple[str, list[Any], list[tuple[Any, ...]]]] = [
         [("message", "a"), ("message", "b")],
     ),
     ("empty pieces", [piece(""), piece("")], []),
+    (
+        "empty pieces of another kind between",
+        [piece("a"), piece("", k="think"), piece("b"), {"type": "d", "k": "think", "more": True}, piece("c")],
+        [("message", "abc")],
+    ),
 ]
 
 
