@@ -18,6 +18,7 @@ class Console:
     ) -> None:
         self.tool = tool
         self.strict = strict
+        self.redact: Callable[[str], str] = str  # what may not be shown is taken out
         self.refused = 0
         terminal = _is_terminal(2)
         # A bar would run through records that go to the same terminal.
@@ -34,7 +35,7 @@ class Console:
 
     def say(self, message: str) -> None:
         """One line that starts with the tool's name."""
-        text = f"{self.tool}: {_harmless(message)}"
+        text = f"{self.tool}: {_harmless(self.redact(message))}"
         with self._lock:
             self._write(self._erase() + text + "\n" + self._shown)
 

@@ -24,7 +24,9 @@ class Pacer:
     def __init__(self, per_second: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._gap = 1 / per_second if per_second else 0.0
         self._clock = clock
+        self._held_until = 0.0
         self._next = 0.0
+        self.holds = 0  # how often all were held; who waited then has to ask for another place
 
     def wait(self) -> float:
         """How many seconds the next start has to wait; its place is taken with that."""
@@ -35,4 +37,6 @@ class Pacer:
 
     def hold(self, seconds: float) -> None:
         """Nothing starts for so long: one agent was told to slow down, and the others would be told the same."""
-        self._next = max(self._next, self._clock() + seconds)
+        self._held_until = max(self._held_until, self._clock() + seconds)
+        self._next = self._held_until
+        self.holds += 1

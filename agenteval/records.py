@@ -221,6 +221,10 @@ class TrialEntry(Wire):
     """Whether a tool call failed."""
     errors: list[str] | None = None
     """What went wrong; not there when nothing did."""
+    attempts: Annotated[int, Meta(ge=1)] | None = None
+    """How often it was tried, where that is more than once."""
+    retried: list[str] | None = None
+    """Why each try but the last was not enough."""
     cwd: str | None = None
     """Directory the agent ran in."""
     pass_: bool | None = msgspec.field(name="pass", default=None)

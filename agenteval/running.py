@@ -42,6 +42,8 @@ class Run:
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
         self.specs = grader_specs(graders.grader, stream=graders.stream) if graders else []
+        if settings.retry_on and not settings.retries:
+            raise UserError("--retry-on needs --retries N")
         self.cwd = _directory(settings.cwd)
         if not settings.workspace_dir and (option := _of_workspaces(settings)):
             raise UserError(f"{option} needs --workspace-dir")
@@ -50,6 +52,7 @@ class Run:
         self.journal = _journal_beside(settings, self.done)
         self.prompts = Prompts(source, self.console, settings.shard, self.done)
         self.conditions = conditions_of(settings, self.agent)
+        self.console.redact = self.conditions.redact
         self.grading: Grading | None = None
         self.failures = 0
         self.unwarned = isinstance(self.agent, SchemaAgent) and self.agent.forgets()
@@ -147,11 +150,11 @@ class Run:
     def keep(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:
         """Put what an agent has answered in safety until it is written; the last of a trial counts."""
         if self.journal:
-            self.journal.keep(prompt, record, trial, graded=graded)
+            self.journal.keep(prompt, self.conditions.redact.record(record), trial, graded=graded)
 
     def write(self, record: Record) -> None:
         """Put a record into the output, now or as soon as its reader lets us."""
-        self.outbox.put(record)
+        self.outbox.put(self.conditions.redact.record(record))
         if self.journal:
             self.journal.forget(record["id"])
 
@@ -193,7 +196,7 @@ def conditions_of(settings: Settings, agent: Agent) -> Conditions:
     """What the options say of every prompt; the agent's schema may have variables of its own."""
     environment = agent_environment(settings.env, clean=settings.clean_env)
     own = agent.config.env or {} if isinstance(agent, SchemaAgent) else {}
-    secrets = {} if settings.no_redact else {**environment.seen(os.environ), **own}
+    secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(own)}
     return Conditions(
         pacer=Pacer(settings.rate),
         limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),

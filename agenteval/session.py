@@ -15,6 +15,7 @@ from agenteval.loop import Call, EndTree, Job, Pause, RunProcess
 from agenteval.pacing import Pacer
 from agenteval.process import Command, Outcome, Peer, printed_lines
 from agenteval.records import Record
+from agenteval.redaction import Redactor
 
 if TYPE_CHECKING:
     from agenteval.acp import Client
@@ -25,7 +26,8 @@ LONGEST_PAUSE = 30.0
 SHOWN = 300  # characters of a reason to try again
 # What providers say when they want to be asked more slowly.
 OVERLOAD = re.compile(
-    r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later|server is busy",
+    r"(?<!\d)(?:429|529)(?!\d)|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later"
+    r"|server is busy",
     re.IGNORECASE,
 )
 TRACED = 2000  # characters of a command line that --debug shows
@@ -46,7 +48,7 @@ class Conditions(NamedTuple):
     pacer: Pacer
     limits: Limits = Limits()
     environment: Environment = Environment()
-    redact: Callable[[str], str] = str
+    redact: Redactor = Redactor({})
 
 
 class Attempt(NamedTuple):
@@ -69,19 +71,26 @@ def run_prompt(
     """The raw record of a prompt; `prepare` is the directory to run in, or makes it anew for each try."""
     retried: list[str] = []
     while True:
-        if wait := conditions.pacer.wait():
-            yield Pause(wait)
+        yield from _wait_for_place(conditions.pacer)
         attempt = yield from _try_prompt(prompt, agent, key, prepare, conditions, trace)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
+        if attempt.overload:
+            conditions.pacer.hold(pause)  # also when this was the last try: the next prompt would be told the same
         if attempt.again is None or len(retried) >= conditions.limits.retries:
             break
         retried.append(attempt.again)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (len(retried) - 1))
-        if attempt.overload:
-            conditions.pacer.hold(pause)
         yield Pause(pause)
     if retried:
         attempt.fields.update(attempts=len(retried) + 1, retried=retried)
     return {**prompt, **attempt.fields}
+
+
+def _wait_for_place(pacer: Pacer) -> Job[None]:
+    holds = -1
+    while holds != pacer.holds:  # held while it waited: its place is not free any more
+        holds = pacer.holds
+        if wait := pacer.wait():
+            yield Pause(wait)
 
 
 def _try_prompt(
@@ -144,7 +153,7 @@ class _Place(NamedTuple):
         """The request to run a command, of whose agent so much output is there already."""
         if self.trace is not None:
             self.trace(f"in {self.cwd}: {shlex.join(said.argv)[:TRACED]}")
-        env = {**self.environment.variables, **said.env}
+        env = self.environment.with_own(said.env)
         command = Command(said.program, said.argv, self.cwd, env, said.stdin, self.environment.alone)
         return RunProcess(self.key, command, self.timeout / 1000, self.max_output - size, peer)
 
@@ -163,7 +172,7 @@ def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: _RawFi
         except ValueError as error:
             raw.fail(number, len(texts), str(error))
             return
-        outcome = yield place.process(said, raw.size)
+        outcome = raw.cleaned((yield place.process(said, raw.size)))
         conversation.hear(text, raw.add_turn(outcome))
         problem = place.too_much(outcome) or failure_of(outcome, place.timeout)
         if problem:
@@ -174,7 +183,7 @@ def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: _RawFi
 def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: _RawFields) -> Job[None]:
     """One process for all turns, and a client that talks with it."""
     said, client = agent.talk(texts, place.cwd)
-    outcome = yield place.process(said, 0, client)
+    outcome = raw.cleaned((yield place.process(said, 0, client)))
     raw.add_talk(outcome, client)
     problem = place.too_much(outcome) or _talk_failure(outcome, client, place.timeout)
     if problem:
@@ -218,7 +227,7 @@ def _last_words(stderr: str) -> str:
 class _RawFields:
     """The fields of a raw record while its turns come in."""
 
-    def __init__(self, redact: Callable[[str], str]) -> None:
+    def __init__(self, redact: Redactor) -> None:
         self.redact = redact
         self.epoch, self.zero = time.time(), time.monotonic()
         self.lines: list[str] = []
@@ -232,6 +241,12 @@ class _RawFields:
         self.last: Outcome | None = None
         self.turn_start = self.zero
         self.helpers = False
+
+    def cleaned(self, outcome: Outcome) -> Outcome:
+        """The outcome, without secrets on its stderr: what is cut out of that later has none either."""
+        if not outcome.stderr:
+            return outcome
+        return outcome._replace(stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
 
     def add_turn(self, outcome: Outcome) -> list[str]:
         """Take in what a turn printed; returns its lines as text."""
@@ -259,6 +274,8 @@ class _RawFields:
     def _add_output(self, outcome: Outcome) -> list[str]:
         lines = printed_lines(outcome)
         self.lines += map(self.redact, lines)
+        if lines and (outcome.timed_out or outcome.too_much):
+            self.lines[-1] = self.redact.cut(self.lines[-1])
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)
@@ -291,7 +308,7 @@ class _RawFields:
             timing["firstResponse"] = first
         fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
         if self.stderr:
-            fields["stderr"] = self.redact(self.stderr.decode("utf-8", "replace"))
+            fields["stderr"] = self.stderr.decode("utf-8", "replace")
         last = self.last
         fields |= {
             "cwd": os.fsencode(cwd).decode("utf-8", "replace"),  # a directory's name may be any bytes

@@ -6,7 +6,7 @@ from agenteval.passing import pass_at, pass_exp, seed_pass_at_k, seed_pass_exp_k
 from agenteval.records import Record
 
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
-KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "cwd")
+KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
 VERDICT = ("pass", "score", "reasoning", "outcome")
 OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir")
 

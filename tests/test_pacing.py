@@ -28,6 +28,15 @@ def test_starts_are_evenly_spread_and_never_caught_up() -> None:
     assert [pacer.wait() for _ in range(2)] == [0.0, 0.5], "what was not used is gone"
 
 
+def test_who_waits_for_a_place_when_all_are_held_takes_another() -> None:
+    now = [0.0]
+    pacer = Pacer(2.0, lambda: now[0])
+    assert [pacer.wait() for _ in range(3)] == [0.0, 0.5, 1.0]
+    pacer.hold(5.0)
+    assert pacer.holds == 1
+    assert [pacer.wait() for _ in range(2)] == [5.0, 5.5], "in place of those that were given"
+
+
 def test_a_hold_is_for_all() -> None:
     now = [0.0]
     pacer = Pacer(None, lambda: now[0])

@@ -571,6 +571,13 @@ def test_the_order_of_arguments(tmp_path: Path) -> None:
     assert [turn["lines"] for turn in record["turns"]] == [3, 3, 3]
 
 
+def test_what_the_user_names_counts_more_than_what_the_schema_has(tmp_path: Path) -> None:
+    path = schema(tmp_path, env={"COLOR": "never"})
+    for args, color in (((), "never"), (("--env", "COLOR=always"), "always"), (("--clean-env",), "never")):
+        done = run("ae-run", "-s", path, *args, stdin=prompts("x"), cwd=tmp_path).expect(0, stderr="")
+        assert events(done.records[0], "echo")[0]["color"] == color
+
+
 def test_an_output_flag_of_its_own(tmp_path: Path) -> None:
     record = run_schema(schema(tmp_path, output={"flag": "--json"}), "one")
     assert events(record, "echo")[0]["argv"] == ["run", "--json", "-p", "one"]

@@ -328,6 +328,16 @@ def test_a_signal_keeps_what_is_finished(signum: signal.Signals, tmp_path: Path)
 # --- the rest -----------------------------------------------------------------------------------
 
 
+def test_what_was_tried_again_is_told(tmp_path: Path) -> None:
+    line = "[ -e tried ] && echo yes && exit; touch tried; echo 429 >&2; exit 1"
+    done = run("ae-trials", "-k", 1, "--retries", 1, "--shell", line, stdin=prompts("x"), cwd=tmp_path).expect(0)
+    trial = done.records[0]["trials"][0]
+    assert (trial["output"], trial["attempts"], trial["retried"]) == ("yes", 2, ["exited with code 1: 429"])
+    run("ae-trials", "--retry-on", "x", "--shell", "true", stdin=prompts("x")).expect(2).says(
+        "--retry-on needs --retries"
+    )
+
+
 def test_progress_counts_trials(tmp_path: Path) -> None:
     write(tmp_path / "in", *map(json.loads, prompts("a", "b").splitlines()))
     done = run("ae-trials", "in", "-k", 2, "--shell", "exit 1", "--progress", cwd=tmp_path).expect(0)
