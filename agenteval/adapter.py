@@ -20,7 +20,6 @@ from agenteval.headless import (
     PassthroughTypeMap,
     StepKind,
     UsageField,
-    parse_headless,
 )
 from agenteval.jsonpath import decoder_for
 from agenteval.mapping import (
@@ -33,6 +32,7 @@ from agenteval.mapping import (
     compile_rules,
     compile_usage,
 )
+from agenteval.schema_reading import parse_headless
 from agenteval.trajectory import Richness, Step, Time, Trajectory, as_text, richness
 from agenteval.unfolding import SawParts, compile_unfolding
 
@@ -60,10 +60,9 @@ class Reading(msgspec.Struct):
 class Adapter:
     """One schema, ready to read; `source` is what error messages call it."""
 
-    def __init__(self, config: HeadlessAdapter, source: str) -> None:
+    def __init__(self, config: HeadlessAdapter, source: str, saw_parts: SawParts | None = None) -> None:
         self.config = config
         schema = Schema(source)
-        _check(schema, config)
         self.events = _output_events(config)
         rules = compile_rules(schema, self.events)
         actions = [compile_result(schema, config.result)] if config.result else []
@@ -72,15 +71,13 @@ class Adapter:
         if config.metadata:
             actions.append(compile_metadata(schema, config.metadata))
         self._dispatch = self.dispatch(rules, actions)
-        self._unfold = compile_unfolding(schema, config, self.saw_parts)
+        self._unfold = compile_unfolding(schema, config, saw_parts)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
         self._session = schema.path(path, "resume.sessionIdPath")
         self._spare_session = path != "$.session_id"
         schema.reads.add(("session_id",))
         self._cumulative = _cumulative_fields(config)
         self._decode = decoder_for(schema.reads)
-
-    saw_parts: SawParts | None = None  # who wants to see what a text is taken apart into
 
     def dispatch(self, rules: list[Rule], actions: list[Action]) -> Dispatch:
         """The rules and actions behind one lookup; where a schema is explained they are watched."""
@@ -95,7 +92,7 @@ class Adapter:
     ) -> Reading:
         """What the lines say; `times` are theirs in ms, `turns` the number of lines of each turn."""
         reader = Reader(self, Trajectory(record_id))
-        for start, end in _spans(turns, len(lines)):
+        for start, end in turn_spans(turns, len(lines)):
             reader.begin_turn()
             reader.take(lines[start:end], times[start:end] if times else ())
             reader.end_turn()
@@ -237,7 +234,7 @@ def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
     return frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
 
 
-def _spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]:
+def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]:
     """Where the lines of each turn begin and end; lines beyond those counted belong to the last."""
     start = 0
     for count in (turns or [])[:-1]:
@@ -291,19 +288,6 @@ def _output_events(config: HeadlessAdapter) -> list[OutputEvent]:
         OutputEvent(match=Condition(path=path, value=word), emit_as=kind, extract=extract)
         for word, kind in steps.items()
     ]
-
-
-def _check(schema: Schema, config: HeadlessAdapter) -> None:
-    """Refuse what is well formed but makes no sense."""
-    if config.prompt.flag and config.prompt.stdin:
-        raise schema.wrong("prompt", " may have flag or stdin, not both")
-    if config.resume and (config.resume.flag is None) == (config.resume.args is None):
-        raise schema.wrong("resume", " must have either flag or args")
-    for name, value in (config.env or {}).items():
-        if not name or "=" in name or "\0" in name + value:
-            raise schema.wrong(f"env.{name}", " cannot be an environment variable")
-    if "\0" in "".join(config.command):
-        raise schema.wrong("command", " has a NUL character, which no argument can hold")
 
 
 def bundled_adapters() -> list[str]:

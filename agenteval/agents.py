@@ -104,21 +104,25 @@ class SchemaAgent:
         argv = list(command)
         output = config.output
         if output and output.flag:
-            argv += [output.flag, output.value] if output.value else [output.flag]
+            argv += flagged(output.flag, output.value) if output.value else [output.flag]
         if output and output.file_flag:
-            argv += [output.file_flag, FILE]
+            argv += flagged(output.file_flag, FILE)
         argv += config.auto_approve or []
         if config.cwd_flag:
-            argv += [config.cwd_flag, cwd]
+            argv += flagged(config.cwd_flag, cwd)
         argv += resume
         env = dict(config.env or {})
         program = self.programs[command[0]]
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
-            flag = config.prompt.flag or ""
-            argv += [flag + text] if flag.endswith("=") else [flag, text] if flag else [text]
+            argv += flagged(config.prompt.flag or "", text)
         said = Utterance(program, argv, env, stdin)
         return printing_file(said) if output and output.file_flag else said
+
+
+def flagged(flag: str, value: str) -> list[str]:
+    """The arguments that give a flag its value: one where it ends in =, the value alone where there is none."""
+    return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
 
 
 def printing_file(said: Utterance) -> Utterance:
@@ -141,9 +145,13 @@ class _StreamConversation:
             return self.agent.utterance(text, cwd, config.command, [])
         if self.session_id is None:
             raise ValueError("the agent named no session id, so its session cannot be resumed")
-        arguments = config.resume.args or [config.resume.flag or "", "{sessionId}"]
-        resume = [part.replace("{sessionId}", self.session_id) for part in arguments]
-        return self.agent.utterance(text, cwd, config.resume.command or config.command, resume)
+        resume, session_id = config.resume, self.session_id
+        arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
+        command, arguments = (
+            [part.replace("{sessionId}", session_id) for part in parts]
+            for parts in (resume.command or config.command, arguments)
+        )
+        return self.agent.utterance(text, cwd, command, arguments)
 
     def hear(self, text: str, lines: list[str]) -> None:
         self.turn += 1

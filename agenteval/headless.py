@@ -7,20 +7,15 @@ The text below a field is its description in the JSON Schema that ae-schemas exp
 Annotations are not postponed here: to evaluate them as text when a schema is read costs twice the time.
 """
 
-import re
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
-from agenteval.errors import UserError
-from agenteval.records import explain
-
 EmitAs = Literal["thought", "tool_call", "message", "plan", "error"]
 StepKind = Literal["thought", "tool_call", "message", "plan"]
 SessionMode = Literal["stream", "iterative"]
 OutputMode = Literal["jsonpath", "passthrough", "text"]
-StdinFormat = Literal["text", "json"]
 PerTurn = Literal["last", "sum"]
 Otherwise = Literal["all", "last"]
 UsageField = Literal["inputTokens", "outputTokens", "cachedTokens", "costUsd"]
@@ -28,17 +23,29 @@ UsageField = Literal["inputTokens", "outputTokens", "cachedTokens", "costUsd"]
 Scalar = str | int | float | bool
 Wanted = Scalar | list[Scalar]
 
-# What is checked when a schema is compiled (`adapter.py`), as far as JSON Schema can say it.
+SESSION_ID = "{sessionId}"  # stands in the arguments of a resumed turn for the id
+# What the suite itself says of a run in `metadata` of its result.
+SUITE_METADATA = frozenset(
+    ("agent", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut", "workspaceDir")
+)
+
+# What is checked when a schema is read (`schema_reading.py`) and compiled (`adapter.py`), as far as JSON Schema can
+# say it.
 Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'(.|\n)*'$|$)"})]
 Argument = Annotated[str, Meta(extra_json_schema={"pattern": r"^[^\u0000]*$"})]
-Pattern = Annotated[str, Meta(extra_json_schema={"minLength": 1})]
+Pattern = Annotated[str, Meta(extra_json_schema={"minLength": 1, "not": {"pattern": r"\(\?P<type>"}})]
+Patterns = Annotated[dict[str, Pattern], Meta(extra_json_schema={"propertyNames": {"not": {"const": "text"}}})]
+Template = Annotated[str, Meta(extra_json_schema={"pattern": r"\{\{input\}\}"})]
 Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": r"^[^=\u0000]+$"}})]
 
 Paths = Path | list[Path]
+Facts = Annotated[
+    dict[str, Paths], Meta(extra_json_schema={"propertyNames": {"not": {"enum": sorted(SUITE_METADATA)}}})
+]
 
 
 class _Part(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """camelCase in the file, snake_case in Python; unknown keys are let through, as the seed does."""
+    """camelCase in the file, snake_case in Python; unknown keys are let through, unless they look misspelt."""
 
 
 class Condition(_Part):
@@ -107,14 +114,15 @@ class Split(_Part):
     """A text that holds several things, taken apart before the rules look at the event.
 
     The parts are objects in the order of the text: `type` is the name of the pattern that fits, its named groups are
-    the other fields. What lies between them is of the type "text", its field `text` without blank space around it.
+    the other fields (so no group is named "type"). What lies between them is of the type "text" (so no pattern is named
+    that), its field `text` without blank space around it.
     """
 
     path: Path
     """Where the text is."""
     into: str
     """Field of the event that gets the list of parts."""
-    patterns: dict[str, Pattern]
+    patterns: Patterns
     """Name → regular expression (Python's), in which ^ and $ are the ends of a line."""
     numbers: list[str] | None = None
     """Groups that are numbers: 1,234 and 2.7k are 1234 and 2700."""
@@ -125,37 +133,39 @@ class Split(_Part):
 class PromptInput(_Part):
     """How the prompt reaches the agent: after a flag, as the last argument, or on stdin."""
 
-    flag: str | None = None
+    flag: Argument | None = None
     """Flag before the prompt, such as "-p", or "--" where a prompt may begin with a dash; one that ends in "=" is one
     argument with the prompt. "" or none: the prompt alone is the last argument."""
     stdin: bool = False
     """Write the prompt to stdin instead."""
-    stdin_format: StdinFormat | None = None
-    """Format on stdin."""
 
 
 class OutputFormat(_Part):
     """The flag that makes the agent print events."""
 
-    flag: str
+    flag: Argument
     """Such as "--output-format"; "" for none."""
-    value: str = ""
+    value: Argument = ""
     """Such as "stream-json"."""
-    file_flag: str | None = None
+    file_flag: Argument | None = None
     """Flag before the name of a file into which the agent writes a JSON document: when the agent has ended, the
     document follows its output as one more line."""
 
 
 class Resume(_Part):
-    """How a later turn resumes the session of the first. Exactly one of `flag` and `args` is given."""
+    """How a later turn resumes the session of the first.
 
-    flag: str | None = None
+    At most one of `flag` and `args` is given, and neither only where `command` has `{sessionId}`.
+    """
+
+    flag: Argument | None = None
     """Flag that is followed by the session id."""
-    args: list[str] | None = None
+    args: list[Argument] | None = None
     """Arguments instead of flag and id, in the same place (before the prompt); in them `{sessionId}` is replaced:
     ["--resume={sessionId}"]."""
-    command: list[str] | None = None
-    """Command of a resumed turn instead of `command`: ["codex", "exec", "resume"]."""
+    command: list[Argument] | None = None
+    """Command of a resumed turn instead of `command`: ["codex", "exec", "resume"]. In it, too, `{sessionId}` is
+    replaced: ["agent", "resume", "{sessionId}", "--json"]."""
     session_id_path: Path | None = None
     """Path of the session id, the last one found counts; else `$.session_id`."""
 
@@ -209,8 +219,8 @@ class Usage(_Part):
 class HistoryTemplate(_Part):
     """How earlier turns stand in the prompt, with a text before them."""
 
-    turn_format: str
-    """One turn, with {{input}} and {{output}}."""
+    turn_format: Template
+    """One turn: its prompt is put for {{input}}, which must be there, its output for {{output}}."""
     system: str | None = None
     """Text before the first turn."""
 
@@ -237,11 +247,11 @@ class HeadlessAdapter(_Part):
     """Milliseconds per turn, by default."""
     output: OutputFormat | None = None
     """What makes the agent print events."""
-    auto_approve: list[str] | None = None
+    auto_approve: list[Argument] | None = None
     """Arguments that let the agent act without asking."""
     resume: Resume | None = None
     """How a later turn resumes the session."""
-    cwd_flag: str | None = None
+    cwd_flag: Argument | None = None
     """Flag before the working directory."""
     env: Environment | None = None
     """Environment variables of the agent."""
@@ -260,44 +270,20 @@ class HeadlessAdapter(_Part):
     """The event with the final text; not given: the turn's last message is the output."""
     usage: Usage | None = None
     """Where tokens and cost are reported."""
-    metadata: dict[str, Paths] | None = None
-    """What a run tells of itself for `metadata` of its result: name → path; the last event that has it counts."""
-    history_template: str | HistoryTemplate | None = None
-    """Iterative mode: one earlier turn, with {{input}} and {{output}}."""
+    metadata: Facts | None = None
+    """What a run tells of itself for `metadata` of its result: name → path; the last event that has it counts. The
+    names that the suite itself writes there (`agent`, `turnCount`, `exitCode`, …) are refused."""
+    history_template: Template | HistoryTemplate | None = None
+    """Iterative mode: one earlier turn, with {{input}}, which must be there, and {{output}}."""
 
 
-_CHOICES: dict[str, tuple[Any, ...]] = {
+CHOICES: dict[str, tuple[Any, ...]] = {
     "version": (1,),
     "sessionMode": get_args(SessionMode),
     "outputMode": get_args(OutputMode),
     "emitAs": get_args(EmitAs),
-    "stdinFormat": get_args(StdinFormat),
     "perTurn": get_args(PerTurn),
     "otherwise": get_args(Otherwise),
     "cumulative": get_args(UsageField),
     "typeValues": get_args(StepKind),
 }
-
-
-def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
-    """The schema in this JSON; UserError names `source` and the field that is wrong."""
-    try:
-        raw = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise UserError(f"{source}: not JSON ({error})") from None
-    try:
-        return msgspec.convert(raw, HeadlessAdapter)
-    except msgspec.ValidationError as error:
-        raise UserError(f"{source}: {_explain(str(error))}") from None
-
-
-def _explain(message: str) -> str:
-    """What msgspec found wrong, with the choices there are."""
-    what, _, path = message.partition(" - at `$")
-    field = path.strip("`.")
-    name = re.sub(r"\[.*?\]$", "", field).rpartition(".")[2]
-    if what.startswith("Invalid enum value") and name in _CHOICES:
-        choices = ", ".join(map(str, _CHOICES[name]))
-        got = what.removeprefix("Invalid enum value ").replace("'", '"')
-        return f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
-    return explain(message).replace("a record", "an adapter schema").replace('"', "")

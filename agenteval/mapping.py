@@ -129,7 +129,8 @@ def wanted_test(wanted: Wanted) -> tuple[Test, frozenset[str] | None]:
 def compile_condition(schema: Schema, condition: Condition, field: str) -> EventTest | ItemTest:
     """The condition as a test of the event or, with `[*]` in its path, of the items of a list."""
     if (condition.value is None) == (condition.not_ is None):
-        raise schema.wrong(field, ' must have either "value" or "not"')
+        has = "neither" if condition.value is None else "both"
+        raise schema.wrong(field, f" must have exactly one of value and not, has {has}")
     if condition.not_ is None:
         test, words = wanted_test(condition.value)  # type: ignore[arg-type]
     else:

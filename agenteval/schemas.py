@@ -49,7 +49,20 @@ def _given(name: str) -> JsonSchema:
 # What no type says: checked when an adapter schema is compiled.
 BEYOND_TYPES: dict[Kind, JsonSchema] = {
     headless.Condition: {"oneOf": [_given("value"), _given("not")]},
-    headless.Resume: {"oneOf": [_given("flag"), _given("args")]},
+    headless.Resume: {
+        "oneOf": [
+            _given("flag"),
+            _given("args"),
+            {
+                "required": ["command"],
+                "properties": {
+                    "flag": {"type": "null"},
+                    "args": {"type": "null"},
+                    "command": {"contains": {"pattern": r"\{sessionId\}"}, "type": "array"},
+                },
+            },
+        ]
+    },
     headless.PromptInput: {
         "not": {
             "required": ["flag", "stdin"],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,13 +16,24 @@ Unfold = Callable[[Event], list[Event]]
 Patterns = list[tuple[str, re.Pattern[str]]]
 Part = dict[str, Any]
 
+
+class Piece(NamedTuple):
+    """A part and where in the text it is."""
+
+    start: int
+    end: int
+    part: Part
+
+
+SawParts = Callable[[str, str, list[Piece]], None]  # the field of the schema, the text, its pieces
+
 _NUMBER = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)")
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-def compile_unfolding(schema: Schema, config: HeadlessAdapter) -> Unfold | None:
+def compile_unfolding(schema: Schema, config: HeadlessAdapter, saw: SawParts | None = None) -> Unfold | None:
     """From an event to those within it and, last, itself, with their texts taken apart; None if there is no need."""
-    splits = [compile_split(schema, split, f"splits[{n}]") for n, split in enumerate(config.splits or [])]
+    splits = [compile_split(schema, split, f"splits[{n}]", saw) for n, split in enumerate(config.splits or [])]
     nested = schema.path(config.nested_events, "nestedEvents") if config.nested_events else None
     if nested is None and not splits:
         return None
@@ -41,7 +52,7 @@ def compile_unfolding(schema: Schema, config: HeadlessAdapter) -> Unfold | None:
     return unfold
 
 
-def compile_split(schema: Schema, split: Split, field: str) -> Callable[[Event], None]:
+def compile_split(schema: Schema, split: Split, field: str, saw: SawParts | None = None) -> Callable[[Event], None]:
     """Put the parts of a text into an event; one without the text stays as it is."""
     path = schema.path(split.path, f"{field}.path")
     patterns = [(name, _pattern(schema, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()]
@@ -54,7 +65,10 @@ def compile_split(schema: Schema, split: Split, field: str) -> Callable[[Event],
     def act(event: Event) -> None:
         text = path.get(event)
         if type(text) is str:
-            event[split.into] = [_read(part, readers) for part in parts_of(text, patterns)]
+            pieces = list(pieces_of(text, patterns))
+            event[split.into] = [_read(piece.part, readers) for piece in pieces]
+            if saw:
+                saw(field, text, pieces)
 
     return act
 
@@ -69,26 +83,26 @@ def _pattern(schema: Schema, text: str, field: str) -> re.Pattern[str]:
     return pattern
 
 
-def parts_of(text: str, patterns: Patterns) -> list[Part]:
+def pieces_of(text: str, patterns: Patterns) -> Iterator[Piece]:
     """The parts of a text in order; where two patterns fit, what begins first counts, then the one named first."""
-    parts: list[Part] = []
     at = 0
     ahead = [(name, pattern, pattern.search(text)) for name, pattern in patterns]
     while True:
         ahead = [(n, p, p.search(text, at) if m and m.start() < at else m) for n, p, m in ahead]
         name, match = min(((n, m) for n, _, m in ahead if m), key=lambda one: one[1].start(), default=("", None))
+        yield from _between(text, at, match.start() if match else len(text))
         if match is None:
-            return parts + _between(text[at:])
-        parts += _between(text[at : match.start()])
-        parts.append(
-            {"type": name, **{group: found for group, found in match.groupdict().items() if found is not None}}
-        )
+            return
+        groups = {group: found for group, found in match.groupdict().items() if found is not None}
+        yield Piece(*match.span(), {"type": name, **groups})
         at = max(match.end(), match.start() + 1)  # a match of nothing must not hold us up
 
 
-def _between(text: str) -> list[Part]:
-    text = text.strip()
-    return [{"type": "text", "text": text}] if text else []
+def _between(text: str, start: int, end: int) -> Iterator[Piece]:
+    words = text[start:end].strip()
+    if words:
+        start = text.index(words, start)
+        yield Piece(start, start + len(words), {"type": "text", "text": words})
 
 
 def _read(part: Part, readers: dict[str, Callable[[str], Any]]) -> Part:

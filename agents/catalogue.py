@@ -12,7 +12,7 @@ from typing import NamedTuple
 KEY = "sk-dummy"
 MODEL = "scripted-model"
 
-TOKENS = "tokens"
+TOKENS = "exact tokens"
 TOOLS = "tools"
 THOUGHTS = "thoughts"
 THOUGHT_TOKENS = "the tokens of thoughts"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tool import ROOT, run
+import pytest
+from tool import ROOT, on_terminal, run
 
 FOLDER = ROOT / "agenteval" / "adapters"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -32,6 +33,30 @@ def test_the_list_as_json() -> None:
         assert {field: schema[field] for field in ("sessionMode", "command", "description")}.items() <= entry.items()
 
 
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
+    shown = on_terminal("ae-adapters", cwd=tmp_path, env={"COLUMNS": str(columns)}).expect(0)
+    head, *lines = shown.stdout.splitlines()
+    assert head.split()[:2] == ["ADAPTER", "TELLS"]
+    assert [line.split()[0] for line in lines] == NAMES
+    assert max(map(len, (head, *lines))) <= columns
+    column = head.find("WHAT")
+    assert column == (-1 if columns == 40 else 58)
+    for line in lines if column > 0 else ():
+        assert line[column - 2 : column].isspace() and not line[column].isspace(), line
+    if columns == 80:
+        assert "  3 programs  " in lines[NAMES.index("acp")]
+        assert lines[NAMES.index("aider")].endswith("  messages, tokens and …"), "its name stands there already"
+    if columns == 200:
+        assert "  pi-coding-agent 0.73.1  " in lines[NAMES.index("pi")] and not any("…" in line for line in lines[1:])
+
+
+def test_one_entry_as_json() -> None:
+    entry = json.loads(run("ae-adapters", "--json", "codex").expect(0, stderr="").stdout)
+    assert (entry["name"], entry["kind"], entry["command"]) == ("codex", "full", ["codex", "exec"])
+    assert entry["description"].endswith("Costs are not told.")
+
+
 def test_proven_on_what_was_tried() -> None:
     """`make test-agents` wrote docs/agents.md: the versions there, with nothing failed, are those of the schemas."""
     page = (ROOT / "docs" / "agents.md").read_text()
@@ -51,6 +76,7 @@ def test_one_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name() -> None:
+    run("ae-adapters", "--json", "codx").expect(2).says('no adapter is named "codx"; did you mean codex')
     for typed, close in (("cluade", "claude"), ("codx", "codex"), ("mini-swe", "mini-swe-agent")):
         done = run("ae-adapters", typed).expect(2)
         assert done.stdout == ""

@@ -342,8 +342,10 @@ def event(**fields: object) -> list[Record]:
         ({"outputMode": "jsonpath", "outputEvents": event(extract={"content": "$..["})}, 'extract.content: "$..["'),
         ({"outputMode": "jsonpath", "outputEvents": event(match={"value": 1})}, "match.path is missing"),
         ({"outputMode": "jsonpath", "result": {"matchPath": "$[", "matchValue": "x"}}, 'matchPath: "$["'),
-        ({"env": {"A=B": "c"}}, "env"),
-        ({"env": {"A": 1}}, "env"),
+        ({"env": {"A=B": "c"}}, "env.A=B cannot be an environment variable"),
+        ({"env": {"A": 1}}, "env.A must be a string"),
+        ({"promt": {}}, "promt: no such field; did you mean prompt?"),
+        ({"historyTemplate": "hello"}, "historyTemplate must have {{input}}"),
     ],
 )
 def test_wrong_schema_names_the_field(fields: Record, says: str, tmp_path: Path) -> None:
@@ -355,11 +357,16 @@ def test_wrong_schema_names_the_field(fields: Record, says: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "content, says",
-    [(b"{not json", "not JSON"), (b"", "not JSON"), (b"[]", "must be an object"), (b"\xff\xfe{}", "not JSON")],
+    [
+        (b"{\n not json", ":2:2: not JSON"),
+        (b"", ": is empty"),
+        (b"[]", ": an adapter schema must be an object"),
+        (b"\xff\xfe{}", ":1:1: not UTF-8"),
+    ],
 )
 def test_schema_that_is_no_object(content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_bytes(content)
-    run("ae-extract", "-s", "schema.json", stdin=jsonl(good("a")), cwd=tmp_path).expect(2).says("schema.json: ", says)
+    run("ae-extract", "-s", "schema.json", stdin=jsonl(good("a")), cwd=tmp_path).expect(2).says(f"schema.json{says}")
 
 
 @pytest.mark.parametrize(

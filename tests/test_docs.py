@@ -20,22 +20,19 @@ def test_the_pages_are_up_to_date() -> None:
 def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
     """Every shell block of docs/adapters.md, typed one after the other in an empty directory."""
     page = (ROOT / "docs" / "adapters.md").read_text()
-    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 5
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    blocks = [text for language, text in fenced if language == "sh"]
+    shown = [text for language, text in fenced if language == ""]
+    assert (len(blocks), len(shown)) == (6, 3)
     if shutil.which("jq") is None:
         pytest.skip("jq is not on PATH")
-    first, *rest = [run("/bin/sh", "-e", "-c", block, cwd=tmp_path).expect(0, stderr="") for block in blocks]
-    assert first.stdout == ""
-    shown = page.partition("is read:\n\n```\n")[2].partition("```")[0].replace("     …\n", "").splitlines()
-    assert [line for line in shown if line not in rest[1].stdout.splitlines()] == [], rest[1]
-    lines = rest[2].stdout.splitlines()
-    assert "1 of 7 lines matched no rule: no JSON object (1)" in rest[2].stdout
-    assert lines[-6:] == [
-        '"The answer is 42."',
-        "120",
-        '"tiny"',
-        '["thought",null,null,null]',
-        '["tool_call","shell","completed","42"]',
-        '["message",null,null,null]',
+    made, seen, started, ruled, resumed, kept = [
+        run("/bin/sh", "-e", "-c", block, cwd=tmp_path).expect(0) for block in blocks
     ]
-    assert rest[3].stdout.startswith("same\n") and "1 passed" in rest[3].stdout, rest[3]
+    assert all(done.stderr == "" for done in (made, seen, started, ruled, kept))
+    assert made.stdout == "" and seen.stdout.count("\n") == 7
+    first, last = shown[0].split("     …\n")
+    assert started.stdout.startswith(first) and started.stdout.endswith(last), started
+    assert ruled.stdout == shown[1]
+    assert resumed.stderr.replace(str(tmp_path), "/tmp/demo") + resumed.stdout == shown[2], resumed
+    assert kept.stdout.startswith("same\n        1 of 7 lines matched no rule") and "1 passed" in kept.stdout, kept

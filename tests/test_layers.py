@@ -22,6 +22,7 @@ LEVELS = {
     "errors": 0,
     "records": 0,
     "headless": 0,
+    "schema_reading": 0,
     "reports": 0,
     "trial_reports": 0,
     # 1: what is done with them
@@ -35,6 +36,7 @@ LEVELS = {
     "unfolding": 1,
     "adapter": 1,
     "extraction": 1,
+    "tracing": 1,
     "explaining": 1,
     "proctree": 1,
     "guardian": 1,

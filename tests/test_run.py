@@ -599,6 +599,22 @@ def test_resume_by_arguments(tmp_path: Path) -> None:
     assert events(record, "echo")[1]["argv"] == ["run", f"--resume={session}", "-p", "2"]
 
 
+@pytest.mark.parametrize(
+    ("resume", "command"),
+    [
+        ({"flag": "--resume="}, ["run", "--resume={}"]),
+        ({"flag": ""}, ["run", "{}"]),
+        ({"command": ["{agent}", "exec", "resume", "{sessionId}"]}, ["exec", "resume", "{}"]),
+    ],
+)
+def test_other_ways_to_resume(resume: Record, command: list[str], tmp_path: Path) -> None:
+    if "command" in resume:
+        resume = {"command": [str(tmp_path / "agent"), *resume["command"][1:]]}
+    record = run_schema(schema(tmp_path, resume={**resume, "sessionIdPath": "$.thread"}), "1", "2")
+    session = events(record, "start")[0]["thread"]
+    assert events(record, "echo")[1]["argv"] == [*(word.format(session) for word in command), "-p", "2"]
+
+
 def test_resume_by_another_command(tmp_path: Path) -> None:
     other = [str(tmp_path / "agent"), "exec", "resume"]
     resume = {"command": other, "args": ["{sessionId}"], "sessionIdPath": "$.thread"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from agenteval.adapter import load_adapter
 from agenteval.command import input_argument, output_option, progress_option, strict_option, tool
@@ -11,8 +13,11 @@ from agenteval.errors import FAILED, OK
 from agenteval.extraction import result_of
 from agenteval.headless import HeadlessAdapter
 from agenteval.lightclick import click
-from agenteval.records import Raw, Record
+from agenteval.records import Raw
 from agenteval.stream import Output, Source, read_records
+
+if TYPE_CHECKING:
+    from agenteval.explaining import Explainer
 
 
 @tool("ae-extract")
@@ -50,21 +55,28 @@ def main(
     source = Source(path)
     target = Output(output, inputs=[source])
     console.begin(None, "records")
-    write = explanations(target, adapter.config, schema) if explain else None
+    explainer = explaining(adapter.config, schema) if explain else None
     for raw in read_records(source, Raw, console):
-        if write is not None:
-            write(raw)
+        if explainer is not None:
+            write_lines(target, explainer.explain(raw))
         else:
             target.write(result_of(raw, adapter, keep_raw=keep_raw))
         console.advance(label=raw["id"])
+    if explainer is not None:
+        write_lines(target, explainer.ending())
     console.finish()
     target.close()
     return FAILED if console.refused else OK
 
 
-def explanations(target: Output, config: HeadlessAdapter, source: str) -> Callable[[Record], None]:
-    """Writes of each raw record what the schema makes of its lines."""
+def explaining(config: HeadlessAdapter, source: str) -> Explainer:
+    """What explains records by a schema; loaded only where it is asked for."""
     from agenteval.explaining import Explainer
 
-    explainer = Explainer(config, source)
-    return lambda raw: target.write_bytes("".join(f"{line}\n" for line in explainer.explain(raw)).encode())
+    return Explainer(config, source)
+
+
+def write_lines(target: Output, lines: Iterator[str]) -> None:
+    """Writes lines as they come, many at a time."""
+    while some := list(islice(lines, 1000)):
+        target.write_bytes("".join(f"{line}\n" for line in some).encode())
