@@ -34,7 +34,7 @@ from agenteval.mapping import (
 )
 from agenteval.schema_reading import parse_headless
 from agenteval.trajectory import Richness, Step, Time, Trajectory, as_text, richness
-from agenteval.unfolding import SawParts, compile_unfolding
+from agenteval.unfolding import SawParts, compile_pattern, compile_unfolding
 
 __all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
 
@@ -78,6 +78,7 @@ class Adapter:
         schema.reads.add(("session_id",))
         self._cumulative = _cumulative_fields(config)
         self._decode = decoder_for(schema.reads)
+        self._prefix = compile_pattern(schema, config.line_prefix, "linePrefix") if config.line_prefix else None
 
     def dispatch(self, rules: list[Rule], actions: list[Action]) -> Dispatch:
         """The rules and actions behind one lookup; where a schema is explained they are watched."""
@@ -117,7 +118,7 @@ class Adapter:
             try:
                 event = decode(line)
             except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-                event = decode_leniently(line)
+                event = self._decode_otherwise(line)
             if type(event) is not dict:
                 continue
             try:
@@ -134,6 +135,11 @@ class Adapter:
             elif spare and type(found := event.get("session_id")) is str:
                 spare_id = found
         return session_id, spare_id
+
+    def _decode_otherwise(self, line: str) -> Any:
+        """What a line says that is not JSON as a whole, or not quite."""
+        prefix = self._prefix.match(line) if self._prefix else None
+        return decode_leniently(line[prefix.end() :] if prefix else line)
 
     def hand(self, event: Event, time: Time, out: Trajectory) -> None:
         """Hand one event, and those within it, to the trajectory."""

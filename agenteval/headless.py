@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-EmitAs = Literal["thought", "tool_call", "message", "plan", "error"]
+EmitAs = Literal["thought", "tool_call", "message", "plan", "error", "end"]
 StepKind = Literal["thought", "tool_call", "message", "plan"]
 SessionMode = Literal["stream", "iterative"]
 OutputMode = Literal["jsonpath", "passthrough", "text"]
@@ -100,7 +100,8 @@ class OutputEvent(_Part):
     """The condition, or several which must all hold, at most one of them with `[*]`."""
     emit_as: EmitAs
     """The step it becomes. tool_call stands for calls and for results: the two become one step. error: the agent
-    says that it failed; the text goes to `errors`, there is no step."""
+    says that it failed; the text goes to `errors`, there is no step. end: there is no step either; pieces (`delta`)
+    that come after it are not joined to those before."""
     extract: Extract | None = None
     """What to take out of the event."""
     delta: bool | Path = False
@@ -258,6 +259,8 @@ class HeadlessAdapter(_Part):
     output_mode: OutputMode = "jsonpath"
     """jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. text: all that is
     printed in a turn is one message; with `outputEvents` it is one event, {"text": …}."""
+    line_prefix: Pattern | None = None
+    """Regular expression of what may stand before the JSON on a line, such as "data: "; it is removed."""
     output_events: list[OutputEvent] | None = None
     """Kinds of events, in order of precedence."""
     nested_events: Path | None = None

@@ -189,6 +189,8 @@ def compile_emit(schema: Schema, event: OutputEvent, field: str, base: tuple[str
     reach = _Reach(schema, event, field, base)
     if event.emit_as == "tool_call":
         emit = _tool_emit(reach)
+    elif event.emit_as == "end":
+        emit = passing("end_pieces")
     elif event.emit_as == "plan":
         emit = passing("plan", reach.first("extract.entries"))
     elif event.emit_as == "error":

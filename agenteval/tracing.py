@@ -156,6 +156,12 @@ class Witness(Trajectory):
         else:
             self._empty("content", None if content is None else 'content is ""')
 
+    def end_pieces(self) -> None:
+        joined = bool(self._pieces)
+        super().end_pieces()
+        line = self._began.get(id(self.steps[-1])) if joined else None
+        self._take("(end)", f"of the pieces from line {line} on" if joined else "no pieces before it")
+
     def plan(self, entries: Any) -> None:
         super().plan(entries)
         lack = "" if entries is not None or self._rule is None else f" ({self._rule.lacks('entries')})"

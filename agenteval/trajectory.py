@@ -151,6 +151,11 @@ class Trajectory:
             self._message = message
         self._pieces.append(text)
 
+    def end_pieces(self) -> None:
+        """What comes after this is not joined to what came before."""
+        if self._pieces:
+            self._join()
+
     def plan(self, entries: Any) -> None:
         """Add a plan."""
         if self._pieces:

@@ -55,7 +55,9 @@ def compile_unfolding(schema: Schema, config: HeadlessAdapter, saw: SawParts | N
 def compile_split(schema: Schema, split: Split, field: str, saw: SawParts | None = None) -> Callable[[Event], None]:
     """Put the parts of a text into an event; one without the text stays as it is."""
     path = schema.path(split.path, f"{field}.path")
-    patterns = [(name, _pattern(schema, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()]
+    patterns = [
+        (name, compile_pattern(schema, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()
+    ]
     groups = {group for _, pattern in patterns for group in pattern.groupindex}
     for name in chain(split.numbers or (), split.json_groups or ()):
         if name not in groups:
@@ -73,7 +75,8 @@ def compile_split(schema: Schema, split: Split, field: str, saw: SawParts | None
     return act
 
 
-def _pattern(schema: Schema, text: str, field: str) -> re.Pattern[str]:
+def compile_pattern(schema: Schema, text: str, field: str) -> re.Pattern[str]:
+    """A regular expression of a schema."""
     try:
         pattern = re.compile(text, re.MULTILINE)
     except re.error as error:

@@ -124,6 +124,18 @@ USAGES: list[tuple[str, dict[str, Any], list[int], dict[str, Any]]] = [
 ]
 
 
+def test_a_turn_that_failed_does_not_unmake_what_was_spent() -> None:
+    schema = adapter(usage=USAGE | {"cumulative": True})
+    assert schema.read(lines({"in": 7, "usd": 1.5}, {"in": 0, "usd": 0}), None, [1, 1]).usage["inputTokens"] == 7
+
+
+def test_what_stands_before_the_json_on_a_line() -> None:
+    schema = adapter(outputEvents=[event(is_type("m"), "message", content="$.t")], linePrefix='data: |.*?(?=\\{"type")')
+    raw = ['data: {"type":"m","t":"a"}', 'no newline{"type":"m","t":"b"}', '{"type":"m","t":"c"}', "data: ", "text"]
+    assert [step["content"] for step in schema.read(raw).trajectory] == ["a", "b", "c"]
+    assert adapter(outputEvents=[event(is_type("m"), "message", content="$.t")]).read(raw[:2]).trajectory == []
+
+
 @pytest.mark.parametrize(("why", "more", "turns", "usage"), USAGES, ids=[row[0] for row in USAGES])
 def test_usage(why: str, more: dict[str, Any], turns: list[int], usage: dict[str, Any]) -> None:
     assert adapter(usage=USAGE | more).read(lines(*REPORTS), None, turns).usage == usage

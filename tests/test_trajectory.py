@@ -187,6 +187,7 @@ def test_a_duration_that_the_agent_tells() -> None:
 DELTAS = [
     event([is_type("d"), {"path": "$.k", "value": "think"}], "thought", content="$.t") | {"delta": True},
     event(is_type("d"), "message", content="$.t") | {"delta": "$.more"},
+    event(is_type("over"), "end"),
     *TOOLS[1:],
 ]
 
@@ -224,6 +225,11 @@ PIECES: list[tuple[str, list[Any], list[tuple[Any, ...]]]] = [
         [("message", "a"), ("message", "b")],
     ),
     ("empty pieces", [piece(""), piece("")], []),
+    (
+        "an end between",
+        [piece("a"), {"type": "over"}, piece("b"), piece("c"), {"type": "over"}, {"type": "over"}],
+        [("message", "a"), ("message", "bc")],
+    ),
     (
         "empty pieces of another kind between",
         [piece("a"), piece("", k="think"), piece("b"), {"type": "d", "k": "think", "more": True}, piece("c")],
