@@ -17,7 +17,7 @@ RESULT = {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.r"}
 ONE = {"path": "$.type", "value": "a"}
 GOOD = {"match": ONE, "emitAs": "message"}
 SPLIT = {"path": "$.text", "into": "parts", "patterns": {"number": "(?P<n>[0-9]+)"}}
-EMITS = "thought, tool_call, message, plan, error"
+EMITS = "thought, tool_call, message, plan, error, end"
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"version": 2}, "version must be 1; got 2"),
     ({"name": None}, "name must be a string, got null"),
