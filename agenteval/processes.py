@@ -91,7 +91,6 @@ class Processes:
         self._orphans = Orphans()
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
         self._nothing = os.open(os.devnull, os.O_RDONLY)
-        self._cwd = ""
         self._table: tuple[float, Table] = (0.0, {})
 
     def new_key(self) -> int:
@@ -122,9 +121,7 @@ class Processes:
         with self._lock:  # the directory and the mark of this process are what the new one gets
             if self.stopping:
                 raise Stopping
-            if command.cwd != self._cwd:
-                os.chdir(command.cwd)
-                self._cwd = command.cwd
+            os.chdir(command.cwd)  # even where we are there already: it may have been made anew since
             self._set_mark(mark)
             try:
                 pid = os.posix_spawn(

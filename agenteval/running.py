@@ -24,6 +24,7 @@ from agenteval.processes import Processes
 from agenteval.prompts import Prompts
 from agenteval.records import Record
 from agenteval.redaction import Redactor
+from agenteval.repository import forget_repository
 from agenteval.session import Conditions, Limits, run_prompt
 from agenteval.stream import Source, open_output
 from agenteval.supervision import run_jobs
@@ -100,10 +101,12 @@ class Run:
         """All that a wrong option could still stop, then the output; returns how many jobs may run at a time."""
         settings = self.settings
         each = 1 + sum(spec.streams for spec in self.specs)
+        if settings.workspace_dir is not None:
+            forget_repository(os.environ)  # an agent in a directory of its own is not to work on ours
         self.processes = Processes(settings.concurrency * each)
         self.workspaces: Workspaces | None = None
         try:
-            if settings.workspace_dir:
+            if settings.workspace_dir is not None:
                 from agenteval.workspace import Workspaces  # what it needs takes a while to import
 
                 self.workspaces = Workspaces(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool import BIN, Record, clean_env, jsonl, run
+from tool import BIN, Record, clean_env, jsonl, run, script
 from watching import Running, expect_gone, marked
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not on PATH")
@@ -237,6 +237,89 @@ def test_git_ignores_what_the_repository_ignores(repository: Path) -> None:
     (repository / "x.log").write_text("n")
     answer = look(repository)
     assert (answer["pass"], files(answer)) == (False, ([], [], []))
+
+
+@needs_git
+def test_git_is_told_by_no_agent_what_to_ignore(repository: Path) -> None:
+    """Only what the commit ignores is ignored: in its own directory, and with the exceptions it makes."""
+    (repository / ".gitignore").write_text("*.log\nbuild/\n:odd\n")
+    (repository / "sub" / ".gitignore").write_text("!kept.log\n/local\n")
+    git(repository, "add", ".")
+    commit(repository)
+    (repository / "build").mkdir()
+    for name in ("a.log", "build/a", ":odd", "sub/kept.log", "sub/local", "local", "new"):
+        (repository / name).write_text("n")
+    assert files(look(repository)) == (["local", "new", "sub/kept.log"], [], [])
+    (repository / ".gitignore").write_text("*\n")
+    (repository / "sub" / ".gitignore").unlink()
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "exclude").write_text("*\n")
+    git(repository, "config", "core.excludesFile", str(repository / ".gitignore"))
+    git(repository, "update-index", "--assume-unchanged", "kept.txt", ".gitignore")
+    (repository / "kept.txt").write_text("changed")
+    expected = (["local", "new", "sub/kept.log"], [".gitignore", "kept.txt"], ["sub/.gitignore"])
+    assert files(look(repository)) == expected
+
+
+@needs_git
+def test_git_runs_nothing_that_an_agent_has_set_up(repository: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    trap = script(tmp_path / "trap", f'echo "$0 $@" >> {ran}; cat')
+    settings = ("core.fsmonitor", "filter.trap.clean", "filter.trap.process", "diff.trap.command", "diff.external")
+    for setting in (*settings, "diff.trap.textconv", "core.sshCommand", "core.pager", "core.editor", "alias.status"):
+        git(repository, "config", setting, str(trap))
+    git(repository, "config", "core.worktree", str(tmp_path))
+    git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
+    (tmp_path / "hooks").mkdir()
+    script(tmp_path / "hooks" / "post-index-change", str(trap))
+    (repository / ".gitattributes").write_text("* filter=trap diff=trap\n")
+    (repository / "kept.txt").write_text("changed")
+    assert files(look(repository)) == ([".gitattributes"], ["kept.txt"], [])
+    assert not ran.exists(), ran.read_text()
+
+
+@needs_git
+def test_git_looks_at_the_directory_and_not_where_variables_point(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "other")
+    (repository / "new.txt").write_text("n")
+    env = {"GIT_DIR": str(tmp_path / "other" / ".git"), "GIT_INDEX_FILE": "/nowhere", "GIT_CONFIG_COUNT": "x"}
+    record = jsonl({"id": "a", "output": "o", "cwd": str(repository)})
+    command = ("--command", 'test -z "$GIT_DIR$GIT_INDEX_FILE"')
+    done = run("ae-grader-git", *command, stdin=record, env=env).expect(0, stderr="")
+    assert files(done.records[0]) == (["new.txt"], [], []) and done.records[0]["pass"], done
+
+
+@needs_git
+def test_git_looks_into_submodules(repository: Path, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    git(tmp_path, "init", "-q", "above")
+    git(above, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository), "inner")
+    commit(above)
+    assert files(look(above)) == ([], [], [])
+    (above / "inner" / "new").write_text("n")
+    assert files(look(above)) == ([], ["inner"], [])
+    git(above / "inner", "add", ".")
+    commit(above / "inner")
+    assert files(look(above)) == ([], ["inner"], [])
+
+
+@needs_git
+def test_git_misses_nothing_that_a_sparse_checkout_leaves_out(repository: Path) -> None:
+    git(repository, "sparse-checkout", "set", "--no-cone", "/kept.txt", "/other.txt")
+    assert not (repository / "sub").exists()
+    (repository / "other.txt").unlink()
+    assert files(look(repository)) == ([], [], ["other.txt"])
+
+
+@needs_git
+def test_git_with_longer_names_of_commits(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256", "new")
+    for name in ("a", "b"):
+        (tmp_path / "new" / name).write_text("n")
+        git(tmp_path / "new", "add", ".")
+        commit(tmp_path / "new")
+    (tmp_path / "new" / "b").write_text("changed")
+    assert files(look(tmp_path / "new")) == ([], ["b"], [])
 
 
 @needs_git

@@ -7,32 +7,13 @@ import signal
 import subprocess
 
 from agenteval.answering import answer_all
+from agenteval.changes import changed_files
 from agenteval.command import input_argument, milliseconds, output_option, tool
 from agenteval.lightclick import click
 from agenteval.records import Record
+from agenteval.repository import forget_repository
 
 SHOWN = 5
-
-
-def changed_files(cwd: str) -> dict[str, list[str]]:
-    """Files created, changed and deleted against the last commit; CalledProcessError outside a repository."""
-    # --no-renames: a rename is a deletion and a creation; -z: names come as they are, spaces and all.
-    listing = _git(cwd, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
-    files: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
-    for entry in filter(None, listing.split("\0")):
-        state, name = entry[:2], entry[3:]
-        if state == "AD":  # it came and went
-            continue
-        kind = "created" if state == "??" or "A" in state else "deleted" if "D" in state else "changed"
-        files[kind].append(name)
-    return {kind: sorted(names) for kind, names in files.items()}
-
-
-def _git(cwd: str, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", cwd, *arguments], capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=60
-    )
-    return done.stdout.decode("utf-8", "replace")
 
 
 def grade_git(
@@ -45,7 +26,7 @@ def grade_git(
     if not cwd or not os.path.isdir(cwd):
         return {"pass": False, "score": 0.0, "reasoning": f"no working directory to look at: {cwd or 'cwd is missing'}"}
     try:
-        files = changed_files(cwd)
+        files = changed_files(cwd)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"git status in {cwd}: {_why(error)}"}
     checks = {"changed something": allow_none or any(files.values())}
@@ -65,8 +46,16 @@ def grade_git(
 def _run(command: str, cwd: str, timeout: float) -> int | None:
     """The command's exit code; None when it took too long and was killed with all it started."""
     nothing = subprocess.DEVNULL
+    environment = dict(os.environ)
+    forget_repository(environment)
     process = subprocess.Popen(
-        ["sh", "-c", command], cwd=cwd, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing
+        ["sh", "-c", command],
+        cwd=cwd,
+        env=environment,
+        start_new_session=True,
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
     )
     try:
         return process.wait(timeout)
@@ -117,9 +106,10 @@ def main(
 ) -> int:
     """Grade what an agent did to its working directory, as git sees it.
 
-    Looks at the record's `cwd`: files created, changed and deleted since the last commit, and whether
-    a command succeeds there. Passes when something changed and every check holds; the score is the
-    share of checks that hold. The files are in `outcome`.
+    Looks at the record's `cwd`: files created, changed and deleted since --workspace-git made its
+    commit, or else since the last one, and whether a command succeeds there. New files that the
+    .gitignore of that commit covers do not count. Passes when something changed and every check
+    holds; the score is the share of checks that hold. The files are in `outcome`.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git
