@@ -16,7 +16,7 @@ from tool import Record, read, run, start, write
 from watching import Running, expect_gone, marked, until
 
 COUNT = 60
-ROUNDS = 16
+ROUNDS = 12
 BUDGET = 20.0  # seconds for the rounds of one tool, on a machine that is busy with something else
 IDS = [str(number) for number in range(COUNT)]
 

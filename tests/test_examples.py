@@ -80,16 +80,16 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
 
 def test_the_wikipedia_evaluation(tmp_path: Path) -> None:
-    """The whole of it, offline, on five of the questions: an evaluation that is neither empty nor perfect."""
+    """The whole of it, offline, on three of the questions: an evaluation that is neither empty nor perfect."""
     copy = tmp_path / "wikipedia"
     shutil.copytree(ROOT / "examples" / "wikipedia", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
     questions = json.loads((copy / "ground_truth.json").read_text())
     assert len(questions) == 20 and questions[0]["question"] == "What factors influence customer behavior?"
-    (copy / "ground_truth.json").write_text(json.dumps([*questions[:3], *questions[-2:]]))
+    (copy / "ground_truth.json").write_text(json.dumps([*questions[:2], questions[-1]]))
     done = run("/bin/sh", "-c", "make", cwd=copy, timeout=120).expect(0)
     assert "Hit rate" in done.stdout and "offline" in done.stdout, done
     evaluation = json.loads((copy / "build" / "offline" / "evaluation.json").read_text())
-    assert evaluation["num_questions"] == len(evaluation["results"]) == 5
+    assert evaluation["num_questions"] == len(evaluation["results"]) == 3
     summary = evaluation["summary"]
     assert 0.5 <= summary["avg_hit_rate"] < 1.0, "earned, not given"
     assert 0.4 <= summary["avg_mrr"] <= summary["avg_hit_rate"]

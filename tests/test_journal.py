@@ -36,7 +36,7 @@ def test_what_waits_for_its_turn_is_not_run_again(args: list[str], signum: int, 
         until(lambda: kept.exists() and {line["id"] for line in read(kept)} >= set(IDS[2:]), "the others are done")
         tool.signal(signum)
         tool.process.wait(10)
-    assert [record["id"] for record in read(tmp_path / "out")] == ["1"]
+    assert [record["id"] for record in read(tmp_path / "out")] in ([], ["1"]), "the first may be at its grader"
     (tmp_path / "quick").touch()
     run(*command, "--resume", cwd=tmp_path).expect(0, stderr="")
     assert [record["id"] for record in read(tmp_path / "out")] == IDS, "still in order"
