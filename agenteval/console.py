@@ -28,6 +28,7 @@ class Console:
         self._lock = threading.Lock()
         self._shown = ""
         self._total: int | None = None
+        self._noun = "records"
         self.done = self._failed = 0
         self._start = self._drawn = 0.0
 
@@ -54,6 +55,10 @@ class Console:
     def begin(self, total: int | None, noun: str = "prompts") -> None:
         """Start to count; total is None while the input is a stream."""
         self._total, self._noun, self._start = total, noun, time.monotonic()
+
+    def count(self) -> str:
+        """How many are done, in words: `1 prompt`."""
+        return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
     def advance(self, *, failed: bool = False, label: str = "") -> None:
         """One more done."""

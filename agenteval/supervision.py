@@ -74,7 +74,7 @@ def supervise(
         console.finish()
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.resumable else ""
-            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.done} records{go_on}")
+            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
         processes.close()
         output.close()
         raise

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from schema_building import BASE, TOOLS, call, end, event, is_type, lines
 from test_transcripts import CALLED, CASES, recorded
-from tool import run, write
+from tool import jsonl, run, write
 
 from agenteval.adapter import load_adapter, parse_adapter
 from agenteval.explaining import ALIKE_SHOWN, Explainer, kind_of, telling
@@ -381,3 +381,11 @@ def test_it_reads_as_ae_extract_does(agent: str, case: str) -> None:
     assert f"        gives {pairs({'output': reading.output, **reading.usage})}" in rows
     begun = [row for row in rows if row[8:17].strip() in get_args(StepKind) and " -> line " not in row]
     assert len(begun) == len(reading.trajectory), rows
+
+
+def test_a_schema_that_fits_nothing_is_told(tmp_path: Path) -> None:
+    raw = {"id": "a", "input": "x", "rawLines": ['{"kind":"other"}'], "timing": {"start": 0, "end": 1, "total": 1}}
+    run("ae-extract", "-s", "claude", stdin=jsonl(raw, raw), cwd=tmp_path).expect(0).says("took nothing", "--explain")
+    good = {**raw, "rawLines": ['{"type":"result","result":"yes"}']}
+    for records in ((raw, good), (good, raw), ({**raw, "rawLines": []},), ()):
+        run("ae-extract", "-s", "claude", stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="")

@@ -156,7 +156,7 @@ def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: s
         done = tool.end(within=1.9)
         expect_gone(mark, 0)
     name = signal.Signals(signum).name
-    assert done.expect(code).says(f"stopped by {name} after 1 record")
+    assert done.expect(code).says(f"stopped by {name} after 1 prompt")
     assert ("--resume" in done.stderr) == to_file
     written = read(tmp_path / "raw.jsonl") if to_file else done.records
     assert [record["id"] for record in written] == ["q"]

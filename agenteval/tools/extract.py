@@ -56,15 +56,21 @@ def main(
     target = Output(output, inputs=[source])
     console.begin(None, "records")
     explainer = explaining(adapter.config, schema) if explain else None
+    unread, read = 0, False  # records with lines of which the schema took nothing; whether it took something of any
     for raw in read_records(source, Raw, console):
         if explainer is not None:
             write_lines(target, explainer.explain(raw))
         else:
-            target.write(result_of(raw, adapter, keep_raw=keep_raw))
+            result = result_of(raw, adapter, keep_raw=keep_raw)
+            target.write(result)
+            read = read or bool(result["trajectory"] or result["output"] or result.get("errors"))
+            unread += not read and any(raw["rawLines"])
         console.advance(label=raw["id"])
     if explainer is not None:
         write_lines(target, explainer.ending())
     console.finish()
+    if unread and not read:
+        console.say(f"the schema {schema} took nothing from any line; with --explain you see why")
     target.close()
     return FAILED if console.refused else OK
 
