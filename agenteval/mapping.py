@@ -342,13 +342,19 @@ def numbers_in(value: Any) -> list[int | float]:
 
 def compile_metadata(schema: Schema, facts: dict[str, str | list[str]]) -> Action:
     """Keep what an event tells of the run itself."""
-    fields = [(name, [path.get for path in schema.each(texts, f"metadata.{name}")]) for name, texts in facts.items()]
+    fields = {name: schema.each(texts, f"metadata.{name}") for name, texts in facts.items()}
+    plain = [(name, paths[0].name) for name, paths in fields.items() if len(paths) == 1 and paths[0].name]
 
     def act(event: Event, out: Trajectory) -> None:
-        for name, getters in fields:
-            for get in getters:
-                if (value := get(event)) is not None:
+        for name, paths in fields.items():
+            for path in paths:
+                if (value := path.get(event)) is not None:
                     out.facts[name] = value
                     break
 
-    return Action((), act)
+    def act_plainly(event: Event, out: Trajectory) -> None:
+        for name, key in plain:  # every event is looked at, and hardly any has it
+            if key in event and event[key] is not None:
+                out.facts[name] = event[key]
+
+    return Action((), act_plainly if len(plain) == len(fields) else act)

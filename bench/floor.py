@@ -26,6 +26,7 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
         result["hint"] = raw["hint"]
     tool_errors = False
     usage: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     prefix = raw["id"] + "-step-"
     for line, time in zip(raw["rawLines"], raw["lineTimes"], strict=True):
         event = loads(line)
@@ -59,6 +60,8 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
                     step["status"] = "failed" if failed else "completed"
                     step["output"] = item["content"]
                     step["duration"] = time - started
+        elif kind == "system" and "model" in event:
+            facts = {"model": event["model"]}
         elif kind == "result":
             result["output"] = event["result"]
             used = event["usage"]
@@ -72,6 +75,7 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
     result["trajectory"] = steps
     result["metadata"] = {
         **raw["metadata"],
+        **facts,
         "agent": "claude",
         "trajectoryRichness": "full",
         "turnCount": 1,
