@@ -10,6 +10,7 @@ from agenteval.agents import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateA
 from agenteval.command import (
     append_options,
     grader_option,
+    grader_timeout_option,
     milliseconds,
     output_option,
     progress_option,
@@ -120,15 +121,7 @@ def agent_options(function: F) -> F:
 
 def inline_grader_options(function: F) -> F:
     """Graders that judge each result as soon as it is there: -g, --stream and --grader-timeout."""
-    function = click.option(
-        "--grader-timeout",
-        type=float,
-        callback=milliseconds,
-        default=60_000,
-        show_default=True,
-        metavar="MS",
-        help="Limit of a grader per record.",
-    )(function)
+    function = grader_timeout_option("--grader-timeout")(function)
     return grader_option(required=False)(stream_option(function))
 
 

@@ -207,18 +207,17 @@ def stream_option(function: F) -> F:
     )(function)
 
 
+def grader_timeout_option(*names: str) -> Callable[[F], F]:
+    """How long a grader may take, under the name that is free for it."""
+    limit = "Limit of a grader per record."
+    return click.option(
+        *names, type=float, callback=milliseconds, default=60_000, show_default=True, metavar="MS", help=limit
+    )
+
+
 def grader_options(function: F) -> F:
     """How graders are run: --stream, -j and -t."""
-    function = click.option(
-        "-t",
-        "--timeout",
-        type=float,
-        callback=milliseconds,
-        default=60_000,
-        show_default=True,
-        metavar="MS",
-        help="Limit of a grader per record.",
-    )(function)
+    function = grader_timeout_option("-t", "--timeout")(function)
     function = click.option(
         "-j",
         "--concurrency",

@@ -52,10 +52,13 @@ class Journal:
 
     def open(self) -> None:
         """Begin: what an earlier run has left is there to go on with, or else of no use any more."""
-        if self._earlier:
-            self._write_anew((key, _line(entry)) for key, entry in self._earlier.items())
-        elif os.path.exists(self.path):
-            os.unlink(self.path)
+        try:
+            if self._earlier:
+                self._write_anew((key, _line(entry)) for key, entry in self._earlier.items())
+            elif os.path.lexists(self.path):
+                os.unlink(self.path)
+        except OSError as error:
+            raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
     def earlier(self, prompt: Record, trial: int) -> Entry | None:
         """What an earlier run has kept of this prompt, if it was the same then; given once."""

@@ -83,6 +83,14 @@ def test_what_another_run_has_left_is_of_no_use_to_a_new_one(tmp_path: Path) -> 
     assert not (tmp_path / "out.unfinished").exists()
 
 
+def test_something_else_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "out.unfinished").mkdir()
+    file = write(tmp_path / "prompts", {"id": "1", "input": "1"})
+    done = run("ae-run", file, "--shell", "touch ran", "-o", "out", cwd=tmp_path).expect(2)
+    done.says("out.unfinished", "move that away")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the run: what is written is removed from time to time, what waits is not."""
     monkeypatch.setattr(journal, "LARGE", 10_000)

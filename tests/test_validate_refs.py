@@ -147,7 +147,7 @@ def test_ctrl_c_keeps_what_is_done_and_promises_no_resume(tmp_path: Path) -> Non
         until(lambda: out.exists() and out.stat().st_size > 0, "the first record")
         tool.signal(signal.SIGINT)
         done = tool.end().expect(130)
-    assert done.says("stopped by SIGINT after 1 ") and "--resume" not in done.stderr
+    assert done.says("stopped by SIGINT after 1 reference\n") and "--resume" not in done.stderr
     assert [record["id"] for record in read(out)] == ["a"]
 
 
