@@ -25,7 +25,7 @@ test: $(STAMP) ## the whole test suite
 	@$(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
-	@$(VENV)/bin/python -m agents $(AGENTS)
+	@$(VENV)/bin/python -m agent_rig $(AGENTS)
 
 lint: $(STAMP) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agenteval.schemas import SCHEMAS, schema_of
-from agenteval.suite import own_tools
+from agenteval.cli.suite import own_tools
+from agenteval.wire.json_schema import SCHEMAS, schema_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = "<!-- Made by `make docs`; change the code, not this page. -->"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tool import Record, jsonl, read, run, script, write
+
+from tests.support.tool import Record, jsonl, read, run, script, write
 
 FIELDS = '"input":"q","output":"o","rawLines":["o"],"timing":{"start":1,"end":2}'
 NUMBER = "1234567890" * 4

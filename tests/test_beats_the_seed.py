@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tool import Record, jsonl, python_script, run, script, write
+
+from tests.support.tool import Record, jsonl, python_script, run, script, write
 
 # --- one grader failure on record 2 of 4 --------------------------------------------------------
 

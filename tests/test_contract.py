@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tool import BIN, TOOLS, Done, Record, jsonl, on_terminal, read, run, start, write
 
 import agenteval
+from tests.support.tool import BIN, TOOLS, Done, Record, jsonl, on_terminal, read, run, start, write
 
 SHELL_COMMANDS = {"cat", "echo", "grep", "head", "jq", "less", "printf", "sort", "tail", "xargs"}
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tool import Record, read, run, start, write
-from watching import Running, expect_gone, marked, until
+
+from tests.support.crash import kill_and_resume
+from tests.support.tool import Record, read, run, write
+from tests.support.watching import Running, marked, until
 
 COUNT = 60
-ROUNDS = 12
-BUDGET = 20.0  # seconds for the rounds of one tool, on a machine that is busy with something else
 IDS = [str(number) for number in range(COUNT)]
 
 
@@ -25,47 +20,6 @@ IDS = [str(number) for number in range(COUNT)]
 def mark() -> Iterator[str]:
     with marked() as number:
         yield number
-
-
-def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable[[list[Record]], None]) -> None:
-    """Kill the tool again and again, each time going on with --resume, and check each finished file."""
-    seed = random.randrange(1 << 32)
-    rng = random.Random(seed)
-    print(f"seed {seed}")  # pytest shows it when the test fails
-    began = time.monotonic()
-    kills = finished = 0
-    while kills < ROUNDS and time.monotonic() - began < BUDGET:
-        if killed(command, out, rng):
-            kills += 1
-            expect_gone(mark)
-        else:
-            finished += 1
-            check(whole(out))
-            out.unlink()
-    print(f"{kills} kills, {finished} finished")
-    run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0, stderr="")
-    check(whole(out))
-    assert kills >= ROUNDS // 2, "the machine is too slow to say anything"
-
-
-def killed(command: list[object], out: Path, rng: random.Random) -> bool:
-    """Whether the tool was killed at a random moment, or had finished before."""
-    with start(str(command[0]), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
-        try:
-            _, err = process.communicate(timeout=rng.uniform(0.02, 0.45))
-        except subprocess.TimeoutExpired:
-            (os.killpg if rng.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
-            process.communicate()
-            return True
-        assert (process.returncode, err) == (0, b"")
-        return False
-
-
-def whole(out: Path) -> list[Record]:
-    """The records of a file in which every line is one."""
-    content = out.read_bytes()
-    assert content.endswith(b"\n")
-    return [json.loads(line) for line in content.splitlines()]
 
 
 @pytest.mark.parametrize("order", [[], ["--keep-order"]])

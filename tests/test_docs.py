@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tool import ROOT, run
+
+from tests.support.tool import ROOT, run
 
 
 def test_the_pages_are_up_to_date() -> None:

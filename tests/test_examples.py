@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tool import BIN, Done, run
+from tests.support.tool import BIN, Done, run
 
 ROOT = BIN.parent
 

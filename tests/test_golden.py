@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tool import TOOLS, run
+
+from tests.support.tool import TOOLS, run
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("ae-*/*.cmd"))

@@ -1,160 +1,70 @@
-"""The import rule: a module imports from its own level or below, a tool never a tool, a heavy package in one file.
-
-Every module stands in LEVELS, so that a new file forces a decision.
-"""
+"""The import rule: a package imports what ALLOWED names, a tool never a tool, a heavy package in one file."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tool import ROOT, run, write
+
+from tests.support.tool import ROOT, run, write
 
 PACKAGE = ROOT / "agenteval"
 
-LEVELS = {
-    # 0: what a record, an error and a schema are
-    "errors": 0,
-    "records": 0,
-    "headless": 0,
-    "schema_reading": 0,
-    "reports": 0,
-    "trial_reports": 0,
-    # 1: what is done with them
-    "suite": 1,
-    "stream": 1,
-    "console": 1,
-    "jsonpath": 1,
-    "trajectory": 1,
-    "mapping": 1,
-    "dispatch": 1,
-    "unfolding": 1,
-    "adapter": 1,
-    "extraction": 1,
-    "tracing": 1,
-    "explaining": 1,
-    "proctree": 1,
-    "guardian": 1,
-    "switchboard": 1,
-    "process": 1,
-    "processes": 1,
-    "loop": 1,
-    "lineprocess": 1,
-    "pool": 1,
-    "workfiles": 1,
-    "acp": 1,
-    "live": 1,
-    "agents": 1,
-    "session": 1,
-    "acpserver": 1,
-    "workspace": 1,
-    "filetree": 1,
-    "repository": 1,
-    "changes": 1,
-    "grading": 1,
-    "trials": 1,
-    "prompts": 1,
-    "wikiagent": 1,
-    "redaction": 1,
-    "pacing": 1,
-    "environment": 1,
-    "journal": 1,
-    "stats": 1,
-    "passing": 1,
-    "runs": 1,
-    "trial_runs": 1,
-    "comparing": 1,
-    "run_files": 1,
-    "comparison": 1,
-    "trial_comparison": 1,
-    "summaries": 1,
-    "labels": 1,
-    "agreement": 1,
-    "calibration": 1,
-    "balance": 1,
-    "sources": 1,
-    "evaluation": 1,
-    "criteria": 1,
-    "schemas": 1,
-    "report": 1,
-    "report.calibration": 1,
-    "report.comparison": 1,
-    "report.evaluation": 1,
-    "report.trial_comparison": 1,
-    "report.csv_": 1,
-    "report.jsonl": 1,
-    "report.markdown": 1,
-    "report.review": 1,
-    "report.rows": 1,
-    "report.summary": 1,
-    "report.table": 1,
-    "report.text": 1,
-    "offline": 1,
-    "offline.serving": 1,
-    "offline.corpus": 1,
-    "offline.ranking": 1,
-    "offline.mediawiki": 1,
-    "offline.english": 1,
-    "offline.composing": 1,
-    "offline.planning": 1,
-    "offline.conversation": 1,
-    "offline.shaping": 1,
-    "offline.verdicts": 1,
-    "offline.chatserver": 1,
-    "tokens": 1,
-    "retrying": 1,
-    "wiki": 1,
-    "chatapi": 1,
-    "model": 1,
-    "judging": 1,
-    "hosts": 1,
-    "hosts.python": 1,  # runs in the grader's process, and imports nothing of ours
-    # 2: what tools share of a command line
-    "lightclick": 2,
-    "command": 2,
-    "completion": 2,
-    "frontpage": 2,
-    "running": 2,
-    "agent_options": 2,
-    "supervision": 2,
-    "answering": 2,
-    "assessment": 2,
-    # 3: the tools
-    "tools": 3,
-    "graders": 3,
+# Package → the packages it may import, besides itself and errors. CONTRIBUTING.md shows the same as a picture.
+ALLOWED = {
+    "wire": set[str](),
+    "streams": {"wire"},
+    "processes": {"streams", "wire"},
+    "adapters": {"streams", "wire"},
+    "comparison": {"streams", "wire"},
+    "models": {"streams", "wire"},
+    "agents": {"adapters", "processes", "streams", "wire"},
+    "grading": {"comparison", "models", "processes", "streams", "wire"},
+    "review": {"comparison", "streams", "wire"},
+    "wikipedia": {"models", "streams", "wire"},
+    "reports": {"comparison", "review", "streams", "wikipedia", "wire"},
+    "cli": {
+        *("adapters", "agents", "comparison", "grading", "models", "processes"),
+        *("reports", "review", "streams", "wikipedia", "wire"),
+    },
 }
-ONE_FILE_PER_TOOL = ("tools", "graders")
 
 ONLY_IN = {
-    "numpy": {"stats"},
-    "jsonpath_rfc9535": {"jsonpath"},
-    "click": {"lightclick"},
-    "openai": {"model"},
-    "tiktoken": {"tokens"},
-    "wikipedia": {"wiki"},
-    "asyncio": {"hosts.python", "acpserver"},  # for a grader that is a coroutine, and for the SDK of ACP
-    "acp": {"acpserver"},
+    "numpy": {"comparison.statistics"},
+    "jsonpath_rfc9535": {"adapters.jsonpath"},
+    "click": {"cli.startup"},
+    "openai": {"models.chat"},
+    "tiktoken": {"models.tokens"},
+    "wikipedia": {"wikipedia.wiki"},
+    "asyncio": {
+        "grading.hosts.python",
+        "agents.acp.server",
+    },  # coroutine graders; the SDK of ACP
+    "acp": {"agents.acp.server"},
     "pydantic": set[str](),
     "multiprocessing": set[str](),
-    "requests": {"wiki"},
+    "requests": {"wikipedia.wiki"},
     "orjson": set[str](),
 }
 
 # Who may name the standard streams: stream.py owns them; a host is the main program of a process of its own; command.py
 # flushes at the end, console.py owns stderr.
 STREAMS = {
-    "stream": {"stdin", "stdout"},
-    "hosts.python": {"stdin", "stdout"},
-    "command": {"flush"},
-    "console": set[str](),
+    "streams.jsonl": {"stdin", "stdout"},
+    "grading.hosts.python": {"stdin", "stdout"},
+    "cli.tool": {"flush"},
+    "streams.console": set[str](),
 }
 VAGUE = {"base", "common", "core", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
-LONGEST_FILE = 400
+LONGEST_FILE = 350
+LONGEST_FUNCTION = 50
+MOST_MODULES = 15
 
 
 class Module(NamedTuple):
@@ -165,9 +75,9 @@ class Module(NamedTuple):
     tree: ast.Module
 
     @property
-    def level(self) -> int:
-        folder = self.name.partition(".")[0]
-        return LEVELS[folder if folder in ONE_FILE_PER_TOOL else self.name]
+    def package(self) -> str:
+        """The first folder below agenteval/; errors.py stands for itself."""
+        return self.name.partition(".")[0]
 
 
 def _modules() -> Iterator[Module]:
@@ -209,29 +119,62 @@ def ours(module: Module, *, types_too: bool = True) -> set[str]:
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
 
 
-# --- levels -------------------------------------------------------------------------------------
+# --- packages -----------------------------------------------------------------------------------
 
 
-def test_every_module_has_a_level() -> None:
-    flat = {name for name in MODULES if name.partition(".")[0] not in ONE_FILE_PER_TOOL}
-    assert flat - set(LEVELS) == set(), "say in LEVELS where it belongs"
-    assert set(LEVELS) - flat - set(ONE_FILE_PER_TOOL) == set(), "no such module any more"
+def test_the_packages_are_those_of_the_table() -> None:
+    assert {module.package for module in MODULES.values()} - {"errors"} == set(ALLOWED)
 
 
 @every_module
-def test_imports_only_from_its_own_level_or_below(module: Module) -> None:
-    above = {name: MODULES[name].level for name in ours(module) if MODULES[name].level > module.level}
-    assert above == {}, f"{module.path} is on level {module.level}"
+def test_imports_only_what_its_package_may(module: Module) -> None:
+    allowed = ALLOWED.get(module.package, set()) | {module.package, "errors"}
+    assert {name for name in ours(module) if MODULES[name].package not in allowed} == set(), module.path
+
+
+def test_no_cycle_between_packages() -> None:
+    list(TopologicalSorter(ALLOWED).static_order())  # raises CycleError, which names the cycle
+
+
+def test_no_cycle_between_modules() -> None:
+    graph = {name: ours(module, types_too=False) - {name.rpartition(".")[0]} for name, module in MODULES.items()}
+    list(TopologicalSorter(graph).static_order())
 
 
 def test_a_tool_never_imports_a_tool() -> None:
-    tools = {name for name in MODULES if name.startswith(("tools.", "graders."))}
+    tools = {name for name in MODULES if name.startswith(("cli.tools.", "cli.graders."))}
     assert {name: sorted(ours(MODULES[name]) & tools) for name in tools if ours(MODULES[name]) & tools} == {}
 
 
-def test_no_circles() -> None:
-    graph = {name: ours(module, types_too=False) - {name.rpartition(".")[0]} for name, module in MODULES.items()}
-    list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+def test_public_class_names_are_unique() -> None:
+    homes = defaultdict(set)
+    for module in MODULES.values():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].add(module.name)
+    assert {name: sorted(places) for name, places in homes.items() if len(places) > 1} == {}
+
+
+@every_module
+def test_functions_stay_short(module: Module) -> None:
+    functions = [node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert {node.name: size for node in functions if (size := _length(node)) > LONGEST_FUNCTION} == {}, module.path
+
+
+def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Its lines without its docstring."""
+    first = function.body[0]
+    doc = ast.get_docstring(function) is not None
+    end = function.end_lineno or function.lineno
+    return end - function.lineno + 1 - ((first.end_lineno or first.lineno) - first.lineno + 1 if doc else 0)
+
+
+@pytest.mark.parametrize("package", [PACKAGE, *(path for path in PACKAGE.rglob("*/") if any(path.glob("*.py")))])
+def test_packages_stay_small(package: Path) -> None:
+    modules = [path for path in package.glob("*.py") if path.stem != "__init__"]
+    one_file_per_tool = package.parent == PACKAGE / "cli"
+    assert one_file_per_tool or len(modules) <= MOST_MODULES
+    assert len([path for path in PACKAGE.iterdir() if path.name != "__pycache__"]) <= 16
 
 
 # --- one place for each thing -------------------------------------------------------------------
@@ -257,7 +200,7 @@ def test_only_stream_touches_the_streams(module: Module) -> None:
             r"(print|input)\(|os\.(read|write|fdopen)\([01]\b|open\([01]\b", text
         ):
             found.append((node.lineno, text))
-    assert found == [], f"{module.path}: stdin and stdout belong to stream.py"
+    assert found == [], f"{module.path}: stdin and stdout belong to streams/"
 
 
 @every_module

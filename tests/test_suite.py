@@ -8,23 +8,25 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tool import BIN, ROOT, TOOLS, run
 
-PACKAGE = ROOT / "agenteval"
+from tests.support.tool import BIN, ROOT, TOOLS, run
+
+PACKAGE = ROOT / "agenteval" / "cli"
 
 
 def names_in(folder: Path, prefix: str) -> dict[str, str]:
     """Executable → entry point, for every file of a folder with one tool per file."""
     modules = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "ae"))
     return {
-        f"{prefix}{module.strip('_').replace('_', '-')}": f"agenteval.{folder.name}.{module}:main" for module in modules
+        f"{prefix}{module.strip('_').replace('_', '-')}": f"agenteval.cli.{folder.name}.{module}:main"
+        for module in modules
     }
 
 
 def test_one_file_per_tool() -> None:
     source = {**names_in(PACKAGE / "tools", "ae-"), **names_in(PACKAGE / "graders", "ae-grader-")}
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {**source, "ae": "agenteval.tools.ae:main"}
+    assert scripts == {**source, "ae": "agenteval.cli.tools.ae:main"}
     assert sorted(scripts) == TOOLS, "bin/ has one launcher per [project.scripts]"
 
 

@@ -1,0 +1,69 @@
+"""OpenAI Chat Completions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+from agent_rig.conversation import Asked, Body, Reply, halves, new_id, text_of
+from agent_rig.dialects.events import stream
+from agent_rig.dialects.responses import refuse
+from agenteval.wikipedia.offline.serving import Request, Response, json_response
+
+__all__ = ["read", "refuse", "write"]
+
+
+def read(body: Body) -> Asked:
+    """What the request asks."""
+    messages = body.get("messages") or []
+    said = [text_of(message.get("content")) for message in messages if message.get("role") == "user"]
+    answered = bool(messages) and messages[-1].get("role") == "tool"
+    functions = [tool["function"] for tool in body.get("tools") or [] if "function" in tool]
+    tools = {function["name"]: function.get("parameters") or {} for function in functions}
+    return Asked(said[-1] if said else "", answered, tools)
+
+
+def write(reply: Reply, body: Body, request: Request) -> Response:
+    """A completion."""
+    usage = {
+        "prompt_tokens": reply.usage.input,
+        "completion_tokens": reply.usage.output,
+        "total_tokens": reply.usage.input + reply.usage.output,
+        "prompt_tokens_details": {"cached_tokens": reply.usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": reply.usage.reasoning},
+    }
+    head: Body = {"id": new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
+    message = _message(reply)
+    reason = "tool_calls" if reply.call else "stop"
+    if not body.get("stream"):
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        return json_response({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
+    head["object"] = "chat.completion.chunk"
+    choices: list[Body] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in _deltas(message)]
+    choices.append({"index": 0, "delta": {}, "finish_reason": reason})
+    chunks = [{**head, "choices": [choice]} for choice in choices]
+    return stream([*chunks, {**head, "choices": [], "usage": usage}], named=False, end="data: [DONE]\n\n")
+
+
+def _message(reply: Reply) -> Body:
+    message: Body = {"role": "assistant", "content": reply.text}
+    if reply.thought:
+        message["reasoning_content"] = reply.thought
+    if reply.call:
+        function = {"name": reply.call.name, "arguments": json.dumps(reply.call.arguments)}
+        message["tool_calls"] = [{"id": new_id("call"), "type": "function", "function": function}]
+    return message
+
+
+def _deltas(message: Body) -> Iterator[Body]:
+    yield {"role": "assistant", "content": ""}
+    if "reasoning_content" in message:
+        yield {"reasoning_content": message["reasoning_content"]}
+    for piece in halves(message["content"]):
+        yield {"content": piece}
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        yield {"tool_calls": [{**call, "index": 0, "function": {**function, "arguments": ""}}]}
+        for piece in halves(function["arguments"]):
+            yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}

@@ -1,0 +1,125 @@
+"""One scenario with one agent: ae-capture, for real, in a clean environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_rig.catalogue import Agent
+from agent_rig.installing import ROOT, node_programs, programs
+from agent_rig.isolation import MARK, end_processes, left_processes
+from agent_rig.scenarios import BEGAN, Record, Run, Scenario
+from agent_rig.server import Model, model_serving
+
+# Outside of this repository: agents take the one they find above them for their project, and write there.
+RUNS = Path(tempfile.gettempdir(), "agenteval-agents")
+GONE_WITHIN = 2.0  # seconds after the tool's end until nothing is left
+STARTS_WITHIN = 60.0  # seconds until the agent calls its tool
+TOOLS_FOLDER = Path(os.environ.get("AE_BIN") or ROOT / "bin")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
+    """What is wrong when the scenario is run with the agent; all files of the run stay in RUNS."""
+    folder = RUNS / agent.name / scenario.name.replace(" ", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    home = folder / "home"
+    home.mkdir(parents=True)
+    mark = uuid.uuid4().hex
+    script = scenario.script._replace(by_text=agent.by_text)
+    with model_serving(script, folder / "model.jsonl") as (model, url):
+        for path, content in agent.files.items():
+            _write(home / path, content.replace("{url}", url))
+        env = _environment(agent, home, url) | {MARK: mark}
+        try:
+            run = _capture(agent, scenario, folder, env, model)
+            problems = list(scenario.check(run)) if run.record or scenario.interrupted else _no_record(run)
+        finally:
+            left = left_processes(mark, GONE_WITHIN)
+            end_processes(left)
+    return problems + [f"left running: {command[:100]}" for command in left.values()]
+
+
+def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, str], model: Model) -> Run:
+    _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
+    result, workspaces = folder / "result.jsonl", folder / "work"
+    workspace = workspaces / "prompt-p"
+    options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", scenario.timeout]
+    command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
+    errors = folder / "stderr.txt"
+    began_at = time.monotonic()
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        limit = scenario.timeout / 1000
+        if scenario.interrupted:
+            _wait_for_tool(workspace, model, process)
+            limit = time.monotonic() - began_at
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+        code = _wait(process, scenario.timeout / 1000 * 2 + 60)
+    return Run(
+        agent=agent,
+        record=_read_record(result),
+        code=code,
+        stderr=errors.read_text("utf-8", "replace"),
+        workspace=workspace,
+        model=model,
+        began=_began(workspace, model),
+        overtime=time.monotonic() - began_at - limit,
+    )
+
+
+def _environment(agent: Agent, home: Path, url: str) -> dict[str, str]:
+    path = os.pathsep.join([str(programs(agent)), str(node_programs()), SYSTEM_PATH])
+    clean = {"PATH": path, "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8"}
+    return clean | {name: value.replace("{url}", url) for name, value in agent.env.items()}
+
+
+def _write(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
+def _began(workspace: Path, model: Model) -> bool:
+    return (workspace / BEGAN).exists() or model.waiting.is_set()
+
+
+def _wait_for_tool(workspace: Path, model: Model, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + STARTS_WITHIN
+    while not _began(workspace, model) and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.5)  # in the middle, not at the very start
+
+
+def _wait(process: subprocess.Popen[bytes], within: float) -> int:
+    """Its exit code; killed, when it does not end."""
+    try:
+        return process.wait(within)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _read_record(path: Path) -> Record:
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    record: Record = json.loads(lines[0]) if lines else {}
+    return record
+
+
+def _no_record(run: Run) -> list[str]:
+    return [f"no record; ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"]

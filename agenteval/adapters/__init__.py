@@ -1,0 +1,1 @@
+"""Raw lines of an agent → trajectory, output, usage: described by an adapter schema."""

@@ -1,0 +1,1 @@
+"""Shows which rule of a schema takes which line."""

@@ -1,0 +1,271 @@
+"""A schema file → an adapter schema, or one line that says which field is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from agenteval.errors import UserError
+from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter, Resume, Split
+from agenteval.wire.records import explain
+
+COMMENTS = ("//", "/*", "#")
+# Fields that people add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
+_OWN = re.compile(r"^(?:[^a-z]|x-)|(?:note|comment|reason|todo|doc)s?$", re.IGNORECASE)
+_CLOSE = 0.8  # of difflib's ratio: a letter too many or too few in a name of four, another one in a name of five
+_LIKE_SESSION_ID = re.compile(r"(?<!\$)\{+\s*(?:\w*session\w*|\w*id)\s*\}+", re.IGNORECASE)  # ${id} is the shell's
+_LIKE_HISTORY = re.compile(r"\{\{\s*\w+\s*\}\}")
+
+
+def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
+    """The schema in this JSON; UserError names `source` and the field that is wrong."""
+    raw = _decode(data.removeprefix(b"\xef\xbb\xbf"), source)
+    try:
+        config = msgspec.convert(raw, HeadlessAdapter)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{source}: {_explain(str(error), raw)}") from None
+    if complaint := next(_complaints(raw, config), None):
+        raise UserError(f"{source}: {complaint}")
+    return config
+
+
+def _complaints(raw: Any, config: HeadlessAdapter) -> Iterator[str]:
+    """What is well formed but makes no sense, or loses something without a word."""
+    yield from _misspelt(raw, config)
+    yield from _about_arguments(config)
+    yield from _about_resume(config.resume)
+    yield from _about_splits(config.splits or [])
+    yield from _about_history(config)
+    yield from _about_reading(config)
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def _decode(data: bytes, source: str) -> Any:
+    if not data.strip():
+        raise UserError(f"{source}: is empty")
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        raise UserError(f"{source}: not JSON that can be read: nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UserError(f"{source}{_where_and_why(data, str(error))}") from None
+
+
+def _where_and_why(data: bytes, why: str) -> str:
+    """`:5:3: not JSON: …` for what msgspec does not take; without a place where nobody knows it."""
+    import json  # its errors say where; msgspec's are a byte off now and then
+
+    try:
+        text = data.decode()
+        json.loads(text)
+    except UnicodeDecodeError as bad:
+        before = data[: bad.start].decode()
+        return f"{_place(before)}: not UTF-8: byte 0x{data[bad.start]:02x}"
+    except json.JSONDecodeError as bad:
+        hint = " (JSON has no comments)" if text.startswith(COMMENTS, bad.pos) else ""
+        return f"{_place(text[: bad.pos])}: not JSON: {_syntax(bad.msg, why, bad.pos >= len(text.rstrip()))}{hint}"
+    except ValueError:
+        return ": not JSON that can be read: a number too long"
+    if "truncated" in why:
+        return ": not JSON that can be read: half of a surrogate pair (\\ud800 to \\udfff) stands alone"
+    found = re.search(r" \(byte (\d+)\)", why)  # NaN, which json takes
+    place = _place(data[: int(found[1])].decode(errors="replace")) if found else ""
+    told = re.sub(r"^JSON is malformed: | \(byte.*| - at .*", "", why)
+    return f"{place}: not JSON: {told}"
+
+
+def _place(before: str) -> str:
+    lines = before.split("\n")
+    return f":{len(lines)}:{len(lines[-1]) + 1}"
+
+
+def _syntax(said: str, why: str, at_end: bool) -> str:
+    """What json says, but for what all its versions do not say well."""
+    if "trailing comma" in why:
+        return "a comma with nothing after it"
+    if at_end:
+        return "the file ends too early"
+    return said[0].lower() + re.sub("( starting)? at$", "", said[1:])
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def _explain(message: str, raw: Any) -> str:
+    """What msgspec found wrong: with the choices there are, the key of a map, the field that was meant."""
+    what, _, path = message.partition(" - at `$")
+    field = path.strip("`.")
+    if found := re.match(r"Object missing required field `([^`]+)`", what):
+        holder = _value_at(raw, field)
+        meant = next((key for key in holder if _meant(key, [found[1]])), None)
+        if meant is not None:
+            return _no_such_field(field, meant, found[1])
+    name = re.sub(r"\[.*?\]$", "", field).rpartition(".")[2]
+    if what.startswith("Invalid enum value") and name in CHOICES:
+        choices = ", ".join(map(str, CHOICES[name]))
+        got = what.removeprefix("Invalid enum value ").replace("'", '"')
+        told = f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
+    else:
+        told = explain(message).replace("a record", "an adapter schema").replace('"', "")
+    return told.replace("[...]", f".{_wrong_key(raw, field, message)}", 1) if "[...]" in field else told
+
+
+def _value_at(raw: Any, field: str) -> Any:
+    """The value of a field named as in `outputEvents[1].match`."""
+    for name in re.findall(r"[^.\[\]]+", field):
+        raw = raw[int(name)] if isinstance(raw, list) else raw[name]
+    return raw
+
+
+def _wrong_key(raw: Any, field: str, message: str) -> str:
+    """The key of a map whose value msgspec complains about: it does not say, so each is tried alone."""
+    entries = _value_at(raw, field.partition("[...]")[0])
+    for key, value in list(entries.items()):
+        entries.clear()
+        entries[key] = value
+        try:
+            msgspec.convert(raw, HeadlessAdapter)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return str(key)
+    return "*"  # pragma: no cover - one of them was wrong
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def _misspelt(raw: Any, read: Any, field: str = "") -> Iterator[str]:
+    """Fields that nothing reads and whose names come close to one that something does; all others are let through."""
+    if isinstance(read, list):
+        for n, (given, item) in enumerate(zip(raw, read, strict=True)):
+            yield from _misspelt(given, item, f"{field}[{n}]")
+    if not isinstance(read, msgspec.Struct):
+        return
+    known = dict(zip(read.__struct_encode_fields__, read.__struct_fields__, strict=True))
+    for name, value in raw.items():
+        if name in known:
+            inner = getattr(read, known[name])
+            yield from _misspelt(value, inner, f"{field}.{name}" if field else name)
+        elif meant := _meant(name, known):
+            yield _no_such_field(field, name, meant)
+
+
+def _no_such_field(holder: str, name: str, meant: str) -> str:
+    return f"{holder}{'.' if holder else ''}{name}: no such field; did you mean {meant}?"
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """The field that somebody meant who wrote this one; None if it is one of theirs."""
+    if _OWN.search(name):
+        return None
+    for one in known:
+        # cwd for cwdFlag and contentPath for content are no slips of the finger, but of memory
+        if name == f"{one}Path" or (one.startswith(name) and one[len(name) : len(name) + 1].isupper()):
+            return one
+    from difflib import get_close_matches
+
+    typed, plain = _plain(name), {_plain(one): one for one in known}
+    close = [one for one in plain if sorted(one) == sorted(typed)]  # falg
+    close += get_close_matches(typed, plain, n=1, cutoff=_CLOSE)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+# --- sense --------------------------------------------------------------------------------------
+
+
+def _about_arguments(config: HeadlessAdapter) -> Iterator[str]:
+    """What is to become arguments and environment of a process."""
+    if config.prompt.flag and config.prompt.stdin:
+        yield "prompt may have flag or stdin, not both"
+    for field, texts in _arguments(config):
+        if "\0" in "".join(texts):
+            yield f"{field} has a NUL character, which no argument can hold"
+        if field in ("resume.args", "resume.command"):
+            wrong = [one for text in texts for one in _LIKE_SESSION_ID.findall(text) if one != SESSION_ID]
+            if wrong:
+                yield f"{field}: no placeholder is named {wrong[0]}; there is {SESSION_ID}"
+        elif SESSION_ID in "".join(texts):
+            yield f"{field}: {SESSION_ID} is known in resume.args and resume.command only"
+    for name, value in (config.env or {}).items():
+        if not name or "=" in name or "\0" in name + value:
+            yield f"env.{name} cannot be an environment variable"
+
+
+def _arguments(config: HeadlessAdapter) -> Iterator[tuple[str, list[str]]]:
+    """Each field that holds arguments, with them."""
+    yield "command", config.command
+    yield "autoApprove", config.auto_approve or []
+    yield "prompt.flag", [config.prompt.flag or ""]
+    yield "cwdFlag", [config.cwd_flag or ""]
+    if output := config.output:
+        yield "output.flag", [output.flag]
+        yield "output.value", [output.value]
+        yield "output.fileFlag", [output.file_flag or ""]
+    if resume := config.resume:
+        yield "resume.flag", [resume.flag or ""]
+        yield "resume.args", resume.args or []
+        yield "resume.command", resume.command or []
+
+
+def _about_resume(resume: Resume | None) -> Iterator[str]:
+    """The session id must get into the command line, in one way."""
+    if resume is None:
+        return
+    if resume.flag is not None and resume.args is not None:
+        yield "resume must have exactly one of flag and args, has both"
+    if resume.flag is None and resume.args is None and SESSION_ID not in "".join(resume.command or []):
+        yield f"resume must have one of flag and args, or {SESSION_ID} in command"
+
+
+def _about_splits(splits: list[Split]) -> Iterator[str]:
+    """Names that would hide what they stand beside."""
+    filled: dict[tuple[str, str], int] = {}
+    for n, split in enumerate(splits):
+        if "text" in split.patterns:
+            yield f'splits[{n}].patterns.text: "text" is the type of what lies between the patterns; use another name'
+        for name, pattern in split.patterns.items():
+            if "(?P<type>" in pattern:
+                yield f'splits[{n}].patterns.{name}: "type" is the name of the pattern; use another name for the group'
+        for group in sorted({*(split.numbers or ())} & {*(split.json_groups or ())}):
+            yield f'splits[{n}].json: the group "{group}" is in numbers too'
+        first = filled.setdefault((split.path, split.into), n)
+        if first != n:
+            yield f"splits[{n}].into: {split.into} holds what splits[{first}] makes of {split.path}; use another name"
+
+
+def _about_history(config: HeadlessAdapter) -> Iterator[str]:
+    """What was said before must get into the prompt."""
+    template = config.history_template
+    if template is None:
+        return
+    if isinstance(template, str):
+        field, text = "historyTemplate", template
+    else:
+        field, text = "historyTemplate.turnFormat", template.turn_format
+    if "{{input}}" not in text:
+        yield f"{field} must have {{{{input}}}}, where the prompt of an earlier turn goes"
+    for found in _LIKE_HISTORY.findall(text):
+        if found not in ("{{input}}", "{{output}}"):
+            yield f"{field}: no placeholder is named {found}; there are {{{{input}}}} and {{{{output}}}}"
+
+
+def _about_reading(config: HeadlessAdapter) -> Iterator[str]:
+    """What would never be read, or be overwritten."""
+    for name in sorted(SUITE_METADATA & {*(config.metadata or ())}):
+        yield f"metadata.{name}: the suite itself writes {name} into metadata; use another name"
+    if config.output_mode != "text" or config.output_events:
+        return
+    result = config.result is not None and config.result.match_path
+    parts = {"result": result, "usage": config.usage, "metadata": config.metadata, "splits": config.splits}
+    for field, given in parts.items():
+        if given:
+            yield f"{field} is never read in outputMode text without outputEvents"

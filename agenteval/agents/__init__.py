@@ -1,0 +1,1 @@
+"""A prompt → a raw record: kinds of agents, sessions, the journal."""

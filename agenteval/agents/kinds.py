@@ -1,0 +1,320 @@
+"""The ways to name an agent: an adapter schema, a --simple template, a --shell line, a program that speaks ACP.
+
+Most agents are one process per turn. Such an agent opens a conversation per prompt; a conversation knows how to say
+the next turn, and listens to what came back, because the next turn may need the session's id or the history. An agent
+that speaks ACP is one process for all turns of a prompt, and a client talks with it (acp.py).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from agenteval.errors import UserError
+
+if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes to import
+    from agenteval.adapters.reader import Adapter
+    from agenteval.agents.acp.client import Client
+
+DEFAULT_TIMEOUT = 60_000
+DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
+
+FILE = "{the file}"  # stands in a command line for a name that only the shell below knows
+# A JSON document holds no line break but between its values, so without any it is one line. The shell outlives a
+# signal that ends the agent, and so does what it then runs (a trap is not inherited, an ignored signal is); an agent
+# of several processes may write its document a moment after the first of them is gone.
+PRINT_FILE = f"""\
+file=$(mktemp) || exit
+trap : INT TERM
+for word do shift; [ "$word" = "{FILE}" ] && word=$file; set -- "$@" "$word"; done
+"$@"; status=$?
+trap '' INT TERM
+for turn in 1 2 3 4 5 6 7 8 9; do [ $status -gt 128 ] && [ ! -s "$file" ] && sleep 0.1; done
+if [ -s "$file" ]; then echo; tr -d '\\r\\n' <"$file"; echo; fi
+rm -f "$file"; exit $status
+"""
+
+
+class Utterance(NamedTuple):
+    """One turn as a command line."""
+
+    program: str
+    argv: list[str]
+    env: dict[str, str]
+    stdin: bytes | None = None
+
+
+class Conversation(Protocol):
+    """One session with an agent."""
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        """The command line of the next turn; ValueError when it cannot be said."""
+        ...
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """What came back for the turn `text`."""
+        ...
+
+
+class TurnAgent(Protocol):
+    """An agent that is started anew for each turn."""
+
+    timeout: float | None
+
+    def open(self) -> Conversation:
+        """A new session, for one prompt."""
+        ...
+
+    def adapter(self) -> Adapter:
+        """What reads the lines it prints."""
+        ...
+
+
+# --- adapter schema -----------------------------------------------------------------------------
+
+
+class SchemaAgent:
+    """An agent described by an adapter schema."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter, self.config = adapter, adapter.config
+        self.timeout = adapter.config.timeout
+        if not adapter.config.command:
+            raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
+        resume = adapter.config.resume
+        commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
+        self.programs = {command[0]: find_program(command[0]) for command in commands}
+
+    def forgets(self) -> bool:
+        """Whether each turn is a session of its own, because the schema does not say how to go on with one."""
+        return self.config.session_mode == "stream" and self.config.resume is None
+
+    def open(self) -> Conversation:
+        iterative = self.config.session_mode == "iterative"
+        return _IterativeConversation(self) if iterative else _StreamConversation(self)
+
+    def adapter(self) -> Adapter:
+        return self._adapter
+
+    def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Utterance:
+        """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
+        config = self.config
+        argv = list(command)
+        output = config.output
+        if output and output.flag:
+            argv += flagged(output.flag, output.value) if output.value else [output.flag]
+        if output and output.file_flag:
+            argv += flagged(output.file_flag, FILE)
+        argv += config.auto_approve or []
+        if config.cwd_flag:
+            argv += flagged(config.cwd_flag, cwd)
+        argv += resume
+        env = dict(config.env or {})
+        program = self.programs[command[0]]
+        stdin = f"{text}\n".encode() if config.prompt.stdin else None
+        if stdin is None:
+            argv += flagged(config.prompt.flag or "", text)
+        said = Utterance(program, argv, env, stdin)
+        return printing_file(said) if output and output.file_flag else said
+
+
+def flagged(flag: str, value: str) -> list[str]:
+    """The arguments that give a flag its value: one where it ends in =, the value alone where there is none."""
+    return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
+
+
+def printing_file(said: Utterance) -> Utterance:
+    """The command line, its file named by a shell that prints it when the agent has ended."""
+    argv = ["sh", "-c", PRINT_FILE, "sh", said.program, *said.argv[1:]]
+    return Utterance(find_program("sh"), argv, said.env, said.stdin)
+
+
+class _StreamConversation:
+    """Later turns resume the agent's own session by its id."""
+
+    def __init__(self, agent: SchemaAgent) -> None:
+        self.agent = agent
+        self.turn = 0
+        self.session_id: str | None = None
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        config = self.agent.config
+        if self.turn == 0 or config.resume is None:
+            return self.agent.utterance(text, cwd, config.command, [])
+        if self.session_id is None:
+            raise ValueError("the agent named no session id, so its session cannot be resumed")
+        resume, session_id = config.resume, self.session_id
+        arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
+        command, arguments = (
+            [part.replace("{sessionId}", session_id) for part in parts]
+            for parts in (resume.command or config.command, arguments)
+        )
+        return self.agent.utterance(text, cwd, command, arguments)
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        self.turn += 1
+        self.session_id = self.agent.adapter().session_id(lines) or self.session_id
+
+
+class _IterativeConversation:
+    """Later turns carry what was said before in the prompt."""
+
+    def __init__(self, agent: SchemaAgent) -> None:
+        self.agent = agent
+        self.history: list[str] = []
+        template = agent.config.history_template
+        if template is None or isinstance(template, str):
+            self.system, self.format = "", template or DEFAULT_HISTORY
+        else:
+            self.system, self.format = template.system or "", template.turn_format
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return self.agent.utterance(self._with_history(text), cwd, self.agent.config.command, [])
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        output = self.agent.adapter().turn_output(lines)
+        before, _, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
+        shown = before.replace("{{input}}", text) + (output if _ else "") + after.replace("{{input}}", text)
+        self.history.append(shown)
+
+    def _with_history(self, text: str) -> str:
+        if not self.history:
+            return text
+        head = [self.system] if self.system else []
+        return "\n\n".join([*head, *self.history, f"User: {text}"])
+
+
+# --- templates ----------------------------------------------------------------------------------
+
+
+class TemplateAgent:
+    """`--simple "cmd {} …"`: split like a shell would, run without one, each turn on its own."""
+
+    timeout: float | None = None
+
+    def __init__(self, template: str) -> None:
+        self.argv = split_words(template)
+        if not any("{}" in word for word in self.argv[1:]):
+            raise UserError("--simple: put {} where the prompt goes, after the command")
+        if "{}" in self.argv[0]:
+            raise UserError("--simple: the command itself cannot be {}")
+        self.program = find_program(self.argv[0])
+
+    def open(self) -> Conversation:
+        return self
+
+    def adapter(self) -> Adapter:
+        return _bundled("text")
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return Utterance(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """A template remembers nothing."""
+
+
+class ShellAgent:
+    """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment."""
+
+    timeout: float | None = None
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.program = find_program("sh")
+
+    def open(self) -> Conversation:
+        return self
+
+    def adapter(self) -> Adapter:
+        return _bundled("text")
+
+    def say(self, text: str, cwd: str) -> Utterance:
+        return Utterance(self.program, ["sh", "-c", self.line], {"PROMPT": text})
+
+    def hear(self, text: str, lines: list[str]) -> None:
+        """A shell line remembers nothing."""
+
+
+class AcpAgent:
+    """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
+
+    timeout: float | None = None
+
+    def __init__(self, argv: Sequence[str], *, deny_permissions: bool = False) -> None:
+        if not argv:
+            raise UserError("--: the agent's command is missing after it")
+        self.argv, self.deny = list(argv), deny_permissions
+        self.program = find_program(self.argv[0])
+
+    def adapter(self) -> Adapter:
+        return _bundled("acp")
+
+    def talk(self, texts: list[str], cwd: str) -> tuple[Utterance, Client]:
+        """How to start it, and who talks with it about these turns."""
+        from agenteval.agents.acp.client import Client
+
+        client = Client(texts, cwd, deny=self.deny)
+        return Utterance(self.program, self.argv, {}, client.opening), client
+
+
+Agent = TurnAgent | AcpAgent
+
+
+def _bundled(name: str) -> Adapter:
+    from agenteval.adapters.reader import load_adapter
+
+    return load_adapter(name)
+
+
+def split_words(template: str) -> list[str]:
+    """The words a shell would make of the template; UserError where only a shell could go on."""
+    words: list[str] = []
+    word: str | None = None
+    quote = ""
+    rest = iter(template)
+    for char in rest:
+        if char == "\\" and quote != "'":
+            following = next(rest, "")
+            # Between double quotes a backslash stays, but before these.
+            word = (word or "") + ("\\" if quote and following not in '$`"\\' else "") + following
+        elif quote and char == quote:
+            quote = ""
+        elif not quote and char in "'\"":
+            quote, word = char, word or ""
+        elif char in "$`" if quote == '"' else not quote and char in "|&;<>()$`\n":
+            shown = "a line break" if char == "\n" else f'"{char}"'
+            raise UserError(f"--simple: {shown} needs a shell: use --shell '… \"$PROMPT\" …' instead")
+        elif not quote and char.isspace():
+            words += [] if word is None else [word]
+            word = None
+        else:
+            word = (word or "") + char
+    if quote:
+        raise UserError(f"--simple: the quote {quote} is not closed")
+    return words + ([] if word is None else [word])
+
+
+def find_program(name: str) -> str:
+    """The absolute path of a command; UserError before anything is run when there is none."""
+    if not name:
+        raise UserError("the command to run is empty")
+    if "/" in name:
+        if not os.path.isfile(name):
+            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such command'}")
+        if not os.access(name, os.X_OK):
+            raise UserError(f"{name}: not executable (chmod +x {name})")
+        return os.path.abspath(name)
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    # A tool of the suite is the one that came with this one, on PATH or not.
+    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else on_path(name)
+    if found is None:
+        raise UserError(f"{name}: command not found; is it installed and on PATH?")
+    return os.path.abspath(found)
+
+
+def on_path(name: str) -> str | None:
+    """Where PATH has a command; shutil knows that too, and takes longer to import than the rest of this module."""
+    paths = (os.path.join(folder, name) for folder in os.get_exec_path())
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

@@ -1,0 +1,70 @@
+"""The prompts of a run: valid, unique, of this shard, not done before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agenteval.errors import BadRecord, StrictStop
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Source, decode_record
+from agenteval.wire.records import Prompt, Record, check
+
+
+class Prompts:
+    """The prompts to run: valid, unique, of this shard, not done before."""
+
+    def __init__(self, source: Source, console: Console, shard: tuple[int, int] | None, done: set[str]) -> None:
+        self.source, self.console, self.shard, self.done = source, console, shard, done
+        self._seen: set[int] = set()
+        self.total: int | None = None
+        if source.regular:
+            self._look_ahead()
+
+    def __iter__(self) -> Iterator[Record]:
+        checked = self.source.regular  # what is wrong in a file was said before the first agent started
+        for batch in self.source.lines():
+            for number, line in batch:
+                try:
+                    prompt = self._accept(line)
+                except BadRecord as error:
+                    if not checked:
+                        self._refuse(number, str(error))
+                    continue
+                if prompt is not None:
+                    yield prompt
+
+    def _look_ahead(self) -> None:
+        """Report every bad line of a regular file before any agent is started, because agents cost money."""
+        self.total = 0
+        for batch in self.source.lines():
+            for number, line in batch:
+                try:
+                    self.total += self._accept(line) is not None
+                except BadRecord as error:
+                    self._refuse(number, str(error))
+        self._seen.clear()
+        self.source.rewind()
+
+    def _accept(self, line: bytes) -> Record | None:
+        prompt = decode_record(line)
+        check(prompt, Prompt)
+        mark = hash(prompt["id"])  # not the id itself: a set of numbers stays small over a million prompts
+        if mark in self._seen:
+            raise BadRecord(f'duplicate id "{prompt["id"]}"')
+        self._seen.add(mark)
+        return prompt if prompt["id"] not in self.done and in_shard(prompt["id"], self.shard) else None
+
+    def _refuse(self, number: int, why: str) -> None:
+        self.console.refuse(f"{self.source.name}:{number}", why)
+        if self.console.strict:
+            raise StrictStop("stopped at the first refused record (--strict)")
+
+
+def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
+    """Whether this share of the ids has this one; the same on every machine."""
+    if shard is None:
+        return True
+    import hashlib
+
+    digest = hashlib.sha256(prompt_id.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % shard[1] == shard[0] - 1

@@ -1,0 +1,1 @@
+"""A directory per prompt, and git in it."""

@@ -1,0 +1,207 @@
+"""A fresh directory per prompt, named after its id and never outside its base."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from agenteval.agents.kinds import find_program
+from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
+from agenteval.agents.workspaces.git import OWN_CONFIG, START, git_environment
+from agenteval.errors import UserError
+from agenteval.processes.process import Command
+from agenteval.processes.supervisor import Processes
+
+LONGEST_NAME = 100
+CLONE_TIMEOUT = 600.0
+FIRST_COMMIT = "As the agent found it"
+PREFIX = "prompt-"
+PARTS = ("HEAD", "config", "config.worktree", "index", "objects", "packed-refs", "refs")  # of a git directory
+# A work tree elsewhere: in a copy that would still be the original's.
+WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
+
+
+def workspace_name(prompt_id: str, trial: int | None = None) -> str:
+    """`prompt-<id>[-trial-<n>]`; an id that is no safe file name keeps a digest, so that two never collide."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
+    looks_digested = re.search(r"-[0-9a-f]{8}$", safe) is not None
+    case_is_lost = sys.platform == "darwin" and safe != safe.lower()
+    if safe != prompt_id or looks_digested or case_is_lost:
+        safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:8]}"
+    return f"{PREFIX}{safe}" + (f"-trial-{trial}" if trial is not None else "")
+
+
+class Workspaces:
+    """Makes the directories below a base, each with the template's content."""
+
+    def __init__(self, base: str, template: str | None, processes: Processes, *, git: bool = False) -> None:
+        if not base:
+            raise UserError("--workspace-dir: it is empty; name a directory")
+        self.base = os.path.abspath(base)
+        self.git = git
+        if git:
+            find_program("git")
+        self.processes = processes
+        try:
+            os.makedirs(self.base, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
+        if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):
+            raise UserError(f"--workspace-dir {base}: no directory can be made there (Permission denied)")
+        try:
+            self.fill = _filler(template, self)
+        except OSError as error:
+            raise UserError(f"--workspace-template {template}: {error.filename}: {error.strerror}") from None
+        self.template = template
+
+    def path(self, prompt_id: str, trial: int | None = None) -> str:
+        """Where a prompt's workspace is."""
+        return os.path.join(self.base, workspace_name(prompt_id, trial))
+
+    def repository_around(self) -> str | None:
+        """The git repository that agents may take for their own; None where there is none, or each workspace is one."""
+        if self.git or (self.template and _is_repository(self.template)):
+            return None
+        path = self.base
+        while not os.path.lexists(os.path.join(path, ".git")):
+            parent = os.path.dirname(path)
+            if parent == path:
+                return None
+            path = parent
+        return path
+
+    def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
+        """An empty or freshly filled directory; one left by an earlier run is replaced. OSError if it cannot be."""
+        path = self.path(prompt_id, trial)
+        os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
+        if os.path.lexists(path):
+            remove_tree(path)
+        self.fill(path, key)
+        if self.git:
+            self._commit(path, key)
+        return path
+
+    def remove(self, prompt_id: str, trial: int | None = None) -> None:
+        """Remove a workspace; what cannot be removed stays."""
+        with suppress(OSError):
+            remove_tree(self.path(prompt_id, trial))
+
+    def clone(self, repository: str, path: str, key: int, *options: str) -> None:
+        """A git clone, run like any process of this prompt."""
+        arguments = ["clone", "--quiet", "--template=", "--origin=origin", *options, "--", repository, path]
+        self._run_git(arguments, git_environment(clone=True), key)
+
+    def detach(self, source: str, path: str, key: int) -> None:
+        """A copy of a directory whose repository is elsewhere: with its files as they are, and a clone of that."""
+        self.clone(source, path, key, "--no-checkout")
+        self._within(path, ["remote", "remove", "origin"], key)  # nothing is to be pushed there
+        copy_tree(source, path, lambda entry: entry.path == os.path.join(source, ".git") or _leads_out(entry, source))
+        self._within(path, ["reset", "--quiet"], key)
+
+    def _commit(self, path: str, key: int) -> None:
+        """Make it a repository with a commit of all there is, so that what an agent changes can be told."""
+        if not os.path.lexists(os.path.join(path, ".git")):
+            self._within(path, ["init", "--quiet", "--template="], key)
+        self._within(path, ["add", "--all", "--force"], key)
+        self._within(path, ["commit", "--quiet", "--allow-empty", "--no-verify", "-m", FIRST_COMMIT], key)
+        self._within(path, ["update-ref", START, "HEAD"], key)
+
+    def _within(self, path: str, arguments: list[str], key: int) -> None:
+        """Run git on the repository of a workspace, and no other, whatever its configuration says."""
+        place = {"GIT_DIR": os.path.join(path, ".git"), "GIT_WORK_TREE": path}
+        self._run_git(["-C", path, *arguments], {**git_environment(), **place}, key)
+
+    def _run_git(self, arguments: list[str], env: dict[str, str], key: int) -> None:
+        command = Command(find_program("git"), ["git", *OWN_CONFIG, *arguments], self.base, env, alone=True)
+        outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=1 << 20)
+        if outcome.exit_code != 0:
+            reason = outcome.error or outcome.stderr.decode("utf-8", "replace").strip() or "git failed"
+            raise OSError(" ".join(reason.split()))
+
+
+def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
+    """What makes a workspace of a path that does not exist yet."""
+    if template is None:
+        return lambda path, _key: os.mkdir(path)
+    source = os.path.realpath(template.removeprefix("file://"))
+    _check_place(template, source, os.path.realpath(workspaces.base))
+    if os.path.isdir(template) and not _is_bare_repository(template):
+        if not _is_linked(template, source):
+            return lambda path, _key: copy_tree(source, path, lambda entry: _leads_out(entry, source))
+        find_program("git")
+        return lambda path, key: workspaces.detach(source, path, key)
+    if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
+        raise UserError(f"--workspace-template {template}: no such directory or git repository")
+    find_program("git")
+    repository = source if os.path.isdir(template) else template
+    return lambda path, key: workspaces.clone(repository, path, key)
+
+
+def _check_place(template: str, source: str, base: str) -> None:
+    """Refuse a template that would be copied into itself, or replaced by what is made of it; both paths are real."""
+    if not os.path.isdir(source):
+        return
+    is_copied = os.path.isdir(template) and not _is_bare_repository(template)
+    if is_copied and os.path.commonpath([source, base]) == source:
+        raise UserError(f"--workspace-template {template}: holds the workspace directory, and would copy itself")
+    inside, slash, name = source.partition(os.path.join(base, ""))
+    if slash and not inside and name.lower().startswith(PREFIX):
+        raise UserError(
+            f"--workspace-template {template}: is a workspace that a run may replace; copy it, or name another "
+            "--workspace-dir"
+        )
+
+
+# --- repositories -------------------------------------------------------------------------------
+
+
+def _is_repository(template: str) -> bool:
+    """Whether what a workspace starts with is a repository: a clone of one, or a copy."""
+    return _is_bare_repository(template) or not os.path.isdir(template) or os.path.lexists(f"{template}/.git")
+
+
+def _is_bare_repository(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
+
+
+def _is_linked(template: str, source: str) -> bool:
+    """Whether a copy of its .git would be the same repository: that of a linked worktree or a submodule."""
+    git = os.path.join(source, ".git")
+    if os.path.isdir(git) and not os.path.islink(git):
+        parts = [os.path.join(git, name) for name in PARTS]
+        return any(map(os.path.islink, parts)) or any(map(_has_work_tree, parts))
+    if not os.path.lexists(git):
+        return False
+    if (target := _git_file(git)) is None or not os.path.isdir(os.path.join(source, target)):
+        raise UserError(f"--workspace-template {template}: its .git leads to no repository; mend or remove that file")
+    return True
+
+
+def _has_work_tree(path: str) -> bool:
+    if not os.path.basename(path).startswith("config") or not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return WORK_TREE_ELSEWHERE.search(file.read()) is not None
+
+
+def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
+    """Whether it is the .git of a submodule or worktree whose repository is not inside: a copy would share that."""
+    if entry.name != ".git" or (target := _git_file(entry.path)) is None:
+        return False
+    there = os.path.realpath(os.path.join(os.path.dirname(entry.path), target))
+    return os.path.isabs(target) or os.path.commonpath([there, root]) != root
+
+
+def _git_file(path: str) -> str | None:
+    """Where a .git that is no directory says that the repository is; None if it is one, or says nothing."""
+    if os.path.islink(path):
+        return os.readlink(path)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        word, _space, target = file.read(1 << 13).partition(b" ")
+    return os.fsdecode(target.strip(b"\r\n")) if word == b"gitdir:" else None

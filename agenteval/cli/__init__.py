@@ -1,0 +1,1 @@
+"""The command line: Click, shared options, completion, the tools."""

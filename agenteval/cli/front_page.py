@@ -1,0 +1,119 @@
+"""What `ae` says itself: the page that lists every command, and the scripts that make TAB complete."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import NoReturn
+
+from agenteval.cli.completion import Names
+from agenteval.cli.startup import click
+from agenteval.cli.suite import HERE, PREFIX, find, own_tools, places, plug_ins
+from agenteval.cli.tool import tool
+from agenteval.errors import UserError
+
+SHELLS = ("bash", "zsh", "fish")
+OURSELVES = {"help": "show the page of a command", "completion": "make TAB complete in bash, zsh or fish"}
+EXIT_STATUS = """\
+Exit status:
+  0  the list, a page or a script was shown
+  2  usage error: there is no such command, or it cannot be started; nothing was run
+  With a command, the exit status is the command's.
+"""
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+def installed(*folders: str) -> dict[str, str]:
+    """Name and job of the suite's own tools in these folders, as far as their executables are there."""
+    directories = places()
+    return {name: job for name, job in own_tools(*folders).items() if find(name, directories)}
+
+
+def commands() -> dict[str, str]:
+    """What may stand after `ae`, and what it does; for a plug-in, where it is."""
+    everything = {**installed(), **plug_ins(places()), **OURSELVES}
+    return {name.removeprefix(PREFIX): job for name, job in everything.items()}
+
+
+def listing() -> str:
+    """Every command in its group, a line each."""
+    groups = {
+        "Tools": installed("tools"),
+        "Graders, for ae-grade and wherever -g is": installed("graders"),
+        "Plug-ins, which are any other ae-* on PATH": plug_ins(places()),
+        "And ae itself": OURSELVES,
+    }
+    width = max(map(len, commands())) + 2
+    return "\n\n".join(_section(title, group, width) for title, group in groups.items() if group)
+
+
+def _section(title: str, group: Mapping[str, str], width: int) -> str:
+    return "\n".join([f"{title}:", *(f"  {name.removeprefix(PREFIX):<{width}}{job}" for name, job in group.items())])
+
+
+@tool("ae", exit_status=EXIT_STATUS)
+@click.argument("command", nargs=-1, metavar="[COMMAND [ARG]...]", type=Names(commands))
+@click.pass_context
+def _page(ctx: click.Context, command: tuple[str, ...], debug: bool) -> None:
+    """Evaluate command-line agents: `ae run …` is `ae-run …`, and so on.
+
+    {listing}
+
+    Examples:
+      ae run prompts.jsonl --simple "echo {}" | ae extract -s text | ae grade -g ae-grader-hint
+      ae help run
+      ae help completion
+    """
+    if command:
+        raise UserError(f"options come after the command: ae {command[0]} …")
+    click.echo(ctx.get_help())
+
+
+def front_page(args: list[str]) -> NoReturn:
+    """Show the page, with the commands that there are now, or what is wrong with the arguments."""
+    _page.help = (_page.help or "").replace("{listing}", listing())
+    _page(args)
+
+
+# --- completion ---------------------------------------------------------------------------------
+
+
+@tool("ae completion", exit_status=EXIT_STATUS)
+@click.argument("shell", required=False, type=click.Choice(SHELLS), metavar="[bash|zsh|fish]")
+def completion(shell: str | None, debug: bool) -> None:
+    """Print the script that makes TAB complete ae and every ae-* in that shell; without one, in $SHELL.
+
+    Put one line in the file that your shell reads at its start:
+      ~/.bashrc                    eval "$(ae completion bash)"
+      ~/.zshrc, after compinit     eval "$(ae completion zsh)"
+      ~/.config/fish/config.fish   ae completion fish | source
+
+    It completes commands, options, what an option can be, files and directories. Each TAB asks the tool itself, so
+    the script need not be made again when tools or plug-ins change. A plug-in is never started for it: after
+    `ae PLUG-IN`, TAB does what it does after ae-PLUG-IN.
+
+    Examples:
+      ae completion bash
+      ae completion fish | head -5
+    """
+    shell = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell not in SHELLS:
+        raise UserError(f'$SHELL ("{shell}") is none of {", ".join(SHELLS)}; say which: ae completion bash')
+    click.echo(script(shell))
+
+
+def script(shell: str) -> str:
+    """The shell's script, which knows the names of our tools and where they are."""
+    with open(os.path.join(HERE, "shells", f"completion.{shell}"), encoding="utf-8") as file:
+        text = file.read()
+    quote = _fish_quote if shell == "fish" else shlex.quote
+    names = ["ae", *installed()]
+    return text.replace("@TOOLS@", " ".join(map(quote, names))).replace("@BIN@", quote(places()[0]))
+
+
+def _fish_quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

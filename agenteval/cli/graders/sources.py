@@ -1,0 +1,159 @@
+"""ae-grader-sources: does the answer rest on the pages that were expected, and how high do they stand?"""
+
+from __future__ import annotations
+
+from agenteval.cli.startup import click
+from agenteval.cli.tool import comparable, input_argument, output_option, tool
+from agenteval.errors import BadRecord
+from agenteval.grading.serve import answer_all
+from agenteval.grading.sources import (
+    Ranked,
+    expected_of,
+    hit_rate,
+    mrr,
+    ndcg,
+    precision,
+    rank_expected,
+    recall,
+    redirects_of,
+    sources_of,
+)
+from agenteval.streams.text import one_line, preview
+from agenteval.wire.records import Record
+
+SHOWN = 5
+TITLE_WIDTH = 80
+
+
+def grade_sources(
+    record: Record,
+    *,
+    where: str = "auto",
+    k: int | None = None,
+    min_recall: float = 0.0,
+    page_tools: tuple[str, ...] = (),
+) -> Record:
+    """Pass when an expected source is there; with none expected there is nothing to measure, which is an error."""
+    try:
+        expected = expected_of(record)
+    except BadRecord as error:
+        return {"error": str(error)}
+    if not expected:
+        return {"error": 'no expected sources: put "expected_sources" into the prompt or its metadata'}
+    sources = sources_of(record, where, page_tools)
+    ranked = rank_expected(sources, expected, k, redirects_of(record, page_tools))
+    return {
+        "pass": bool(ranked.found) and recall(ranked) >= min_recall,
+        "score": mrr(ranked),
+        "reasoning": explain(ranked, min_recall),
+        "outcome": {
+            "hit_rate": hit_rate(ranked),
+            "mrr": mrr(ranked),
+            "precision": precision(ranked),
+            "recall": recall(ranked),
+            "ndcg": ndcg(ranked),
+            "found": ranked.found,
+            "expected": list(ranked.ranks),
+            "sources": ranked.sources,
+            "ranks": ranked.ranks,
+            "k": k,
+        },
+    }
+
+
+def explain(ranked: Ranked, min_recall: float) -> str:
+    """What was found where, and what is missing."""
+    found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
+    missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
+    among = f"among {len(ranked.sources)} source{'' if len(ranked.sources) == 1 else 's'}"
+    parts = [f"found {_listed(found)} {among}"] if found else []
+    if missing:
+        parts.append(f"did not find {_listed(missing)}" + ("" if found else f" {among}"))
+    if found and recall(ranked) < min_recall:
+        parts.append(f"recall {recall(ranked):.2f} is below {min_recall:g}")
+    return "; ".join(parts)
+
+
+def _quoted(title: str) -> str:
+    return f'"{preview(one_line(title, TITLE_WIDTH), TITLE_WIDTH)}"'
+
+
+def _listed(texts: list[str]) -> str:
+    return ", ".join(texts[:SHOWN]) + (f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else "")
+
+
+@tool("ae-grader-sources")
+@input_argument("RECORDS")
+@click.option(
+    "--from",
+    "where",
+    type=click.Choice(["auto", "answer", "trajectory"]),
+    default="auto",
+    show_default=True,
+    help="Where the sources are looked for.",
+)
+@click.option("--k", type=click.IntRange(1), metavar="N", help="Only the first N sources count.  [default: all]")
+@click.option(
+    "--min-recall",
+    type=click.FloatRange(0, 1),
+    callback=comparable,
+    default=0.0,
+    metavar="R",
+    help="To pass, this share of the expected sources must be there; 1 is all.  [default: any one]",
+)
+@click.option(
+    "--page-tool",
+    "page_tools",
+    multiple=True,
+    metavar="NAME",
+    help="A tool that fetches pages; repeatable.  [default: names with get_page, read_page, open_page or fetch]",
+)
+@output_option
+def main(
+    path: str | None,
+    where: str,
+    k: int | None,
+    min_recall: float,
+    page_tools: tuple[str, ...],
+    output: str | None,
+    debug: bool,
+) -> int:
+    """Grade whether an answer rests on the expected sources: hit rate, MRR and more, by rules alone.
+
+    Expected is `expected_sources`, at the top level of the record or in its metadata: a list of titles
+    (or of objects with `title` or `url`), or one title. A record without is a grader error, not a pass:
+    an expectation that got lost would raise the hit rate unseen.
+
+    The sources of an answer, best first, are the record's `sources_used` or `sources`; else, where `output`
+    is or ends in a JSON object, that object's; else the pages read. An empty list is an answer that cites
+    nothing. --from answer looks at the first two alone, --from trajectory at the pages read alone: calls
+    of page tools that completed, in order, by the title in the tool's answer, else in its input.
+
+    Two titles are the same page when they differ only in
+      case, surrounding or repeated space, underscores for spaces
+      typographic dashes, apostrophes and quotation marks; composed or decomposed accents
+      percent-encoding; being a link (wiki/Title, https://en.wikipedia.org/wiki/Title#Section)
+      a trailing "(disambiguation)"
+      a redirect that the agent met in this very run: it asked for "Nudging" and got "Nudge theory"
+    Nothing else: "Behavior" is not "Behaviour", a plural no singular. A source named twice counts once.
+
+    In `outcome`, over all sources or the first N (--k):
+      hit_rate   1 if any expected source is there, else 0; its mean is the hit rate
+      mrr        1 / rank of the first expected source, 0 if there is none; its mean is the MRR
+      precision  share of the sources that were expected (of those given: N are not demanded)
+      recall     share of the expected sources that are there
+      ndcg       binary gains discounted by log2(rank + 1), over those of the best order
+      found, expected, sources (titles), ranks (expected title to rank or null), k
+    pass is a hit and score is mrr: the pass rate of a file is its hit rate, the average score its MRR.
+
+    Examples:
+      ae-grade results.jsonl -g ae-grader-sources
+      ae-grade results.jsonl -g "sources=ae-grader-sources --k 3 --min-recall 1"
+      ae-grade results.jsonl -g "read=ae-grader-sources --from trajectory" | jq .scores.read.outcome.ranks
+      echo '{"expected_sources":["Nudge theory"],"sources_used":["Nudge_theory"]}' | ae-grader-sources
+    """
+    return answer_all(
+        lambda record: grade_sources(record, where=where, k=k, min_recall=min_recall, page_tools=page_tools),
+        path,
+        output,
+    )

@@ -1,0 +1,68 @@
+"""ae-balance: prompts → how evenly they cover their categories."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from agenteval.agents.prompts import Prompts
+from agenteval.cli.startup import click
+from agenteval.cli.tool import input_argument, output_option, strict_option, tool
+from agenteval.errors import FAILED, OK
+from agenteval.review.balance import Census, chart
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Output, Source, encode
+
+
+def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """A number that can be compared with: Click takes nan for one."""
+    if not 0 <= value < math.inf:
+        raise click.BadParameter(f"{value} is not a percentage", param=param)
+    return value
+
+
+@tool("ae-balance")
+@input_argument("PROMPTS")
+@click.option("-k", "--key", default="category", show_default=True, help="Metadata key; a.b is b inside of a.")
+@click.option(
+    "--threshold",
+    type=float,
+    callback=percentage,
+    default=50,
+    show_default=True,
+    metavar="PERCENT",
+    help="A category with less than this part of an even share is underrepresented.",
+)
+@output_option
+@strict_option
+def main(path: str | None, key: str, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
+    """Say how evenly a set of prompts covers its categories, as one JSON object.
+
+    PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or what --key names:
+    a text, a number, or a list, which puts the prompt into each of its categories. Prompts without
+    one are (uncategorized) and take no part in the even share.
+
+    `cases` counts positive and negative cases: prompts whose metadata.type (else metadata.expected)
+    is "positive" or "negative". Their ratio is null where there is no negative case.
+
+    A line that is no prompt, or has the id of an earlier one, is reported and not counted. On a
+    terminal a bar chart is shown on stderr.
+
+    Examples:
+      ae-balance prompts.jsonl -o balance.json
+      ae-balance prompts.jsonl --key difficulty.level --threshold 80
+      cat suite-a.jsonl suite-b.jsonl | ae-balance | jq -r '.suggestions[]'
+    """
+    console = Console("ae-balance", strict=strict, output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source], lazy=True)
+    census = Census(key)
+    for prompt in Prompts(source, console, None, set()):
+        census.add(prompt)
+    found = census.balance(threshold)
+    target.open()
+    target.write_bytes(msgspec.json.format(encode(found), indent=2) + b"\n")
+    target.close()
+    console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
+    return FAILED if console.refused else OK

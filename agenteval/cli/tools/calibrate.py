@@ -1,0 +1,275 @@
+"""ae-calibrate: graded results → a document for review; labels, read back from it, → how far to trust the grader."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from agenteval.cli.startup import click
+from agenteval.cli.tool import (
+    EXIT_STATUS,
+    grader_option,
+    grader_options,
+    input_argument,
+    output_option,
+    progress_option,
+    strict_option,
+    tool,
+)
+from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Output, Source, encode, text_lines
+from agenteval.streams.text import clip
+from agenteval.wire.records import Record, check
+
+if TYPE_CHECKING:
+    from agenteval.review.calibration import Calibration, CalibrationReport, Item
+    from agenteval.review.labels import Label, Labels
+
+NAME = "ae-calibrate"
+SAMPLE = 10
+IDS_SHOWN = 5
+ID_WIDTH = 40
+
+
+class Graders(NamedTuple):
+    """The second grader and how to run it."""
+
+    texts: tuple[str, ...]
+    stream: bool
+    concurrency: int
+    timeout: float
+
+
+# --- reading a document -------------------------------------------------------------------------
+
+
+def read_document(source: Source, target: Output, console: Console) -> int:
+    """Write the labels that a person ticked; returns the exit code."""
+    from agenteval.review.document import TITLE, read_reviews
+
+    lines = list(text_lines(source))
+    reviews = list(read_reviews(lines))
+    if not reviews and lines and not any(line.startswith(TITLE) for line in lines):
+        raise UserError(f"{source.name}: has no boxes to read; is it a document that ae-calibrate wrote?")
+    target.open()
+    for review in reviews:
+        if review.label is not None:
+            target.write(review.label)
+        elif review.mistake is not None:
+            console.refuse(f"{source.name}:{review.line}", review.mistake)
+            if console.strict:
+                raise StrictStop("stopped at the first refused record (--strict)")
+    target.close()
+    if unticked := sum(review.label is None and review.mistake is None for review in reviews):
+        console.say(f"{unticked} of {len(reviews)} records without a tick: left out")
+    return FAILED if console.refused else OK
+
+
+# --- making one ---------------------------------------------------------------------------------
+
+
+def go_through(calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders) -> None:
+    """Pick the records and collect the verdicts on them."""
+    console.begin(None, "records")
+    if not graders.texts:
+        for item in calibration.candidates(source, console, lambda name: console.advance(label=name)):
+            calibration.settle(item)
+        console.finish()
+        return
+    from agenteval.grading.apply import GraderRun, unjudged
+    from agenteval.reports.results.brief import Story
+
+    texts, stream, concurrency, timeout = graders
+    run = GraderRun(texts, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
+    waiting: deque[Item] = deque()
+
+    def picked(_limit: int) -> Iterator[list[Record]]:
+        for item in calibration.candidates(source, console, lambda _name: None):
+            waiting.append(item)
+            yield [unjudged(item.record)]
+
+    def collect(graded: Record) -> None:
+        calibration.settle(waiting.popleft()._replace(again=check(graded, Story)))
+
+    run(picked, source, collect)
+
+
+def write(calibration: Calibration, report: CalibrationReport, form: str, target: Output) -> None:
+    """Write the report in that form."""
+    if form == "json":
+        import msgspec
+
+        target.write_bytes(msgspec.json.format(encode(report), indent=2) + b"\n")
+        return
+    from agenteval.reports.calibration import markdown
+
+    for piece in markdown(report, calibration.shown, calibration.ambiguous):
+        target.write_bytes(piece.encode())
+
+
+def say_what_was_left_out(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
+    """One line for each kind of thing that the report does not rest on."""
+    counts = report.records
+    if counts.total and not (counts.passed or counts.failed):
+        console.say(f"none of the {counts.total} records has a verdict: grade them first, with ae-grade")
+    if calibration.labels is None or report.labels is None:
+        return
+    if changed := calibration.labels.changed:
+        console.say(f"{some(changed, 'label')} contradicted by a later one for the same id: the last one counts")
+    if unknown := calibration.unknown_labels:
+        console.say(f"{some(len(unknown), 'label')} for an id that is not among the records: {named(unknown)}")
+    if report.labels.stale:
+        console.say(f"{some(report.labels.stale, 'label')} for another output than the record has now: left out")
+    if report.labels.ungraded:
+        console.say(f"{some(report.labels.ungraded, 'label')} for a record without a verdict: left out")
+
+
+def some(count: int, noun: str) -> str:
+    """1 label is, 2 labels are."""
+    return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
+
+
+def named(ids: list[str]) -> str:
+    """The first few ids."""
+    more = f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""
+    return ", ".join(clip(name, ID_WIDTH) for name in ids[:IDS_SHOWN]) + more
+
+
+def meets(report: CalibrationReport, console: Console, *, agreement: float | None, kappa: float | None) -> bool:
+    """Whether the grader agrees with the labels as well as it must: the second one, where there is one."""
+    found = report.rescored or report.recorded
+    if found is None:
+        return True
+    met = True
+    for name, value, least in (("agreement", found.agreement, agreement), ("kappa", found.kappa, kappa)):
+        if least is not None and (value is None or value < least):
+            shown = "undefined" if value is None else f"{value:.3f}"
+            console.say(f"{name} is {shown} over {found.n} labelled records: --min-{name} {least:g} is not met")
+            met = False
+    return met
+
+
+def keep_ticks(path: str | None, labels: Labels | None) -> None:
+    """UserError where a document with ticks that are in no label file yet would be overwritten."""
+    import os
+
+    if path is None or not os.path.isfile(path):
+        return
+    from agenteval.review.document import TITLE, read_reviews
+
+    try:
+        lines = text_lines(Source(path))
+        if not next(lines, "").startswith(TITLE):
+            return
+        found = [review.label for review in read_reviews(lines) if review.label is not None]
+    except UserError:
+        return  # no document of ours
+    known: Mapping[str, Label] = labels or {}
+    lost = [label for label in found if label["id"] not in known or known[label["id"]].verdict != label["pass"]]
+    if lost:
+        what = "a tick that is" if len(lost) == 1 else f"{len(lost)} ticks that are"
+        raise UserError(f"{path}: has {what} in no label file; save with --read first, or write to another file")
+
+
+@tool(NAME, exit_status=EXIT_STATUS.replace("or failed;", "or could not be graded, or --min-* was not met;"))
+@input_argument("RESULTS")
+@click.option("-s", "--sample", type=click.IntRange(0), metavar="N", help=f"Records to draw.  [default: {SAMPLE}]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Seed of the draw.")
+@click.option("--all", "everything", is_flag=True, help="Draw from passes too, not from failures only.")
+@grader_option(required=False)
+@grader_options
+@click.option("--labels", metavar="FILE", help="A person's verdicts: JSONL with id and pass.")
+@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 when it is below.")
+@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 when it is below.")
+@click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "json"]),
+    help="[default: markdown; json where -o ends in .json]",
+)
+@output_option
+@strict_option
+@progress_option
+def main(
+    path: str | None,
+    sample: int | None,
+    seed: int,
+    everything: bool,
+    grader: tuple[str, ...],
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    labels: str | None,
+    min_agreement: float | None,
+    min_kappa: float | None,
+    read: bool,
+    form: str | None,
+    output: str | None,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
+    """Find out how far a grader can be trusted: draw failures for a person to review.
+
+    RESULTS is what ae-grade wrote (or stdin). The document has each drawn record with boxes to tick;
+    --read turns the ticks into labels, and --labels holds the verdicts against them: agreement, Cohen's
+    kappa and base rates, precision and recall, and first of all the records on which they disagree.
+    A second grader (-g) judges the same records again: both verdicts side by side.
+
+    A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" will do too. A label
+    that was read from a document knows the output it is for, and is left out when the output is another.
+    Records with a label are not drawn again. Failures alone tell nothing of answers that pass and should
+    not: draw from --all to find those, and before you believe kappa, precision or recall. --min-agreement
+    and --min-kappa are for the second grader where there is one. Same input and seed, same document.
+
+    Examples:
+      ae-calibrate graded.jsonl --sample 20 -o calibration.md
+      ae-calibrate --read calibration.md -o labels.jsonl
+      ae-calibrate graded.jsonl --labels labels.jsonl --all -o next.md
+      ae-calibrate graded.jsonl --labels labels.jsonl -g ./new-grader.py -j 4 -o compared.md
+      ae-calibrate graded.jsonl --labels labels.jsonl -s 0 -f json --min-kappa 0.6 | jq .recorded
+    """
+    console = Console(NAME, progress=progress, strict=strict, output=output)
+    if read:
+        if grader or labels or form or sample is not None:
+            raise UserError(
+                "--read takes a document and writes labels: -g, --labels, --sample and -f do not go with it"
+            )
+        source = Source(path)
+        return read_document(source, Output(output, inputs=[source], lazy=True), console)
+    if labels is None and (min_agreement is not None or min_kappa is not None):
+        raise UserError("--min-agreement and --min-kappa need --labels")
+    if labels == "-" and path in (None, "-"):
+        raise UserError("RESULTS and --labels cannot both be stdin")
+    from agenteval.review.calibration import Calibration
+    from agenteval.review.labels import read_labels
+
+    names = grader_names(grader, stream=stream)
+    source = Source(path)
+    label_source = Source(labels) if labels is not None else None
+    target = Output(output, inputs=[source, *([label_source] if label_source else [])], lazy=True)
+    known = read_labels(label_source, console) if label_source else None
+    keep_ticks(target.path, known)
+    size = SAMPLE if sample is None else sample
+    calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
+    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout))
+    report = calibration.report()
+    target.open()
+    write(calibration, report, form or ("json" if (output or "").lower().endswith(".json") else "markdown"), target)
+    target.close()
+    say_what_was_left_out(calibration, report, console)
+    met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
+    return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED
+
+
+def grader_names(texts: tuple[str, ...], *, stream: bool) -> list[str]:
+    """What the graders are called; UserError where one is none, before anything is read."""
+    if not texts:
+        return []
+    from agenteval.grading.apply import grader_specs
+
+    return [spec.name for spec in grader_specs(texts, stream=stream)]

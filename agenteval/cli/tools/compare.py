@@ -1,0 +1,324 @@
+"""ae-compare: results or trials of two runs or more → a comparison report."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.cli.startup import click
+from agenteval.cli.tool import choose_format, grader_options, output_option, progress_option, strict_option, tool
+from agenteval.comparison.input_files import RunSource, Shelf, find_format, read_runs
+from agenteval.comparison.pairing import (
+    Ask,
+    Kind,
+    Ranked,
+    Strategy,
+    by_rankings,
+    custom_rankings,
+    missing_prompts,
+    prompt_ids,
+    shared_prompts,
+)
+from agenteval.comparison.result_rows import Run, label_runs, named_run
+from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Output, encode
+from agenteval.wire.comparison import ComparisonAnswer, ReportMeta, StrategyName
+from agenteval.wire.records import Record
+
+NAME = "ae-compare"
+ITERATIONS = 1000
+FEWEST_ITERATIONS = 100
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def read_weights(environment: Mapping[str, str], defaults: Any) -> Any:
+    """The weights, each from COMPARE_ and its name, else the default."""
+    names = {term: f"COMPARE_{term.upper()}" for term in defaults._fields}
+    weights = {term: _weight(environment, name, getattr(defaults, term)) for term, name in names.items()}
+    if not sum(weights.values()) > 0:
+        raise UserError(f"{', '.join(names.values())} are all 0: one must count")
+    return type(defaults)(**weights)
+
+
+def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name) or str(default)
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 <= weight < math.inf:
+        raise UserError(f"{name} must be a number from 0 up, got {text}")
+    return weight
+
+
+def read_iterations(environment: Mapping[str, str]) -> int:
+    """How many resamples COMPARE_BOOTSTRAP_ITERATIONS asks for."""
+    text = environment.get("COMPARE_BOOTSTRAP_ITERATIONS") or str(ITERATIONS)
+    if not (text.isascii() and text.isdigit() and int(text) >= FEWEST_ITERATIONS):
+        raise UserError(
+            f"COMPARE_BOOTSTRAP_ITERATIONS must be a whole number of at least {FEWEST_ITERATIONS}, got {text}"
+        )
+    return int(text)
+
+
+class Settings(NamedTuple):
+    """What the strategy goes by; None where it has no part in it."""
+
+    weights: Any = None
+    iterations: int | None = None
+    seed: int | None = None
+
+
+def read_settings(strategy: str, kind: Kind, environment: Mapping[str, str], seed: int) -> Settings:
+    """Only what this strategy uses is looked at, so that nothing else can be wrong."""
+    if strategy == "weighted":
+        return Settings(weights=read_weights(environment, kind.weights))
+    if strategy == "statistical":
+        return Settings(iterations=read_iterations(environment), seed=seed)
+    return Settings()
+
+
+def choose_strategy(strategy: StrategyName | None, grader: str | None) -> StrategyName:
+    """The strategy asked for; a grader alone asks for custom."""
+    if strategy == "custom" and not grader:
+        raise UserError("--strategy custom needs a comparison grader: -g GRADER")
+    if grader and strategy not in (None, "custom"):
+        raise UserError(f"a comparison grader (-g) has no part in --strategy {strategy}; use --strategy custom")
+    return "custom" if grader else strategy or "weighted"
+
+
+def choose_kind(name: str) -> Kind:
+    """What is compared; the other kind is not even imported."""
+    if name == "trials":
+        from agenteval.comparison.trials import TRIALS
+
+        return TRIALS
+    from agenteval.comparison.results import RESULTS
+
+    return RESULTS
+
+
+# --- the work -----------------------------------------------------------------------------------
+
+
+def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
+    """The grader, loaded, as a function from payloads to answers."""
+    from agenteval.grading.graders import Failure, open_graders, parse_grader
+    from agenteval.processes.supervisor import Processes
+    from agenteval.processes.worker_pool import Pool
+
+    spec = parse_grader(text, stream=stream)
+    processes = Processes(concurrency)
+    try:
+        [grader] = open_graders([spec], processes, timeout=timeout, kind=ComparisonAnswer)
+    except UserError:
+        processes.close()
+        raise
+
+    def work(worker: int, payload: Record) -> Iterator[object]:
+        for verdict in grader.verdicts(worker, [encode(payload)]):
+            yield verdict.reason if isinstance(verdict, Failure) else verdict
+
+    def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
+        try:
+            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
+            grader.finish()
+        finally:
+            processes.close()
+
+    return ask
+
+
+def ask_about(
+    kind: Kind, runs: Sequence[Run[Any]], sources: Sequence[RunSource], ask: Ask, console: Console
+) -> dict[str, Ranked]:
+    """Every shared prompt put to the comparison grader; failures are said and counted."""
+    shelves = {run.label: Shelf(source) for run, source in zip(runs, sources, strict=True)}
+    payloads = (
+        kind.payload(id, {label: shelves[label].record(row.line) for label, row in rows.items()}, rows)
+        for id, rows in shared_prompts(runs)
+    )
+    rankings: dict[str, Ranked] = {}
+
+    def emit(id: str, ranked: Ranked) -> None:
+        rankings[id] = ranked
+        console.advance(failed=ranked.error is not None, label=id)
+        if ranked.error is not None:
+            console.refuse(id, ranked.error)
+            if console.strict:
+                raise StrictStop("stopped at the first failure of the grader (--strict)")
+
+    console.begin(sum(1 for _ in shared_prompts(runs)))
+    custom_rankings(payloads, ask, emit)
+    return rankings
+
+
+def make_strategy(kind: Kind, name: str, settings: Settings, rankings: Mapping[str, Ranked]) -> Strategy[Any]:
+    """How that strategy sees a prompt."""
+    if settings.weights:
+        return kind.weighted(settings.weights)
+    return by_rankings(rankings) if name == "custom" else kind.statistical()
+
+
+def describe(
+    kind: Kind, runs: Sequence[Run[Any]], strategy: StrategyName, settings: Settings, now: float
+) -> ReportMeta:
+    """The report's meta: what was compared, and all that is needed to do it again."""
+    ids = prompt_ids(runs)
+    meta: ReportMeta = kind.meta(
+        runs,
+        generated_at=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
+        runs=[run.label for run in runs],
+        prompt_count=len(ids),
+        prompts_with_all_runs=sum(all(id in run.rows for run in runs) for id in ids),
+        missing=missing_prompts(runs),
+        strategy=strategy,
+        weights=settings.weights._asdict() if settings.weights else None,
+        bootstrap_iterations=settings.iterations,
+        seed=settings.seed,
+    )
+    return meta
+
+
+def say_missing(meta: ReportMeta, console: Console) -> None:
+    """One line on stderr where some run lacks prompts that another has."""
+    if meta.missing:
+        lacks = ", ".join(f"{label} lacks {len(ids)}" for label, ids in meta.missing.items())
+        left_out = meta.prompt_count - meta.prompts_with_all_runs
+        console.say(
+            f"{left_out} of {meta.prompt_count} prompts are not in every run: {lacks} (meta.missing names them)"
+        )
+
+
+def render(report: Any, form: str, kind: Kind) -> bytes:
+    """The report as it is written."""
+    if form == "json":
+        return msgspec.json.format(encode(report), indent=2) + b"\n"
+    if kind.name == "trials":
+        from agenteval.reports.trials_comparison import trials_markdown
+
+        return trials_markdown(report).encode()
+    from agenteval.reports.comparison import markdown
+
+    return markdown(report).encode()
+
+
+@tool(NAME)
+@click.argument("paths", metavar="RUN...", nargs=-1)
+@click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with a name of its own.")
+@click.option(
+    "-s",
+    "--strategy",
+    type=click.Choice(["weighted", "statistical", "custom"]),
+    help="How a prompt is won.  [default: weighted; custom with -g]",
+)
+@click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
+@grader_options
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    help="[default: json; markdown where -o ends in .md]",
+)
+@output_option
+@click.option(
+    "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="Exit 1 where a run is shown to be worse than the first, or (trials) its pass^k falls.",
+)
+@progress_option
+@strict_option
+def main(
+    paths: tuple[str, ...],
+    labelled: tuple[str, ...],
+    strategy: StrategyName | None,
+    grader: str | None,
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    form: str | None,
+    output: str | None,
+    input_format: str,
+    seed: int,
+    fail_if_worse: bool,
+    progress: bool | None,
+    strict: bool,
+    debug: bool,
+) -> int:
+    """Compare runs of the same prompts: which one is better, and is it luck.
+
+    Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
+    first record says which, and all must be of one kind. Records are joined by `id`. The report holds
+    the figures of each run, who won which prompt, and for every two runs the paired difference with
+    its 95 % interval, the smallest difference that so many prompts could have shown, and a verdict in
+    words. What was not graded, or whose grader failed, is counted but has no part in any mean.
+
+    Of results: quality, latency, reliability; the difference of scores, and McNemar's exact test.
+    Of trials: capability (passAtK), reliability (passExpK), flakiness with the most flaky prompts,
+    quality, latency; the difference of pass rates and of scores. The trials of a prompt are a cluster:
+    k trials of it count as one prompt, not as k. A trial that failed counts as not passed.
+
+    A run is called by its file's name unless it is given as LABEL:PATH.
+
+    Strategies, which say who wins a prompt (of results; of trials):
+      weighted     score, speed and freedom from errors: COMPARE_QUALITY (0.5), COMPARE_LATENCY (0.3),
+                   COMPARE_RELIABILITY (0.2); passAtK, passExpK and 1 - flakiness:
+                   COMPARE_CAPABILITY (0.4), COMPARE_RELIABILITY (0.4), COMPARE_CONSISTENCY (0.2)
+      statistical  score; pass rate. Adds bootstrap intervals that resample prompts
+                   (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
+      custom       a comparison grader (-g), given {id, input, hint, metadata, runs: {LABEL: RUN}},
+                   answers {rankings: [{run, rank, score}], reasoning}. RUN is {output, trajectory,
+                   score, duration, toolErrors}; {passRate, passAtK, passExpK, k, trials}
+
+    Examples:
+      ae-compare careful.jsonl hasty.jsonl -o report.md
+      ae-compare old-trials.jsonl new-trials.jsonl -o report.md
+      ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
+      ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
+      ae-compare baseline.jsonl now.jsonl --fail-if-worse -o report.md
+      ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
+    """
+    strategy = choose_strategy(strategy, grader)
+    named = [named_run(text, labelled=False) for text in paths] + [named_run(text, labelled=True) for text in labelled]
+    files = label_runs(named)
+    console = Console(NAME, progress=progress, strict=strict, output=output)
+    sources = [RunSource(path) for _, path in files]
+    out = Output(output, inputs=sources, lazy=True)
+    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
+    if ask:
+        for source in sources:
+            source.make_seekable()
+    kind = choose_kind(find_format(sources, input_format))
+    settings = read_settings(strategy, kind, os.environ, seed)
+    runs = read_runs([label for label, _ in files], sources, console, kind, counted=ask is None)
+    out.open()
+    meta = describe(kind, runs, strategy, settings, time.time())
+    say_missing(meta, console)
+    rankings = ask_about(kind, runs, sources, ask, console) if ask else {}
+    if ask:
+        meta.grader_errors = sum(ranked.error is not None for ranked in rankings.values())
+    report = kind.compare(runs, make_strategy(kind, strategy, settings, rankings), meta)
+    if settings.iterations is not None:
+        kind.add_bootstrap(report, runs, settings.iterations, seed)
+    for remark in kind.remarks(report):
+        console.say(remark)
+    console.finish()
+    out.write_bytes(render(report, choose_format(form, output), kind))
+    out.close()
+    worse = kind.worse(report) if fail_if_worse else []
+    for said in worse:
+        console.say(said)
+    return FAILED if console.refused or worse else OK

@@ -1,0 +1,74 @@
+"""ae-grade: results → graded results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agenteval.cli.tool import (
+    append_options,
+    grader_option,
+    grader_options,
+    input_argument,
+    output_option,
+    progress_option,
+    strict_option,
+    tool,
+)
+from agenteval.errors import FAILED, OK
+from agenteval.grading.apply import GraderRun
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Source, open_output, read_batches
+from agenteval.wire.records import Gradable, Record
+
+
+@tool("ae-grade")
+@input_argument("RESULTS")
+@grader_option(required=True)
+@grader_options
+@output_option
+@append_options
+@strict_option
+@progress_option
+def main(
+    path: str | None,
+    grader: tuple[str, ...],
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    output: str | None,
+    append: bool,
+    resume: bool,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
+    """Apply one or more graders to results.
+
+    RESULTS is JSONL with `id` and `output` (or stdin). GRADER is an executable (grader input on stdin,
+    result on stdout), a Python file with a `grade` function, package.module:function, a .js, .mjs or
+    .ts module that exports `grade`, or one of the suite's own (ae-grader-hint), with arguments if
+    quoted. A result is {"pass": true, "score": 1.0, "reasoning": "…"}; with several graders each is
+    kept in `scores`, and `score` is pass = all, score = mean. Order is kept.
+
+    Examples:
+      ae-grade results.jsonl -g ae-grader-hint -o graded.jsonl
+      ae-grade results.jsonl -g ./grader.py -g style=./style.sh -j 4 -o graded.jsonl --resume
+      ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
+
+    A grader that crashes, times out or prints nonsense costs only that record: `graderError` is true
+    there, it is reported, and the exit code is 1.
+    """
+    console = Console("ae-grade", progress=progress, strict=strict, output=output)
+    source = Source(path)
+    target, done = open_output(output, source, append=append, resume=resume)
+    run = GraderRun(grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
+    console.begin(None, "records")
+
+    def undone(limit: int) -> Iterator[list[Record]]:
+        for batch in read_batches(source, Gradable, console, limit):
+            if left := [record for record in batch if record["id"] not in done]:
+                yield left
+
+    run(undone, source, lambda graded: graded)
+    target.close()
+    return FAILED if console.refused or run.errors else OK

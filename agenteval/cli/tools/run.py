@@ -1,0 +1,49 @@
+"""ae-run: prompts → raw: run each prompt through an agent and keep what it printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenteval.cli.agent_options import Settings, agent_options
+from agenteval.cli.prompt_run import Run
+from agenteval.cli.tool import input_argument, tool
+from agenteval.processes.loop import Job
+from agenteval.wire.records import Record
+
+
+@tool("ae-run")
+@input_argument("PROMPTS")
+@agent_options
+def main(path: str | None, **options: Any) -> int:
+    """Run each prompt through an agent and write its raw output as JSONL.
+
+    PROMPTS is a JSONL file (or stdin): {"id": "a", "input": "…"} per line; a list as input gives
+    the turns of one session. Name the agent with one of -s, --simple, --shell and -- CMD; what
+    follows -- is a program that speaks the Agent Client Protocol on stdin and stdout. It may read
+    and write files in its working directory, and is permitted what it asks for.
+
+    Examples:
+      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl
+      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl --resume
+      ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
+      ae-run prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s claude | ae-extract -s acp
+      jq -c 'select(.metadata.category == "ui")' prompts.jsonl | ae-run --shell 'my-agent "$PROMPT"'
+
+    An agent that fails, crashes or times out is data: its record has `errors` and the exit code
+    stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
+    """
+    run = Run("ae-run", path, Settings(**options))
+
+    def emit(raw: Record) -> None:
+        run.write(raw)
+        run.report(raw["id"], raw.get("errors"))
+
+    def job(prompt: Record) -> Job[Record | None]:
+        raw, _graded = run.kept(prompt)
+        if raw is None:
+            raw = yield from run.attempt(prompt)
+        if raw is not None:
+            yield from run.settle(prompt, failed=bool(raw.get("errors")))
+        return raw
+
+    return run(lambda prompt: [job(prompt)], emit, hold=lambda raw: run.keep(raw, raw))

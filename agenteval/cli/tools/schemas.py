@@ -1,0 +1,60 @@
+"""ae-schemas: the wire format as JSON Schema, for other languages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from agenteval.cli.completion import Names
+from agenteval.cli.startup import click
+from agenteval.cli.tool import output_option, tool
+from agenteval.errors import OK, UserError, nearest
+from agenteval.streams.jsonl import Output, encode
+from agenteval.wire.json_schema import SCHEMAS, schema_of, summary_of
+
+
+@tool("ae-schemas")
+@click.argument(
+    "name", metavar="[NAME]", required=False, type=Names(lambda: {name: summary_of(name) for name in SCHEMAS})
+)
+@click.option("--json", "as_json", is_flag=True, help="All schemas as one JSON object, by name.")
+@output_option
+def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
+    """Export the wire format as JSON Schema (2020-12), for validation in any language.
+
+    Without a NAME: the names and what they stand for. With one: its schema. Each schema stands for
+    itself; fields that it does not name are allowed everywhere, as the tools let them through.
+
+    Examples:
+      ae-schemas
+      ae-schemas CaptureResult --json
+      ae-schemas --json -o schemas.json
+      ae-schemas TrialResult | jq '.properties | keys'
+    """
+    page = text_of(name) if name is not None else everything() if as_json else listing()
+    target = Output(output)
+    target.write_bytes(page)
+    target.close()
+    return OK
+
+
+def text_of(name: str) -> bytes:
+    """One schema; UserError with the names that come close."""
+    if name not in SCHEMAS:
+        raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')
+    return pretty(schema_of(name))
+
+
+def everything() -> bytes:
+    """All schemas, by name."""
+    return pretty({name: schema_of(name) for name in SCHEMAS})
+
+
+def listing() -> bytes:
+    """A line per schema: its name and what it describes."""
+    column = max(map(len, SCHEMAS)) + 2
+    return "".join(f"{name:{column}}{summary_of(name)}\n" for name in SCHEMAS).encode()
+
+
+def pretty(value: object) -> bytes:
+    """JSON to read."""
+    return msgspec.json.format(encode(value), indent=2) + b"\n"

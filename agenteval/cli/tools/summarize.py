@@ -1,0 +1,61 @@
+"""ae-summarize: results → compact views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agenteval.cli.startup import click
+from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
+from agenteval.errors import FAILED, OK
+from agenteval.reports.results.brief import Outline, Story, section, summary_of
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import Output, Source, encode, read_typed
+
+
+@tool("ae-summarize")
+@input_argument("RESULTS")
+@click.option("-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges.")
+@output_option
+@strict_option
+@progress_option
+def main(path: str | None, markdown: bool, output: str | None, strict: bool, progress: bool | None, debug: bool) -> int:
+    """Make compact views of results: a short record each, or a section of markdown.
+
+    RESULTS is a file of results, graded or not; stdin when missing or -.
+
+    A short record has id, input (turns joined by newlines), output, toolCalls (names in order) and
+    duration (ms; left out where nobody measured it).
+
+    Markdown shows each record with its steps and their ids. Thoughts and messages are cut after 100
+    characters, the output after 200, a plan after 80; of code that a tool was given, longer than 12
+    lines, the first 8 and the last 4 are shown. No text of an agent is markup in it.
+
+    Examples:
+      ae-summarize results.jsonl -o summary.jsonl
+      ae-summarize results.jsonl | jq -r 'select(.duration > 10000) | .id'
+      ae-summarize graded.jsonl --markdown -o results.md
+    """
+    console = Console("ae-summarize", progress=progress, strict=strict, output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source])
+    console.begin(None, "records")
+    try:
+        for record_id, piece in sections(source, console) if markdown else summaries(source, console):
+            target.write_bytes(piece)
+            console.advance(label=record_id)
+        target.close()
+    finally:
+        console.finish()
+    return FAILED if console.refused else OK
+
+
+def summaries(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
+    """Each record's id and its summary as a line."""
+    for result in read_typed(source, Outline, console):
+        yield result.id, encode(summary_of(result)) + b"\n"
+
+
+def sections(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
+    """Each record's id and its section of markdown."""
+    for result in read_typed(source, Story, console):
+        yield result.id, section(result).encode()

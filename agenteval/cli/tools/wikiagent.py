@@ -1,0 +1,153 @@
+"""ae-wikiagent: a question → an answer from Wikipedia, with every step as an event."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK, UserError
+from agenteval.streams.jsonl import Output, Source, text_lines
+from agenteval.wikipedia.agent import MODES, Conversation, Event, wiki_tools
+
+DEFAULT_MODEL = "gpt-4o-mini"
+OFFLINE_MODEL = "offline"
+
+EXIT_STATUS = """\
+Exit status:
+  0    the last event is a result with an answer
+  1    it is a result that says what went wrong: the model, the wiki or the network
+  2    usage or configuration error; nothing was asked
+  130  interrupted (Ctrl-C); 143 terminated
+"""
+
+
+class Settings(NamedTuple):
+    """The options, as the user gave them."""
+
+    model: str
+    mode: str
+    max_steps: int
+    temperature: float
+    offline: bool
+    language: str
+    api_url: str | None
+    user_agent: str | None
+    text_limit: int
+    pause: float
+    timeout: float
+
+
+@tool("ae-wikiagent", exit_status=EXIT_STATUS)
+@click.argument("words", metavar="[QUESTION]", nargs=-1)
+@click.option("-p", "--prompt", metavar="QUESTION", help="The question; else the argument, else stdin.")
+@click.option(
+    "--model", default=DEFAULT_MODEL, show_default=True, envvar="AE_WIKIAGENT_MODEL", help="The model to ask."
+)
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    default="evaluation",
+    show_default=True,
+    envvar="AE_WIKIAGENT_MODE",
+    help="How much to search and read.",
+)
+@click.option("--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Rules as the model, bundled articles.")
+@click.option(
+    "--max-steps", type=click.IntRange(1), default=12, show_default=True, metavar="N", help="Answers of the model."
+)
+@click.option("--temperature", type=float, default=0.1, show_default=True, metavar="T", help="Of the model.")
+@click.option("--language", default="en", show_default=True, metavar="CODE", help="Which Wikipedia.")
+@click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
+@click.option("--user-agent", metavar="TEXT", help="Who you are, for the wiki's operators: a name and an address.")
+@click.option(
+    "--text-limit", type=click.IntRange(0), default=6000, show_default=True, metavar="N", help="Characters of a page."
+)
+@click.option(
+    "--pause", type=click.FloatRange(0), default=0.1, show_default=True, metavar="S", help="Between wiki requests."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=60.0, show_default=True, metavar="S", help="Of a model request."
+)
+def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: object) -> int:
+    """Answer a question from Wikipedia: search, read pages, answer with sources.
+
+    Prints one JSON event per line as it happens: thoughts, each tool call with its input, each result,
+    and last {"type": "result", "result": {answer, confidence, sources_used, reasoning}, "usage": …}.
+    `ae-run -s wikiagent` runs it over prompts, `ae-extract -s wikiagent` reads it. The tools are
+    wikipedia_search(query) and wikipedia_get_page(title).
+
+    Examples:
+      ae-wikiagent --offline "Why do people fear losses more than they enjoy gains?"
+      ae-wikiagent -p "What is the anchoring effect?" --model gpt-4o --mode research
+      ae-run prompts.jsonl -s wikiagent -j 4 | ae-extract -s wikiagent -o results.jsonl
+
+    The model is any that speaks the OpenAI chat API: OPENAI_API_KEY, and OPENAI_BASE_URL for another
+    server. AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from outside.
+    With --offline, rules stand in for the model and articles that come with the suite for Wikipedia,
+    both behind servers on loopback: no key, no network. It needs the extra: pip install
+    'agenteval[wikipedia]'.
+    """
+    question = read_question(words, prompt)
+    settings = Settings(**options)  # type: ignore[arg-type]
+    output = Output()
+    failed = True
+    with ExitStack() as servers:
+        for event in events(question, settings, servers):
+            output.write(event)
+            failed = bool(event.get("is_error"))
+    return FAILED if failed else OK
+
+
+def read_question(words: tuple[str, ...], prompt: str | None) -> str:
+    """The question, from one place."""
+    if words and prompt is not None:
+        raise UserError("the question stands behind -p or alone, not both")
+    given = " ".join(words) if words else prompt
+    text = "\n".join(text_lines(Source(None))) if given in (None, "-") else given
+    if not text or not text.strip():
+        raise UserError("the question is empty")
+    return text.strip()
+
+
+def events(question: str, settings: Settings, servers: ExitStack) -> Iterator[Event]:
+    """What happens, with the model and the wiki that the options name."""
+    from agenteval.models.chat import Model, ModelError, needs_openai
+    from agenteval.wikipedia.wiki import Wiki, needs_wikipedia
+
+    needs_openai("wikipedia")
+    needs_wikipedia()
+    name, base_url, api_url, pause = settings.model, None, settings.api_url, settings.pause
+    if settings.offline:
+        name, (base_url, api_url), pause = OFFLINE_MODEL, offline_servers(servers), 0.0
+    try:
+        model = Model(name, base_url=base_url, timeout=settings.timeout)
+    except ModelError as error:
+        raise UserError(f"{error}; or --offline") from None
+    wiki = Wiki(
+        language=settings.language,
+        api_url=api_url,
+        user_agent=settings.user_agent,
+        text_limit=settings.text_limit,
+        pause=pause,
+    )
+    conversation = Conversation(
+        lambda messages, **how: model.ask(messages, temperature=settings.temperature, **how),
+        wiki_tools(wiki, MODES[settings.mode].results),
+        mode=settings.mode,
+        steps=settings.max_steps,
+        session=os.urandom(8).hex(),
+    )
+    yield from conversation.answer(question)
+
+
+def offline_servers(servers: ExitStack) -> tuple[str, str]:
+    """The addresses of the rule model and of the bundled wiki, served until the end."""
+    from agenteval.wikipedia.offline.chatserver import chat_model
+    from agenteval.wikipedia.offline.mediawiki import mediawiki
+    from agenteval.wikipedia.offline.serving import serving
+
+    return servers.enter_context(serving(chat_model())) + "/v1", servers.enter_context(serving(mediawiki()))

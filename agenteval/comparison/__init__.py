@@ -1,0 +1,1 @@
+"""Runs → a comparison report: statistics, pass@k, rows, pairing."""

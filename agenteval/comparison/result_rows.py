@@ -1,0 +1,320 @@
+"""A run: what it is called and, of results, what a comparison keeps of each and the figures over all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from agenteval.comparison import statistics as stats
+from agenteval.errors import BadRecord, UserError
+from agenteval.wire.comparison import Latency, Performance, Quality, Reliability, ScoreDistribution, TrajectoryInfo
+from agenteval.wire.records import Id, Wire
+
+EXTENSIONS = (".jsonl", ".ndjson", ".json")
+
+Richness = Literal["full", "messages-only", "minimal"]
+RICHNESS: tuple[Richness, ...] = ("full", "messages-only", "minimal")
+
+R = TypeVar("R")
+
+_TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
+
+
+# --- which runs, and what they are called -------------------------------------------------------
+
+
+class Run(NamedTuple, Generic[R]):
+    """A label and its rows by prompt id, in the order of the file."""
+
+    label: str
+    rows: dict[str, R]
+
+
+class NamedRun(NamedTuple):
+    """A file and the label the user gave it, if any."""
+
+    label: str | None
+    path: str
+
+
+def named_run(text: str, *, labelled: bool) -> NamedRun:
+    """`label:path` or `path`; as a plain argument, a file whose own name has the colon comes first."""
+    label, colon, path = text.partition(":")
+    if not colon or (not labelled and os.path.exists(text)):
+        return NamedRun(None, text)
+    if not label or not path:
+        raise UserError(f"{text}: give a run as LABEL:PATH")
+    return NamedRun(label, path)
+
+
+def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
+    """Label and path of every run: the user's label, else one made from the path; no two alike."""
+    check_runs(runs)
+    made = iter(distinct_labels([run.path for run in runs if run.label is None]))
+    labelled = [(next(made) if run.label is None else run.label, run.path) for run in runs]
+    seen: set[str] = set()
+    for label, path in labelled:
+        if label in seen:
+            raise UserError(f"{path}: another run is called {label} too; name it: --run LABEL:{path}")
+        seen.add(label)
+    return labelled
+
+
+def check_runs(runs: Sequence[NamedRun]) -> None:
+    """UserError where there are not two runs, or stdin should be two of them."""
+    if len(runs) < 2:
+        raise UserError("two runs or more are needed: ae-compare A.jsonl B.jsonl")
+    if [run.path for run in runs].count("-") > 1:
+        raise UserError("stdin (-) can be one run only")
+
+
+def distinct_labels(paths: Sequence[str]) -> list[str]:
+    """File names without extension and without the endings they share (.graded); folders where these are alike."""
+    parts = [_label_parts(path) for path in paths]
+    labels = _without_shared_ending([part[-1] for part in parts])
+    for depth in range(2, max(map(len, parts), default=0) + 1):
+        labels = [
+            "/".join(part[-depth:]) if labels.count(label) > 1 else label
+            for label, part in zip(labels, parts, strict=True)
+        ]
+    return [
+        label if label not in labels[:place] else f"{label}#{labels[: place + 1].count(label)}"
+        for place, label in enumerate(labels)
+    ]
+
+
+def _label_parts(path: str) -> list[str]:
+    if path == "-":
+        return ["stdin"]
+    *folders, name = [part for part in path.split("/") if part not in ("", ".")] or [path]
+    stem, extension = os.path.splitext(name)
+    return [*folders, stem if stem and extension in EXTENSIONS else name]
+
+
+def _without_shared_ending(names: list[str]) -> list[str]:
+    shorter = [name.rpartition(".") for name in names]
+    stems = [stem for stem, _, _ in shorter]
+    if len({ending for _, _, ending in shorter}) != 1 or not all(stems) or len(set(stems)) < max(2, len(stems)):
+        return names
+    return _without_shared_ending(stems)
+
+
+# --- what a comparison reads of a result --------------------------------------------------------
+
+
+class Grade(Wire):
+    """A score and whether it passes."""
+
+    pass_: bool = msgspec.field(name="pass")
+    score: Annotated[float, Meta(ge=0, le=1)]
+
+
+class Times(Wire):
+    """Milliseconds; `total` may be missing where start and end are there."""
+
+    total: float | None = None
+    start: float | None = None
+    end: float | None = None
+    first_response: float | None = None
+
+
+class StepKind(Wire):
+    """A step, as far as its kind."""
+
+    type: str | None = None
+
+
+class Marks(Wire):
+    """What the capture noted in the metadata."""
+
+    trajectory_richness: Any = None
+    timed_out: Any = None
+
+
+NO_TIMES, NO_MARKS = Times(), Marks()
+
+
+class Shape(Wire):
+    """As much of a record as tells trials from results, as the seed's harness does: by `trials` and `k`."""
+
+    trials: Any = None
+    k: Any = None
+
+    def is_trial(self) -> bool:
+        """Whether this is a record of ae-trials."""
+        return isinstance(self.trials, list) and isinstance(self.k, int | float)
+
+
+class ResultFacts(Shape, kw_only=True):
+    """The fields of a result that count here; the rest of the line is skipped unread."""
+
+    id: Id
+    output: str | None = None
+    score: Grade | None = None
+    grader_error: bool = False
+    timing: Times | None = None
+    trajectory: list[StepKind] | None = None
+    metadata: Marks | None = None
+    tool_errors: bool | None = None
+    errors: list[str] | None = None
+    error: str | None = None
+
+
+class Row(msgspec.Struct, gc=False, frozen=True):
+    """One result, boiled down; None is unknown, never 0."""
+
+    line: int = 0
+    score: float | None = None
+    passed: bool = False
+    grader_error: bool = False
+    duration: float | None = None
+    first_response: float | None = None
+    tool_errors: bool = False
+    failed: bool = False
+    timed_out: bool = False
+    has_output: bool = True
+    steps: int | None = None
+    richness: Richness = "minimal"
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether a tool or the agent itself failed."""
+        return self.tool_errors or self.failed
+
+
+def boil_down(facts: ResultFacts, line: int = 0) -> Row:
+    """The row of a result; what a failed grader left in `score` is no score. BadRecord where it is a trial."""
+    if facts.is_trial():
+        raise BadRecord("a trial, where a result is expected")
+    errors = [*(facts.errors or ()), facts.error] if facts.error else facts.errors or ()
+    grade = None if facts.grader_error else facts.score
+    marks, times = facts.metadata or NO_MARKS, facts.timing or NO_TIMES
+    return Row(
+        line=line,
+        score=grade.score if grade else None,
+        passed=grade is not None and grade.pass_,
+        grader_error=facts.grader_error,
+        duration=duration(times),
+        first_response=not_negative(times.first_response),
+        tool_errors=bool(facts.tool_errors),
+        failed=bool(errors),
+        timed_out=marks.timed_out is True or any(map(_TIMEOUT.search, errors)),
+        has_output=bool(facts.output),
+        steps=None if facts.trajectory is None else len(facts.trajectory),
+        richness=_richness(marks.trajectory_richness, facts.trajectory or ()),
+    )
+
+
+def duration(times: Times) -> float | None:
+    """How long it took; None where that is not known or cannot be."""
+    if times.total is None and times.start is not None and times.end is not None:
+        return not_negative(times.end - times.start)
+    return not_negative(times.total)
+
+
+def not_negative(milliseconds: float | None) -> float | None:
+    """The time, unless there can be no such time."""
+    return milliseconds if milliseconds is not None and milliseconds >= 0 else None
+
+
+def _richness(noted: object, steps: Sequence[StepKind]) -> Richness:
+    for known in RICHNESS:
+        if noted == known:
+            return known
+    if any(step.type in ("thought", "tool_call") for step in steps):
+        return "full"
+    return "messages-only" if steps else "minimal"
+
+
+# --- one run ------------------------------------------------------------------------------------
+
+
+def quality(rows: Iterable[Row]) -> Quality:
+    """Scores over the graded rows; the others are counted by why they have none."""
+    rows = list(rows)
+    graded = [row for row in rows if row.score is not None]
+    scores = [row.score for row in graded if row.score is not None]
+    passes = sum(row.passed for row in graded)
+    grader_errors = sum(row.grader_error for row in rows)
+    return Quality(
+        type="run",
+        n=len(graded),
+        ungraded=len(rows) - len(graded) - grader_errors,
+        grader_errors=grader_errors,
+        avg_score=stats.mean(scores),
+        pass_rate=passes / len(graded) if graded else None,
+        pass_count=passes,
+        fail_count=len(graded) - passes,
+        score_distribution=distribution(scores),
+    )
+
+
+def distribution(scores: Iterable[float]) -> ScoreDistribution:
+    """Counts per fifth; a score on a border belongs to the upper one."""
+    # Compared, not divided: 0.6 / 0.2 is 2.9999999999999996.
+    found = Counter(sum(score >= border for border in (0.2, 0.4, 0.6, 0.8)) for score in scores)
+    return ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
+
+
+def performance(rows: Iterable[Row]) -> Performance:
+    """Latencies over the rows that have a timing."""
+    rows = list(rows)
+    durations = [row.duration for row in rows if row.duration is not None]
+    return timings(durations, [row.first_response for row in rows if row.first_response is not None])
+
+
+def timings(durations: Sequence[float], first: Sequence[float] = ()) -> Performance:
+    """Latencies, their sum and, where any is known, the times to the first response."""
+    return Performance(
+        latency=latency(durations),
+        total_duration=sum(durations) if durations else None,
+        first_response=latency(first) if first else None,
+    )
+
+
+def latency(durations: Iterable[float]) -> Latency:
+    """Percentiles, mean and extremes; None of nothing."""
+    ordered = sorted(durations)
+    p50, p90, p99 = (stats.percentile(ordered, p) for p in (0.5, 0.9, 0.99))
+    return Latency(
+        n=len(ordered),
+        p50=p50,
+        p90=p90,
+        p99=p99,
+        mean=stats.mean(ordered),
+        min=ordered[0] if ordered else None,
+        max=ordered[-1] if ordered else None,
+    )
+
+
+def reliability(rows: Iterable[Row]) -> Reliability:
+    """Errors, timeouts and completions over all rows."""
+    rows = list(rows)
+    tool_errors = sum(row.tool_errors for row in rows)
+    timeouts = sum(row.timed_out for row in rows)
+    completed = sum(row.has_output and not row.failed for row in rows)
+    return Reliability(
+        type="run",
+        n=len(rows),
+        tool_errors=tool_errors,
+        tool_error_rate=tool_errors / len(rows) if rows else None,
+        timeouts=timeouts,
+        timeout_rate=timeouts / len(rows) if rows else None,
+        completion_rate=completed / len(rows) if rows else None,
+    )
+
+
+def trajectory_info(rows: Iterable[Row]) -> TrajectoryInfo:
+    """The commonest richness and the mean number of steps where a trajectory is given."""
+    rows = list(rows)
+    commonest = Counter(row.richness for row in rows).most_common(1)
+    return TrajectoryInfo(
+        richness=commonest[0][0] if commonest else "minimal",
+        avg_step_count=stats.mean([row.steps for row in rows if row.steps is not None]),
+    )

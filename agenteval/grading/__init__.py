@@ -1,0 +1,1 @@
+"""A result → a graded result: graders, hosts, the judge, sources, trials."""

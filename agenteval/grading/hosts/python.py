@@ -1,0 +1,91 @@
+"""Holds a Python grader: one grader input per line on stdin, one answer per line on stdout.
+
+`python -m agenteval.grading.hosts.python FILE.py` or `… package.module:function`. The first line out says whether the
+grader could be loaded. What the grader prints goes to stderr, so that it cannot spoil the answers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def main() -> None:
+    """Load the grader named by the first argument, then answer until stdin ends."""
+    questions, answers = os.dup(0), os.dup(1)  # for us alone: what the grader or its children
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # read from stdin is nothing,
+    os.dup2(2, 1)  # and what they print goes to stderr
+    try:
+        grade = load(sys.argv[1])
+    except BaseException as error:
+        os.write(answers, encode({"error": describe(error)}) + b"\n")
+        return
+    os.write(answers, b'{"ready":true}\n')
+    decode = msgspec.json.Decoder().decode
+    with open(questions, "rb") as lines:
+        for line in lines:
+            os.write(answers, answer(grade, decode(line)) + b"\n")
+
+
+def load(reference: str) -> Callable[[Any], Any]:
+    """The grade function of a file, or the function that package.module:function names."""
+    if reference.endswith(".py"):
+        path = os.path.abspath(reference)
+        sys.path.insert(0, os.path.dirname(path))
+        spec = importlib.util.spec_from_file_location("grader", path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"cannot load {path}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["grader"] = module
+        spec.loader.exec_module(module)
+        name = "grade"
+    else:
+        sys.path.insert(0, os.getcwd())
+        module_name, _, name = reference.partition(":")
+        module = importlib.import_module(module_name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise TypeError(f"it has no function {name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def answer(grade: Callable[[Any], Any], record: Any) -> bytes:
+    """The grader's result as JSON, or its failure."""
+    try:
+        result = grade(record)
+        if hasattr(result, "__await__"):
+            import asyncio
+
+            result = asyncio.run(_wait_for(result))
+        return encode(result)
+    except (Exception, SystemExit) as error:
+        return encode({"error": describe(error)})
+
+
+async def _wait_for(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line, with the place in the user's code where it was raised."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename != __file__ and not code.co_filename.startswith("<"):
+            place = f" ({os.path.basename(code.co_filename)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' + text if text else ''}{place}"
+
+
+if __name__ == "__main__":
+    main()

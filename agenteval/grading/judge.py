@@ -1,0 +1,331 @@
+"""A model as a judge: the case it is given, the verdict it returns, and what several judges say together.
+
+Data flow: record → Case → messages → model → Verdict → grader result. The material is fenced by a mark that it cannot
+contain, so that an answer cannot pass for something else; verdicts may be kept in a directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from agenteval.errors import BadRecord
+from agenteval.grading.sources import final_object, sources_of
+from agenteval.models.chat_protocol import Answer, ModelError
+from agenteval.streams.jsonl import decode, encode
+from agenteval.wire.records import Rate, Record, check
+
+INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions")
+PROMPT, MATERIAL = (os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt"))
+FURTHER = "Further criteria; where they differ from those above, these hold:"
+SCORES = ("overall_score", "accuracy", "completeness", "relevance")
+SHOWN = 200
+
+
+def _score(meaning: str) -> Record:
+    return {"type": "number", "description": f"{meaning}, from 0.0 to 1.0"}
+
+
+# The reasoning comes first: a model writes from left to right, and its scores shall follow from what it thought.
+SCHEMA: Record = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["reasoning", "accuracy", "completeness", "relevance", "overall_score"],
+    "properties": {
+        "reasoning": {"type": "string", "description": "What decided the scores, in one to three sentences"},
+        "accuracy": _score("How true it is"),
+        "completeness": _score("How much of the question it answers"),
+        "relevance": _score("How well it keeps to the question"),
+        "overall_score": _score("How good it is as a whole"),
+    },
+}
+
+
+# --- the case -----------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """What a judge is to look at."""
+
+    question: str
+    answer: str
+    sources: list[str]
+    reference: str | None
+
+
+def case_of(record: Record) -> Case:
+    """The case that a record makes; BadRecord when it has no question, or a field of a wrong type."""
+    output, reference = record.get("output"), record.get("reference")
+    if not isinstance(output, str):
+        raise BadRecord('"output" must be a string')
+    if not isinstance(reference, str | None):
+        raise BadRecord('"reference" must be a string')
+    told = (final_object(output) or {}).get("answer")
+    answer = told if isinstance(told, str) else output
+    return Case(question_of(record), answer, sources_of(record), reference)
+
+
+def question_of(record: Record) -> str:
+    """What was asked, the turns of a session joined; BadRecord when the record does not say."""
+    asked = record.get("input")
+    if isinstance(asked, list):
+        asked = "\n\n".join(turn for turn in asked if isinstance(turn, str))
+    places = (record, record.get("metadata"))
+    named = (place.get("question") for place in places if isinstance(place, dict))
+    question = next((text for text in (asked, *named) if isinstance(text, str) and text.strip()), None)
+    if question is None:
+        raise BadRecord('there is no question: neither "input" nor "question"')
+    return question
+
+
+def fenced(case: Case) -> str:
+    """The case as one text, each part between lines with a mark that none of them contains."""
+    parts = {"QUESTION": case.question, "ANSWER": case.answer}
+    if case.sources:
+        parts["SOURCES"] = "\n".join(f"- {' '.join(title.split())}" for title in case.sources)
+    if case.reference:
+        parts["REFERENCE"] = case.reference
+    mark = _mark(list(parts.values()))
+    sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in parts.items())
+    last = f"Now judge what stands in ANSWER {mark}, by the criteria and in the form of the system message."
+    return f"The mark of this case is {mark}.\n\n{sections}\n\n{last}"
+
+
+def _mark(texts: list[str]) -> str:
+    """Letters that follow from all the texts, so that nobody who writes one of them can know them."""
+    seed = encode(texts)
+    while (mark := hashlib.sha256(seed).hexdigest()[:16]) in "\n".join(texts):
+        seed = mark.encode() + seed
+    return mark
+
+
+# --- one judge ----------------------------------------------------------------------------------
+
+
+class Scores(msgspec.Struct):
+    """What a judge has to say."""
+
+    overall_score: Rate
+    accuracy: Rate
+    completeness: Rate
+    relevance: Rate
+    reasoning: str
+
+
+class Verdict(msgspec.Struct):
+    """A judge's scores, the model that the server says it was, and the tokens it took."""
+
+    scores: Scores
+    served: str | None
+    input_tokens: int
+    output_tokens: int
+    counted: bool = False  # by us, because the server does not say
+    cached: bool = False
+
+
+class Ask(Protocol):
+    """Puts messages to a model."""
+
+    def __call__(
+        self, messages: list[Record], *, temperature: float | None, schema: Record | None, schema_name: str
+    ) -> Answer: ...
+
+
+class Judge(NamedTuple):
+    """A model with instructions; `server` tells apart models that have the same name in two places."""
+
+    name: str
+    ask: Ask
+    instructions: str
+    temperature: float
+    server: str
+    cache: Cache | None = None
+    any_model: bool = False
+
+    def verdict(self, case: Case) -> Verdict:
+        """Its verdict, kept or new; BadRecord when it cannot be used, ModelError when there is none."""
+        messages: list[Record] = [
+            {"role": "system", "content": self.instructions},
+            {"role": "user", "content": fenced(case)},
+        ]
+        key = [self.server, self.name, self.temperature, messages, SCHEMA]
+        verdict = self.cache.get(key) if self.cache else None
+        if verdict is None:
+            answer = self.ask(messages, temperature=self.temperature, schema=SCHEMA, schema_name="verdict")
+            verdict = self._read(answer, messages)
+            if self.cache:
+                self.cache.put(key, verdict)
+        if verdict.served and not self.any_model and not same_model(self.name, verdict.served):
+            raise BadRecord(f"the server used another model: {verdict.served} (--any-model takes its verdict)")
+        return verdict
+
+    def _read(self, answer: Answer, messages: list[Record]) -> Verdict:
+        scores = scores_in(answer)
+        if answer.usage is not None:
+            return Verdict(scores, answer.model or None, answer.usage.input, answer.usage.output)
+        from agenteval.models.tokens import count_tokens
+
+        prompt = "\n".join(message["content"] for message in messages)
+        sent, got = (count_tokens(text, self.name).tokens for text in (prompt, answer.text))
+        return Verdict(scores, answer.model or None, sent, got, counted=True)
+
+
+def scores_in(answer: Answer) -> Scores:
+    """The scores in a judge's answer; BadRecord when they are missing, broken or not from 0 to 1."""
+    found = final_object(answer.text)
+    shown = " ".join(answer.text.split())[:SHOWN]
+    if found is None:
+        how = " was cut off" if answer.finish == "length" else " is not the JSON object asked for"
+        raise BadRecord(f"the judge's answer{how}: {shown or 'it is empty'}")
+    try:
+        return check(found, Scores)
+    except BadRecord as error:
+        raise BadRecord(f"the judge's answer cannot be used: {error}: {shown}") from None
+
+
+def same_model(asked: str, served: str) -> bool:
+    """Whether the server used the model that was asked for: by its name, or as a dated snapshot of it."""
+    want, got = (name.lower().rpartition("/")[2].removesuffix(":latest") for name in (asked, served))
+    want = re.escape(want.removesuffix("-latest"))
+    return re.fullmatch(rf"{want}(-latest|-\d{{4}}-\d\d-\d\d|-\d{{3,8}})?", got) is not None
+
+
+class Cache:
+    """Verdicts in a directory, a file each, named by a digest of all that went into them."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def get(self, key: list[Any]) -> Verdict | None:
+        """The verdict that was kept; None when there is none that can be read."""
+        try:
+            with open(self._path(key), "rb") as file:
+                verdict = check(decode(file.read()), Verdict)
+        except (OSError, BadRecord):
+            return None
+        verdict.cached = True
+        return verdict
+
+    def put(self, key: list[Any], verdict: Verdict) -> None:
+        """Keep a verdict, whole or not at all; one that cannot be kept is still a verdict."""
+        path = self._path(key)
+        new = f"{path}.{os.getpid()}-{id(verdict)}.tmp"
+        try:
+            with open(new, "wb") as file:
+                file.write(encode(verdict))
+            os.replace(new, path)
+        except OSError:
+            pass
+
+    def _path(self, key: list[Any]) -> str:
+        return os.path.join(self.directory, f"{hashlib.sha256(encode(key)).hexdigest()}.json")
+
+
+# --- what the judges say together ---------------------------------------------------------------
+
+Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
+Together = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
+
+
+def one_by_one(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
+    """The verdicts, asked for in turn."""
+    return [question() for question in questions]
+
+
+class Panel(NamedTuple):
+    """One or more judges: the mean of their scores, and what most of them say."""
+
+    judges: list[Judge]
+    threshold: float
+    prices: Prices
+    together: Together = one_by_one
+
+    def grade(self, record: Record) -> Record:
+        """The grader's answer to a record; an error where a judge gave none that can be used."""
+        try:
+            case = case_of(record)
+            if not case.answer.strip():
+                return self._nothing_to_judge()
+            verdicts = self.together([_asking(judge, case) for judge in self.judges])
+        except BadRecord as error:
+            return {"error": str(error)}
+        return self._result([self._told(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])
+
+    def _told(self, judge: Judge, verdict: Verdict) -> Record:
+        """What one judge says, as it goes into `outcome`."""
+        scores = verdict.scores
+        told: Record = {name: getattr(scores, name) for name in SCORES}
+        told |= {"judge_model": judge.name, "served_model": verdict.served}
+        told |= {"input_tokens": verdict.input_tokens, "output_tokens": verdict.output_tokens}
+        told["cost_usd"] = 0.0 if verdict.cached else self._cost(judge, verdict)
+        told |= {"tokens_approximate": True} if verdict.counted else {}
+        told |= {"cached": True} if verdict.cached else {}
+        return told | {"pass": scores.overall_score >= self.threshold, "reasoning": scores.reasoning}
+
+    def _cost(self, judge: Judge, verdict: Verdict) -> float | None:
+        price = self.prices.get(judge.name, self.prices.get(None))
+        if price is None:
+            return None
+        return round((verdict.input_tokens * price[0] + verdict.output_tokens * price[1]) / 1_000_000, 9)
+
+    def _result(self, told: list[Record]) -> Record:
+        if len(told) == 1:
+            outcome = {name: value for name, value in told[0].items() if name not in ("pass", "reasoning")}
+            passed, reasoning = told[0]["pass"], told[0]["reasoning"]
+        else:
+            outcome = _together(told)
+            passed = 2 * sum(one["pass"] for one in told) > len(told)
+            reasoning = "; ".join(
+                f"{one['judge_model']} ({one['overall_score']:g}): {one['reasoning']}" for one in told
+            )
+        return {"pass": passed, "score": outcome["overall_score"], "reasoning": reasoning, "outcome": outcome}
+
+    def _nothing_to_judge(self) -> Record:
+        """No answer is no good answer, and nobody needs to be paid for saying so."""
+        outcome: Record = dict.fromkeys(SCORES, 0.0)
+        outcome |= {"judge_model": ", ".join(judge.name for judge in self.judges), "served_model": None}
+        outcome |= {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
+        return {"pass": False, "score": 0.0, "reasoning": "there is no answer to judge", "outcome": outcome}
+
+
+def _asking(judge: Judge, case: Case) -> Callable[[], Verdict]:
+    """Asks a judge when it is called; whatever goes wrong is a BadRecord with its name."""
+
+    def ask() -> Verdict:
+        try:
+            return judge.verdict(case)
+        except (BadRecord, ModelError) as error:
+            raise BadRecord(f"{judge.name}: {error}") from None
+
+    return ask
+
+
+def _together(told: list[Record]) -> Record:
+    """Means and sums of what several judges say, how far they agree, and each for itself."""
+    outcome: Record = {name: _mean([one[name] for one in told]) for name in SCORES}
+    outcome["judge_model"] = ", ".join(one["judge_model"] for one in told)
+    outcome |= {name: sum(one[name] for one in told) for name in ("input_tokens", "output_tokens")}
+    costs = [one["cost_usd"] for one in told]
+    outcome["cost_usd"] = None if None in costs else sum(costs)
+    if all(one.get("cached") for one in told):
+        outcome["cached"] = True
+    return outcome | {"agreement": agreement(told), "judges": told}
+
+
+def agreement(told: list[Record]) -> Record:
+    """Over all pairs of judges: the share with the same verdict, and the mean difference of their overall scores."""
+    pairs = list(combinations(told, 2))
+    return {
+        "same_verdict": _mean([float(one["pass"] == other["pass"]) for one, other in pairs]),
+        "mean_difference": _mean([abs(one["overall_score"] - other["overall_score"]) for one, other in pairs]),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return round(sum(values) / len(values), 9)

@@ -1,0 +1,72 @@
+"""The bundled graders' loop: grader inputs on stdin, one result line each on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from agenteval.errors import FAILED, OK, BadRecord
+from agenteval.streams.jsonl import Output, Source, decode_record
+from agenteval.wire.records import Record
+
+Grade = Callable[[Record], Record]
+
+
+def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:
+    """Grade every record that comes in, in order; exit code 1 when a record got an error for an answer.
+
+    A grader that has to wait for others may work on several records at a time: on `ahead` of them, in threads.
+    """
+    source = Source(path)
+    target = Output(output, inputs=[source])
+    code = OK
+
+    def write(answer: Record) -> None:
+        nonlocal code
+        code = FAILED if "error" in answer else code
+        target.write(answer)
+
+    if ahead == 1:
+        for record in _inputs(source):
+            write(_answer(grade, record))
+    else:
+        from agenteval.processes.worker_pool import Pool
+
+        pool: Pool[Record | BadRecord, Record] = Pool(
+            lambda _worker, record: iter([_answer(grade, record)]), write, workers=ahead, ordered=True
+        )
+        pool.run(_inputs(source), target.fd if target.may_block() else None)
+    target.close()
+    return code
+
+
+def _answer(grade: Grade, record: Record | BadRecord) -> Record:
+    """The result, or an error: a line that is no record or a field of an odd type costs only itself."""
+    if isinstance(record, BadRecord):
+        return {"error": str(record)}
+    try:
+        return grade(record)
+    except (TypeError, ValueError, AttributeError, OSError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _inputs(source: Source) -> Iterator[Record | BadRecord]:
+    """Records, one per line; a lone record may also be spread over lines, as `jq .` prints it."""
+    batches = source.lines()
+    for batch in batches:
+        for number, line in batch:
+            try:
+                yield decode_record(line)
+            except BadRecord as error:
+                if number > 1 or line.strip() != b"{":
+                    yield error
+                    continue
+                lines = [line, *(more for _, more in batch[1:]), *(more for rest in batches for _, more in rest)]
+                yield _whole(b"\n".join(lines), error)
+                return
+
+
+def _whole(text: bytes, error: BadRecord) -> Record | BadRecord:
+    try:
+        return decode_record(text)
+    except BadRecord:
+        return error

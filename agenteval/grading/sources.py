@@ -1,0 +1,237 @@
+"""The pages an answer rests on, the pages that were expected, and how well the one meets the other.
+
+Everything here is pure and deterministic. Two titles are the same page when `normal_title` makes the same of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import log2
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.errors import BadRecord
+from agenteval.wire.records import Record
+
+CITED = ("sources_used", "sources")
+EXPECTED = "expected_sources"
+NAMES = ("title", "url", "name")
+PAGE_TOOLS = re.compile(r"(get|read|open)_?page|fetch", re.IGNORECASE)
+BRACES_TRIED = 1000
+
+_DISAMBIGUATION = " (disambiguation)"
+_LINK = re.compile(r"^(?:(?:https?:)?//)?(?:[\w.-]+(?::\d+)?/|/)?wiki/([^?#]+)", re.IGNORECASE)
+_SCRIPT = re.compile(r"^(?:https?:)?//[^?#]*\?(?:[^#]*&)?title=([^&#]+)", re.IGNORECASE)
+_LETTERS = str.maketrans(
+    {"_": " "}
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u02b9\u2032\u00b4`", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"')
+)
+
+
+# --- titles -------------------------------------------------------------------------------------
+
+
+def normal_title(title: str) -> str:
+    """A title as it is compared: a link's page, without case, odd spaces, typography or (disambiguation)."""
+    text = title.strip()
+    if link := _LINK.match(text) or _SCRIPT.match(text):
+        text = link[1]
+    if "%" in text:
+        from urllib.parse import unquote  # no page has %41 in its title: the wiki forbids it
+
+        text = unquote(text)
+    if not text.isascii():
+        from unicodedata import normalize
+
+        text = normalize("NFC", text)
+    plain = " ".join(text.translate(_LETTERS).split()).casefold()
+    return plain.removesuffix(_DISAMBIGUATION)
+
+
+def same_title(one: str, other: str) -> bool:
+    """Whether two titles, or links, name one page."""
+    return normal_title(one) == normal_title(other)
+
+
+def titles_in(value: Any) -> list[str] | None:
+    """The titles of a list of strings or of objects with a title or url; None where there is no such thing."""
+    entries = [value] if isinstance(value, str | dict) else value
+    if not isinstance(entries, list):
+        return None
+    return [title.strip() for title in map(_title_of, entries) if title and title.strip()]
+
+
+def _title_of(entry: Any) -> str | None:
+    if isinstance(entry, dict):
+        entry = next((entry[name] for name in NAMES if isinstance(entry.get(name), str) and entry[name].strip()), None)
+    return entry if isinstance(entry, str) else None
+
+
+# --- what a record says -------------------------------------------------------------------------
+
+
+def expected_of(record: Record) -> list[str]:
+    """The expected titles, at the top level or in the metadata; BadRecord where they are no titles."""
+    metadata = record.get("metadata")
+    places = [record, metadata] if isinstance(metadata, dict) else [record]
+    value: Any = next((place[EXPECTED] for place in places if place.get(EXPECTED) is not None), [])
+    titles = titles_in(value)
+    if titles is None or len(titles) != (len(value) if isinstance(value, list) else 1):
+        raise BadRecord(f'"{EXPECTED}" must be a list of titles')
+    return titles
+
+
+def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = ()) -> list[str]:
+    """The titles behind an answer, best first: those it cites or, where it says nothing of sources, the pages read.
+
+    `where` is auto, answer or trajectory. An answer that cites an empty list does cite: nothing.
+    """
+    cited = None if where == "trajectory" else cited_sources(record)
+    if cited is None and where != "answer":
+        return [page.title for page in pages_read(record, page_tools)]
+    return cited or []
+
+
+def cited_sources(record: Record) -> list[str] | None:
+    """The sources that the record, else its output, names; None where neither says anything of them."""
+    own = _cited_in(record)
+    if own is not None:
+        return own
+    output = record.get("output")
+    return _cited_in(final_object(output) or {}) if isinstance(output, str) else None
+
+
+def _cited_in(place: Record) -> list[str] | None:
+    return next((titles for name in CITED if (titles := titles_in(place.get(name))) is not None), None)
+
+
+def final_object(text: str) -> Record | None:
+    """The JSON object that a text is or ends in, in a fence or not; None where it ends in none."""
+    end = text.rstrip().removesuffix("```").rstrip()
+    at = len(end)
+    if not end.endswith("}"):
+        return None
+    if end.lstrip().startswith("{") and (whole := _object(end)) is not None:
+        return whole
+    for _ in range(BRACES_TRIED):  # from the right: the first that parses is the one that ends with the text
+        at = end.rfind("{", 0, at)
+        if at < 0:
+            return None
+        if (found := _object(end[at:])) is not None:
+            return found
+    return None
+
+
+def _object(text: str) -> Record | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+# --- what the agent read ------------------------------------------------------------------------
+
+
+class PageRead(NamedTuple):
+    """A page that a tool call fetched: its title, and what the agent had asked for."""
+
+    title: str
+    asked: str
+
+
+def pages_read(record: Record, page_tools: Sequence[str] = ()) -> Iterator[PageRead]:
+    """The pages fetched in the trajectory, in order: calls of page tools that completed and gave no error."""
+    for step in record.get("trajectory") or ():
+        if not isinstance(step, dict) or step.get("type") != "tool_call" or step.get("status") != "completed":
+            continue
+        name = step.get("name") or ""
+        if name in page_tools if page_tools else PAGE_TOOLS.search(name):
+            answer = _answer_of(step.get("output"))
+            given = step.get("input")
+            asked = (_title_of(given) or "").strip()
+            title = (_title_of(answer) or "").strip() or asked  # the wiki's own title: redirects are followed
+            if title and not answer.get("error"):
+                yield PageRead(title, asked or title)
+
+
+def _answer_of(output: Any) -> Record:
+    """What a tool gave back as an object: as such, as JSON text, or as a list of texts; {} for anything else."""
+    if isinstance(output, list):
+        texts = [part.get("text") for part in output if isinstance(part, dict)]
+        output = "".join(text for text in texts if isinstance(text, str))
+    if isinstance(output, str):
+        output = _object(output)
+    return output if isinstance(output, dict) else {}
+
+
+def redirects_of(record: Record, page_tools: Sequence[str] = ()) -> dict[str, str]:
+    """For each title that the wiki answered with a page of another title, that page; both as they are compared."""
+    pairs = ((normal_title(page.asked), normal_title(page.title)) for page in pages_read(record, page_tools))
+    return {asked: title for asked, title in pairs if asked != title}
+
+
+# --- how well they meet -------------------------------------------------------------------------
+
+
+class Ranked(NamedTuple):
+    """An answer's sources, each once and cut off at k, and the rank of every expected title among them."""
+
+    sources: list[str]
+    ranks: dict[str, int | None]
+    k: int | None
+
+    @property
+    def found(self) -> list[str]:
+        """The expected titles that are there."""
+        return [title for title, rank in self.ranks.items() if rank is not None]
+
+
+def rank_expected(
+    sources: Iterable[str], expected: Iterable[str], k: int | None = None, redirects: Mapping[str, str] | None = None
+) -> Ranked:
+    """Where the expected titles stand among the sources, from 1; duplicates count once, at their best rank."""
+    given = list(_distinct(sources, redirects or {}).items())[:k]
+    ranks = {key: rank for rank, (key, _) in enumerate(given, 1)}
+    wanted = _distinct(expected, redirects or {})
+    return Ranked([title for _, title in given], {title: ranks.get(key) for key, title in wanted.items()}, k)
+
+
+def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, str]:
+    """Title as it is compared → title as it was first written."""
+    found: dict[str, str] = {}
+    for title in titles:
+        key = normal_title(title)
+        found.setdefault(redirects.get(key, key), title)
+    return found
+
+
+def hit_rate(ranked: Ranked) -> float:
+    """1 where at least one expected title is there, else 0."""
+    return 1.0 if ranked.found else 0.0
+
+
+def mrr(ranked: Ranked) -> float:
+    """1 / rank of the first expected title; 0 where there is none."""
+    return 1 / min((rank for rank in ranked.ranks.values() if rank), default=float("inf"))
+
+
+def precision(ranked: Ranked) -> float:
+    """Share of the sources (of the first k) that were expected; 0 where there are no sources."""
+    return len(ranked.found) / len(ranked.sources) if ranked.sources else 0.0
+
+
+def recall(ranked: Ranked) -> float:
+    """Share of the expected titles that are there; 0 where none was expected."""
+    return len(ranked.found) / len(ranked.ranks) if ranked.ranks else 0.0
+
+
+def ndcg(ranked: Ranked) -> float:
+    """Discounted gain, 1 / log2(rank + 1) per expected title, by that of the best order; 0 where none is expected."""
+    gain = sum(1 / log2(rank + 1) for rank in sorted(rank for rank in ranked.ranks.values() if rank))
+    best = sum(1 / log2(rank + 1) for rank in range(1, len(ranked.ranks) + 1)[: ranked.k])
+    return gain / best if best else 0.0

@@ -1,0 +1,52 @@
+"""The trials of a prompt, from results one by one to the record that says how often it passes."""
+
+from __future__ import annotations
+
+from agenteval.comparison.pass_at_k import pass_at, pass_exp, seed_pass_at_k, seed_pass_exp_k
+from agenteval.wire.records import Record
+
+# What a trial keeps of its result; the prompt's own fields stand once, in the record.
+KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
+VERDICT = ("pass", "score", "reasoning", "outcome")
+OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir")
+
+
+def trial_of(result: Record, number: int, *, graded: bool) -> Record:
+    """A result as a trial; one that failed has not passed, and has no score: nobody graded it."""
+    trial: Record = {"trialNum": number, "output": result["output"], "trajectory": result["trajectory"]}
+    trial["duration"] = result["timing"]["total"]
+    trial |= {field: result[field] for field in KEPT if field in result}
+    trial |= {field: value for field in OF_ONE_RUN if (value := result["metadata"].get(field)) is not None}
+    if result.get("errors") and graded:
+        trial["pass"] = False
+    elif graded:
+        trial |= {field: result["score"][field] for field in VERDICT if field in result["score"]}
+        trial |= {field: result[field] for field in ("scores", "graderError") if field in result}
+    return trial
+
+
+def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record) -> Record:
+    """A prompt's record, in the order of the contract, its unknown fields behind."""
+    record: Record = {"id": prompt["id"], "input": prompt["input"]}
+    if "hint" in prompt:
+        record["hint"] = prompt["hint"]
+    record["k"] = k
+    record |= pass_fields(trials, k)
+    record["trials"] = sorted(trials, key=lambda trial: trial["trialNum"])
+    record["metadata"] = {**(prompt.get("metadata") or {}), **metadata}
+    return record | {field: value for field, value in prompt.items() if field not in record}
+
+
+def pass_fields(trials: list[Record], k: int) -> Record:
+    """How often the prompt passes, over the trials that have a verdict; nothing where none was graded."""
+    graded = [trial for trial in trials if "pass" in trial]
+    verdicts = [trial["pass"] for trial in graded if not trial.get("graderError")]
+    unknown = len(graded) - len(verdicts)
+    fields: Record = {}
+    n, passes = len(verdicts), sum(verdicts)
+    if n:
+        rate = passes / n
+        fields |= {"passRate": rate, "passAtK": seed_pass_at_k(rate, k), "passExpK": seed_pass_exp_k(rate, k)}
+        fields["passAt"] = {str(j): pass_at(n, passes, j) for j in range(1, k + 1)}
+        fields["passExp"] = {str(j): pass_exp(n, passes, j) for j in range(1, k + 1)}
+    return fields | ({"graderErrors": unknown} if unknown else {})

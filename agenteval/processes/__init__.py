@@ -1,0 +1,1 @@
+"""Start, read and terminate process trees; the worker pool; finding programs on PATH."""

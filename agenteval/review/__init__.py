@@ -1,0 +1,1 @@
+"""A person in the loop: calibration, labels, agreement, balance."""

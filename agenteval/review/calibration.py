@@ -1,0 +1,329 @@
+"""Graded results, picked for a person's review and held against what a person said of them.
+
+Data flow: graded results → those with a label, as they come, and a random sample of the rest → (a second grader) →
+counts, the list of records to show, a report. Only the sample and the disagreements are kept in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from agenteval.errors import BadRecord
+from agenteval.reports.passes import Row
+from agenteval.reports.results.brief import Story
+from agenteval.review.agreement import Agreement, Table, agreement_of, share
+from agenteval.review.labels import Label, Labels
+from agenteval.streams.jsonl import Refusals, Source, read_checked
+from agenteval.wire.records import Id, Rate, Record, Wire, check
+
+T = TypeVar("T")
+
+# --- sampling -----------------------------------------------------------------------------------
+
+
+class Reservoir(Generic[T]):
+    """A random sample of all that is offered, each with the same chance, in the order they came in."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.offered = size, 0
+        self._random = random.Random(seed)
+        self._kept: list[tuple[int, T]] = []
+
+    def offer(self, item: T) -> None:
+        """One more to choose from."""
+        self.offered += 1
+        if len(self._kept) < self.size:
+            self._kept.append((self.offered, item))
+        elif (place := self._random.randrange(self.offered)) < self.size:
+            self._kept[place] = (self.offered, item)
+
+    def drawn(self) -> list[T]:
+        """The sample."""
+        return [item for _, item in sorted(self._kept, key=lambda kept: kept[0])]
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+class Counts(Wire, omit_defaults=False):
+    """What became of the records."""
+
+    total: int = 0
+    """All that could be read."""
+    passed: int = 0
+    """Graded a pass."""
+    failed: int = 0
+    """Graded a failure."""
+    ungraded: int = 0
+    """Without a score."""
+    grader_errors: int = 0
+    """Where the grader itself failed."""
+
+    def add(self, row: Row) -> None:
+        """One more record."""
+        self.total += 1
+        if row.grader_error:
+            self.grader_errors += 1
+        elif row.score is None:
+            self.ungraded += 1
+        elif row.score.pass_:
+            self.passed += 1
+        else:
+            self.failed += 1
+
+
+class Sample(Wire, omit_defaults=False):
+    """What was drawn for review."""
+
+    drawn_from: Literal["failures", "all"]
+    """Failures only, or all graded records."""
+    seed: int
+    """Seed of the draw."""
+    size: int = 0
+    """How many were drawn."""
+    of: int = 0
+    """From how many; records with a label are not among them."""
+
+
+class LabelCounts(Wire, omit_defaults=False):
+    """What became of the labels."""
+
+    total: int = 0
+    """Labels that could be read, one per id."""
+    used: int = 0
+    """Held against a grader's verdict."""
+    ambiguous: int = 0
+    """The person could not say."""
+    stale: int = 0
+    """For another output than the record has now."""
+    ungraded: int = 0
+    """For a record that has no verdict."""
+    unknown: int = 0
+    """For an id that is not among the records."""
+
+
+class Changes(Wire, omit_defaults=False):
+    """How often the second grader says something else than the recorded verdict."""
+
+    graders: list[str]
+    """The second grader, or several that must all pass."""
+    n: int = 0
+    """Records with both verdicts."""
+    differ: int = 0
+    """How many of them differ."""
+    share: Rate | None = None
+    """The same as a share."""
+    failed_before: int = 0
+    """How many of the n are recorded as failures."""
+    fail_to_pass: int = 0
+    """Failures that now pass."""
+    pass_to_fail: int = 0
+    """Passes that now fail."""
+    sampled: int = 0
+    """How many of the n are from the sample; the others have labels."""
+    grader_errors: int = 0
+    """Records that the second grader could not grade."""
+
+    def add(self, before: bool, after: bool, *, sampled: bool) -> None:
+        """One more record with both verdicts."""
+        self.n += 1
+        self.sampled += sampled
+        self.differ += before != after
+        self.failed_before += not before
+        self.fail_to_pass += after > before
+        self.pass_to_fail += before > after
+        self.share = share(self.differ, self.n)
+
+
+class Verdict(Wire):
+    """What a grader said."""
+
+    pass_: bool | None = msgspec.field(name="pass")
+    """Pass or fail; null where the grader failed."""
+    score: Rate | None
+    """From 0 to 1; null where the grader failed."""
+    reasoning: str | None = None
+    """Why."""
+
+
+class Listed(Wire):
+    """A record to look at."""
+
+    id: Id
+    """The record's id."""
+    why: Literal["label", "rescored", "sample"]
+    """A grader and the label disagree; the two graders disagree; it was drawn."""
+    recorded: Verdict
+    """The verdict in the results."""
+    rescored: Verdict | None = None
+    """The second grader's."""
+    human: bool | None = None
+    """The label."""
+    note: str | None = None
+    """The person's note."""
+
+
+class CalibrationReport(Wire):
+    """How far a grader can be trusted, as ae-calibrate -f json writes it."""
+
+    records: Counts
+    """What became of the records."""
+    sample: Sample
+    """What was drawn for review."""
+    labels: LabelCounts | None = None
+    """What became of the labels."""
+    recorded: Agreement | None = None
+    """The recorded verdicts, held against the labels."""
+    rescored: Agreement | None = None
+    """The second grader's verdicts, held against the labels."""
+    changes: Changes | None = None
+    """The second grader's verdicts, held against the recorded ones."""
+    items: list[Listed] = []
+    """Records to look at: disagreements with labels, then between graders, then the rest of the sample."""
+
+
+# --- the work -----------------------------------------------------------------------------------
+
+
+class Item(NamedTuple):
+    """A record that is looked at: its label, if it has one, and the second grader's verdict, if there is one."""
+
+    record: Record
+    row: Story
+    label: Label | None = None
+    again: Story | None = None
+
+    @property
+    def human(self) -> bool | None:
+        """The label's verdict."""
+        return self.label.verdict if self.label else None
+
+    @property
+    def verdicts(self) -> list[bool]:
+        """The graders' verdicts: the recorded one and, where there is one, the second grader's."""
+        grades = [self.row.grade, self.again.grade if self.again else None]
+        return [grade.pass_ for grade in grades if grade is not None]
+
+    @property
+    def why(self) -> Literal["label", "rescored", "sample"]:
+        """Why a person should look at it."""
+        if self.human is not None:
+            return "label"
+        return "rescored" if len(set(self.verdicts)) > 1 else "sample"
+
+
+class Calibration:
+    """One run over graded results: `candidates` picks records, `settle` takes them back with all verdicts."""
+
+    def __init__(self, labels: Labels | None, graders: list[str], *, size: int, seed: int, everything: bool) -> None:
+        self.labels = labels
+        self.records = Counts()
+        self.reservoir: Reservoir[Item] = Reservoir(size, seed)
+        self.sample = Sample(drawn_from="all" if everything else "failures", seed=seed)
+        self.label_counts = LabelCounts(total=len(labels or ()))
+        self.changes = Changes(graders=graders)
+        self.recorded, self.rescored = Table(), Table()
+        self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
+        self.ambiguous: list[str] = []
+        self._met: set[str] = set()  # ids with a label
+        self._labelled: set[str] = set()  # those whose label is for this very output
+
+    def candidates(self, source: Source, refusals: Refusals, seen: Callable[[str], None]) -> Iterator[Item]:
+        """Records with a label, as they come, then the sample of the others."""
+        for record, (row, label) in read_checked(source, self._accept, refusals):
+            self.records.add(row)
+            seen(row.id)
+            if row.grade is None:
+                self.label_counts.ungraded += label is not None
+            elif label is not None:
+                if label.verdict is None:
+                    self.ambiguous.append(row.id)
+                else:
+                    yield Item(record, row, label)
+            elif self.sample.drawn_from == "all" or not row.grade.pass_:
+                self.reservoir.offer(Item(record, row))
+        yield from self.reservoir.drawn()
+
+    def _accept(self, record: Record) -> tuple[Story, Label | None]:
+        """The record and its label; BadRecord where the label is another record's already."""
+        row = check(record, Story)
+        label = self.labels.get(row.id) if self.labels else None
+        if label is None:
+            return row, None
+        self._met.add(row.id)
+        if not label.is_for(row):
+            return row, None
+        if row.id in self._labelled:
+            raise BadRecord(f'duplicate id "{row.id}": its label cannot be for both')
+        self._labelled.add(row.id)
+        return row, label
+
+    def settle(self, item: Item) -> None:
+        """Count a candidate, and keep it where it is to be shown."""
+        before = item.row.grade
+        if before is None:  # pragma: no cover - candidates are graded
+            return
+        after = item.again.grade if item.again else None
+        if after is not None:
+            self.changes.add(before.pass_, after.pass_, sampled=item.human is None)
+        self.changes.grader_errors += item.again is not None and after is None
+        human = item.human
+        if human is not None:
+            self.label_counts.used += 1
+            self.recorded.add(grader=before.pass_, human=human)
+            if after is not None:
+                self.rescored.add(grader=after.pass_, human=human)
+            if all(verdict == human for verdict in item.verdicts):
+                return
+        self.shown[item.why].append(item)
+
+    @property
+    def unknown_labels(self) -> list[str]:
+        """Ids of labels without a record."""
+        return [label for label in self.labels or () if label not in self._met]
+
+    def items(self) -> list[Item]:
+        """All records to show, in order."""
+        return [item for items in self.shown.values() for item in items]
+
+    def report(self) -> CalibrationReport:
+        """All figures, once every candidate is settled."""
+        self.sample.of = self.reservoir.offered
+        self.sample.size = len(self.shown["rescored"]) + len(self.shown["sample"])
+        self.label_counts.ambiguous = len(self.ambiguous)
+        self.label_counts.stale = len(self._met - self._labelled)
+        self.label_counts.unknown = len(self.unknown_labels)
+        labelled, regraded = self.labels is not None, bool(self.changes.graders)
+        return CalibrationReport(
+            records=self.records,
+            sample=self.sample,
+            labels=self.label_counts if labelled else None,
+            recorded=agreement_of(self.recorded) if labelled else None,
+            rescored=agreement_of(self.rescored) if labelled and regraded else None,
+            changes=self.changes if regraded else None,
+            items=[listed(item) for item in self.items()],
+        )
+
+
+def listed(item: Item) -> Listed:
+    """A record to look at, in few words."""
+    return Listed(
+        id=item.row.id,
+        why=item.why,
+        recorded=verdict_of(item.row),
+        rescored=verdict_of(item.again) if item.again else None,
+        human=item.human,
+        note=item.label.note if item.label else None,
+    )
+
+
+def verdict_of(row: Row) -> Verdict:
+    """A record's verdict; of a grader that failed, only why it did."""
+    reasoning = row.score.reasoning if row.score else None
+    if row.grade is None:
+        return Verdict(pass_=None, score=None, reasoning=reasoning)
+    return Verdict(pass_=row.grade.pass_, score=row.grade.score, reasoning=reasoning)

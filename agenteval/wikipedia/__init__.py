@@ -1,0 +1,1 @@
+"""The Wikipedia evaluation: agent, wiki, score, criteria."""

@@ -1,0 +1,233 @@
+"""The Wikipedia agent: a model that searches, reads pages and answers, told as events while it happens.
+
+Data flow: question → model → tool calls → wiki → model → … → structured answer. The model and the wiki come in as
+arguments; every event is one dict, in the form that the adapter `wikiagent` reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from agenteval.errors import BadRecord
+from agenteval.models.chat_protocol import Answer, Call, ModelError
+from agenteval.streams.jsonl import decode, encode
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki, WikiError
+from agenteval.wire.records import Record
+
+INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions", "wikiagent.txt")
+
+Event = dict[str, Any]
+Tool = Callable[[str], Record]
+
+
+class Mode(NamedTuple):
+    """How much an agent is asked to search and to read."""
+
+    searches: int
+    pages: int
+    results: int
+
+
+MODES = {
+    "evaluation": Mode(searches=1, pages=2, results=5),
+    "production": Mode(searches=2, pages=3, results=8),
+    "research": Mode(searches=4, pages=6, results=10),
+}
+
+ANSWER_SCHEMA: Record = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["answer", "confidence", "sources_used", "reasoning"],
+    "properties": {
+        "answer": {"type": "string", "description": "The answer, in a few sentences."},
+        "confidence": {"type": "number", "description": "From 0 (a guess) to 1 (the pages say it)."},
+        "sources_used": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Titles of the pages used for the answer, the most important first.",
+        },
+        "reasoning": {"type": "string", "description": "How the pages lead to the answer, in a sentence or two."},
+    },
+}
+FINAL = "Now give your final answer as JSON: answer, confidence, sources_used, reasoning."
+NO_MORE = "You have made all the calls you may make. Answer now with what you have read."
+
+
+def function(name: str, description: str, parameter: str, meaning: str) -> Record:
+    """A tool of one text parameter, as the chat API wants it described."""
+    properties = {parameter: {"type": "string", "description": meaning}}
+    parameters = {"type": "object", "properties": properties, "required": [parameter], "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+TOOLS = [
+    function("wikipedia_search", "Search Wikipedia; gives titles and snippets.", "query", "A few words to look for."),
+    function("wikipedia_get_page", "The text of a page.", "title", "The exact title of the page."),
+]
+PARAMETERS = {"wikipedia_search": "query", "wikipedia_get_page": "title"}
+
+
+class Ask(Protocol):
+    """Puts messages to a model."""
+
+    def __call__(
+        self, messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None
+    ) -> Answer: ...
+
+
+class Failed(Exception):
+    """The agent cannot go on: the model or the wiki, in one line."""
+
+
+# --- the conversation ---------------------------------------------------------------------------
+
+
+class Conversation:
+    """One question, from the first search to the answer."""
+
+    def __init__(self, ask: Ask, tools: dict[str, Tool], *, mode: str, steps: int, session: str) -> None:
+        self.ask, self.tools, self.steps, self.session = ask, tools, steps, session
+        wanted = MODES[mode]
+        with open(INSTRUCTIONS, encoding="utf-8") as file:
+            text = file.read().format(searches=wanted.searches, pages=wanted.pages, mode=mode)
+        self.mode = mode
+        self.messages: list[Record] = [{"role": "system", "content": text}]
+        self.used: dict[str, int] = {}
+        self.model: str | None = None
+
+    def answer(self, question: str) -> Iterator[Event]:
+        """The events of one question; the last one is the result, also when it failed."""
+        yield self._event("start", mode=self.mode, tools=list(self.tools))
+        self.messages.append({"role": "user", "content": question})
+        try:
+            text = yield from self._work()
+            final = yield from self._conclude(text)
+        except Failed as error:
+            yield self._event("result", is_error=True, error=str(error), usage=self.used)
+            return
+        yield self._event("result", is_error=False, result=final, usage=self.used)
+
+    def _work(self) -> Generator[Event, None, str]:
+        """Let the model search and read until it answers; returns what it said last."""
+        for _step in range(self.steps):
+            answer = self._say(tools=TOOLS)
+            if not answer.calls:
+                return answer.text
+            if answer.text:
+                yield self._event("thought", text=answer.text)
+            for call in answer.calls:
+                yield from self._use(call)
+        self.messages.append({"role": "user", "content": NO_MORE})
+        return self._say().text
+
+    def _use(self, call: Call) -> Iterator[Event]:
+        """One tool call and its result, both told; whatever goes wrong is the model's to deal with."""
+        given = _arguments(call.arguments)
+        yield self._event("tool_call", id=call.id, name=call.name, input=given if given is not None else call.arguments)
+        try:
+            result = self._call_tool(call.name, given)
+        except WikiError as error:
+            yield self._event("tool_result", id=call.id, name=call.name, output={"error": str(error)}, is_error=True)
+            raise Failed(f"the wiki cannot be used: {error}") from None
+        yield self._event("tool_result", id=call.id, name=call.name, output=result, is_error="error" in result)
+        self.messages.append({"role": "tool", "tool_call_id": call.id, "content": encode(result).decode()})
+
+    def _call_tool(self, name: str, given: Record | None) -> Record:
+        if name not in self.tools:
+            return {"error": f"there is no tool {name}; there are {', '.join(self.tools)}"}
+        parameter = PARAMETERS[name]
+        value = given.get(parameter) if given is not None else None
+        if not isinstance(value, str) or not value.strip():
+            return {"error": f'{name} needs "{parameter}", a text'}
+        return self.tools[name](value)
+
+    def _conclude(self, text: str) -> Generator[Event, None, Record]:
+        """The structured answer; asked for once more where the model said it in its own words."""
+        final = read_final(text)
+        if final is None:
+            if text:
+                yield self._event("message", text=text)
+            self.messages.append({"role": "user", "content": FINAL})
+            said = self._say(schema=ANSWER_SCHEMA).text
+            final = read_final(said)
+            if final is None:
+                raise Failed(f"the model gave no structured answer: {' '.join(said[:200].split()) or 'nothing'}")
+        if final["answer"] != text:
+            yield self._event("message", text=final["answer"])
+        return final
+
+    def _say(self, *, tools: list[Record] | None = None, schema: Record | None = None) -> Answer:
+        try:
+            answer = self.ask(self.messages, tools=tools, schema=schema)
+        except ModelError as error:
+            raise Failed(str(error)) from None
+        self.model = answer.model
+        if answer.usage is not None:
+            for name, tokens in answer.usage._asdict().items():
+                self.used[f"{name}_tokens"] = self.used.get(f"{name}_tokens", 0) + tokens
+        said: Record = {"role": "assistant", "content": answer.text or None}
+        if answer.calls:
+            said["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in answer.calls
+            ]
+        self.messages.append(said)
+        return answer
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        model = {"model": self.model} if self.model is not None else {}
+        return {"type": kind, "session_id": self.session, **model, **fields}
+
+
+def _arguments(text: str) -> Record | None:
+    try:
+        given = decode(text)
+    except BadRecord:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def read_final(text: str) -> Record | None:
+    """The answer object that a text is, or ends in; None where there is none."""
+    start = text.find("{")
+    while start >= 0:
+        found = _arguments(text[start:].strip().removesuffix("```").strip())
+        if found is not None and isinstance(found.get("answer"), str):
+            return _tidy(found)
+        start = text.find("{", start + 1)
+    return None
+
+
+def _tidy(found: Record) -> Record:
+    """The four fields, each of its type: a model may leave one out, or write a number as text."""
+    sources, given = found.get("sources_used"), found.get("confidence")
+    return {
+        "answer": found["answer"],
+        "confidence": min(1.0, max(0.0, given)) if isinstance(given, int | float) and given is not True else None,
+        "sources_used": [title for title in sources if isinstance(title, str)] if isinstance(sources, list) else [],
+        "reasoning": found["reasoning"] if isinstance(found.get("reasoning"), str) else "",
+    }
+
+
+# --- the tools ----------------------------------------------------------------------------------
+
+
+def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
+    """The agent's two tools; what cannot be found is told to the model, a wiki that does not answer is Failed."""
+
+    def search(query: str) -> Record:
+        hits = wiki.search(query, results)
+        return {"results": [{"title": hit.title, "snippet": hit.snippet} for hit in hits]}
+
+    def get_page(title: str) -> Record:
+        try:
+            page = wiki.page(title)
+        except NoPage as error:
+            return {"error": str(error), "suggestions": error.suggestions}
+        except Ambiguous as error:
+            return {"error": str(error), "options": error.options}
+        return {"title": page.title, "url": page.url, "text": page.text, "truncated": page.truncated}
+
+    return {"wikipedia_search": search, "wikipedia_get_page": get_page}

@@ -1,0 +1,147 @@
+"""The wire format as JSON Schema 2020-12, made from the types that check the input and their docstrings."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from inspect import getsource
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from agenteval.review import calibration, labels
+from agenteval.review.balance import Balance
+from agenteval.wikipedia.score import Evaluation
+from agenteval.wire import adapter_schema as headless
+from agenteval.wire import comparison as reports
+from agenteval.wire import records
+from agenteval.wire.trials_comparison import TrialsComparisonReport
+
+JsonSchema = dict[str, Any]
+Kind = type[msgspec.Struct]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+SCHEMAS: dict[str, Kind] = {
+    "PromptInput": records.Prompt,
+    "RawOutput": records.Raw,
+    "CaptureResult": records.Result,
+    "TrajectoryStep": records.Step,
+    "GraderInput": records.GraderInput,
+    "GraderResult": records.GraderResult,
+    "TrialResult": records.Trial,
+    "SummaryResult": records.Summary,
+    "ValidationResult": records.Validation,
+    "BalanceAnalysis": Balance,
+    "Label": labels.Label,
+    "CalibrationReport": calibration.CalibrationReport,
+    "ComparisonReport": reports.ComparisonReport,
+    "TrialsComparisonReport": TrialsComparisonReport,
+    "ComparisonAnswer": reports.ComparisonAnswer,
+    "HeadlessAdapter": headless.HeadlessAdapter,
+    "Evaluation": Evaluation,
+}
+
+
+def _given(name: str) -> JsonSchema:
+    return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+
+
+# What no type says: checked when an adapter schema is compiled.
+BEYOND_TYPES: dict[Kind, JsonSchema] = {
+    headless.Condition: {"oneOf": [_given("value"), _given("not")]},
+    headless.Resume: {
+        "oneOf": [
+            _given("flag"),
+            _given("args"),
+            {
+                "required": ["command"],
+                "properties": {
+                    "flag": {"type": "null"},
+                    "args": {"type": "null"},
+                    "command": {"contains": {"pattern": r"\{sessionId\}"}, "type": "array"},
+                },
+            },
+        ]
+    },
+    headless.PromptInput: {
+        "not": {
+            "required": ["flag", "stdin"],
+            "properties": {"flag": {"type": "string", "minLength": 1}, "stdin": {"const": True}},
+        }
+    },
+}
+
+
+def schema_of(name: str) -> JsonSchema:
+    """The schema of that name; it refers to nothing outside itself."""
+    kind = SCHEMAS[name]
+    parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")[1]
+    described = {part.__name__: _described(part, parts[part.__name__]) for part in structs_in(kind)}
+    top = described.pop(kind.__name__)
+    head = {"$schema": DIALECT, "$id": f"urn:agenteval:{name}", **top, "title": name}
+    return {**head, "$defs": described} if described else head
+
+
+def summary_of(name: str) -> str:
+    """What a schema describes, in one line."""
+    return " ".join((SCHEMAS[name].__doc__ or "").split("\n\n")[0].split())
+
+
+def structs_in(kind: Kind) -> list[Kind]:
+    """The type and all that its fields are made of, each once."""
+    found = {kind: None}
+    waiting = [kind]
+    while waiting:
+        for hint in get_type_hints(waiting.pop()).values():
+            fresh = [part for part in _structs(hint) if part not in found]
+            found.update(dict.fromkeys(fresh))
+            waiting += fresh
+    return list(found)
+
+
+def _structs(hint: Any) -> Iterator[Kind]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _structs(part)
+
+
+# --- descriptions -------------------------------------------------------------------------------
+
+
+def _described(kind: Kind, schema: JsonSchema) -> JsonSchema:
+    """The schema with a description for the type and for each of its fields."""
+    texts = field_texts(kind)
+    fields = {field.encode_name: texts[field.name] for field in msgspec.structs.fields(kind) if field.name in texts}
+    properties = {
+        name: {"description": fields[name], **value} if name in fields else value
+        for name, value in schema["properties"].items()
+    }
+    text = " ".join((kind.__doc__ or "").split())
+    return {**schema, "description": text, "properties": properties, **BEYOND_TYPES.get(kind, {})}
+
+
+def field_texts(kind: Kind) -> dict[str, str]:
+    """Field → the text below it in the source, those it inherits included."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            texts |= _module_texts(base.__module__).get(base.__name__, {})
+    return texts
+
+
+@cache
+def _module_texts(module: str) -> dict[str, dict[str, str]]:
+    """Class → field → text. Python drops a string that stands below a field, so the source is read."""
+    tree = ast.parse(getsource(sys.modules[module]))
+    return {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _texts_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for field, below in zip(body, body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, " ".join(text.split())

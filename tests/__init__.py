@@ -1,0 +1,1 @@
+"""The tests of agenteval; tests/<package>/ mirrors agenteval/<package>/."""

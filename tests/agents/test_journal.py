@@ -1,0 +1,125 @@
+"""What was paid for and is not written yet: held for the order, or at its grader, when the tool is stopped."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from agenteval.agents import journal
+from agenteval.agents.journal import Journal
+from tests.support.tool import Record, read, run, script, write
+from tests.support.watching import Running, until
+
+IDS = ["1", "2", "3", "4", "5", "6"]
+SLOW = 'echo "$PROMPT" >> ran; [ "$PROMPT" = 2 ] && [ ! -e quick ] && sleep 60; echo "$PROMPT"'
+
+
+def prompts(folder: Path) -> Path:
+    return write(folder / "prompts", *({"id": name, "input": name, "hint": name} for name in IDS))
+
+
+def runs(folder: Path) -> list[str]:
+    """Which agents were started, in any order."""
+    return sorted((folder / "ran").read_text().split())
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "args", [["ae-run"], ["ae-capture"], ["ae-capture", "-g", "ae-grader-hint"], ["ae-trials", "-k", 1]]
+)
+def test_what_waits_for_its_turn_is_not_run_again(args: list[str], signum: int, tmp_path: Path) -> None:
+    file, kept = prompts(tmp_path), tmp_path / "out.unfinished"
+    command = [*map(str, args), str(file), "-j", "3", "--keep-order", "--shell", SLOW, "-o", "out"]
+    with Running(*command, cwd=tmp_path) as tool:
+        until(lambda: kept.exists() and {line["id"] for line in read(kept)} >= set(IDS[2:]), "the others are done")
+        tool.signal(signum)
+        tool.process.wait(10)
+    assert [record["id"] for record in read(tmp_path / "out")] in ([], ["1"]), "the first may be at its grader"
+    (tmp_path / "quick").touch()
+    run(*command, "--resume", cwd=tmp_path).expect(0, stderr="")
+    assert [record["id"] for record in read(tmp_path / "out")] == IDS, "still in order"
+    assert runs(tmp_path) == sorted([*IDS, "2"]), "only the one that was cut off is run again"
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("args", [["ae-capture"], ["ae-trials", "-k", 1]])
+def test_what_is_being_graded_is_not_run_again(args: list[str], tmp_path: Path) -> None:
+    script(tmp_path / "slow", 'cat > /dev/null; [ -e quick ] || sleep 60; echo \'{"pass": true, "score": 1}\'')
+    agent = ["--shell", 'echo "$PROMPT" >> ran', "-g", "./slow"]
+    command = [*map(str, args), str(prompts(tmp_path)), "-j", "2", *agent, "-o", "out"]
+    kept = tmp_path / "out.unfinished"
+    with Running(*command, cwd=tmp_path) as tool:
+        until(lambda: kept.exists() and len(read(kept)) == 2, "two agents are done")
+        tool.signal(signal.SIGINT)
+        tool.end().expect(130)
+    (tmp_path / "quick").touch()
+    run(*command, "--resume", cwd=tmp_path).expect(0, stderr="")
+    assert sorted(record["id"] for record in read(tmp_path / "out")) == IDS
+    assert runs(tmp_path) == IDS
+    assert not kept.exists()
+
+
+def test_a_prompt_with_a_score_of_its_own_is_graded(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x", "hint": "no", "score": {"pass": True, "score": 1}})
+    done = run("ae-capture", "prompts", "--simple", "echo {}", "-g", "ae-grader-hint", "-o", "out", cwd=tmp_path)
+    done.expect(0, stderr="")
+    assert read(tmp_path / "out")[0]["score"]["pass"] is False
+
+
+def test_what_another_run_has_left_is_of_no_use_to_a_new_one(tmp_path: Path) -> None:
+    old = {
+        "id": "1",
+        "input": "1",
+        "trial": 1,
+        "graded": False,
+        "record": {"id": "1", "input": "1", "rawLines": ["old"]},
+    }
+    write(tmp_path / "out.unfinished", old)
+    file = write(tmp_path / "prompts", {"id": "1", "input": "1"})
+    run("ae-run", file, "--simple", "echo {}", "-o", "out", cwd=tmp_path).expect(0, stderr="")
+    assert read(tmp_path / "out")[0]["rawLines"] == ["1"]
+    assert not (tmp_path / "out.unfinished").exists()
+
+
+def test_something_else_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "out.unfinished").mkdir()
+    file = write(tmp_path / "prompts", {"id": "1", "input": "1"})
+    done = run("ae-run", file, "--shell", "touch ran", "-o", "out", cwd=tmp_path).expect(2)
+    done.says("out.unfinished", "move that away")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the run: what is written is removed from time to time, what waits is not."""
+    monkeypatch.setattr(journal, "LARGE", 10_000)
+    out = tmp_path / "out"
+    kept = Journal(str(out), resume=False, done=set())
+    kept.open()
+    big: Record = {"text": "x" * 900}
+    kept.keep({"id": "waits", "input": "w"}, big, 2, graded=True)
+    largest = 0
+    for number in range(200):
+        prompt = {"id": str(number), "input": "x"}
+        kept.keep(prompt, big, 1, graded=False)
+        kept.keep(prompt, {**big, "again": True}, 1, graded=True)
+        if number < 195:
+            kept.forget(prompt["id"])
+        largest = max(largest, (tmp_path / "out.unfinished").stat().st_size)
+    assert largest < 15_000
+    kept.close()
+    again = Journal(str(out), resume=True, done={"199"})
+    again.open()
+    left = again.earlier({"id": "waits", "input": "w"}, 2)
+    assert left is not None and left.record == big and left.graded
+    assert again.earlier({"id": "waits", "input": "w"}, 2) is None, "given once"
+    for number, there in ((194, False), (195, True), (198, True), (199, False)):
+        found = again.earlier({"id": str(number), "input": "x"}, 1)
+        assert (found is not None) == there
+        assert found is None or found.record["again"]
+    assert {line["id"] for line in read(tmp_path / "out.unfinished")} == {"waits", "195", "196", "197", "198"}
+    for name in ("waits", "195", "196", "197", "198"):
+        again.forget(name)
+    again.close()
+    assert not (tmp_path / "out.unfinished").exists()

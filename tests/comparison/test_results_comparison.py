@@ -1,0 +1,369 @@
+"""Runs and comparisons: the pure core of ae-compare, by table and by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agenteval.cli.tools import compare as tool
+from agenteval.comparison import pairing as comparing
+from agenteval.comparison import result_rows as runs
+from agenteval.comparison import results as comparison
+from agenteval.comparison.input_files import RunSource, Shelf, read_run, read_runs
+from agenteval.comparison.pairing import Ranked
+from agenteval.comparison.result_rows import NamedRun, ResultFacts, Row, Run
+from agenteval.comparison.results import RESULTS, Weights
+from agenteval.errors import UserError
+from agenteval.reports.comparison import markdown
+from agenteval.streams.console import Console
+from agenteval.wire.records import check
+
+Json = dict[str, Any]
+
+
+def row(**fields: Any) -> Row:
+    """The row of a result with these fields."""
+    return runs.boil_down(check({"id": "p", **fields}, ResultFacts))
+
+
+def run_of(label: str, scores: list[float | None]) -> Run[Row]:
+    """A run with one row per score."""
+    return Run(
+        label, {f"p{i}": Row(score=score, passed=bool(score and score >= 0.5)) for i, score in enumerate(scores)}
+    )
+
+
+# --- labels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["a.jsonl", "b.jsonl"], ["a", "b"]),
+        (["x/careful.graded.jsonl", "y/hasty.graded.jsonl"], ["careful", "hasty"]),
+        (["careful.graded.jsonl", "hasty.jsonl"], ["careful.graded", "hasty"]),
+        (["run.a.jsonl", "run.b.jsonl"], ["run.a", "run.b"]),
+        (["a/results.jsonl", "b/results.jsonl"], ["a/results", "b/results"]),
+        (["a/x/r.jsonl", "b/x/r.jsonl", "c.jsonl"], ["a/x/r", "b/x/r", "c"]),
+        (["./r.jsonl", "/data/r.jsonl"], ["r", "data/r"]),
+        (["r.jsonl", "r.jsonl"], ["r", "r#2"]),
+        (["-", "v1.2"], ["stdin", "v1.2"]),
+        (["a.graded.jsonl", "a.graded.jsonl"], ["a.graded", "a.graded#2"]),
+        ([], []),
+    ],
+)
+def test_distinct_labels(paths: list[str], expected: list[str]) -> None:
+    assert runs.distinct_labels(paths) == expected
+
+
+def test_named_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("odd:name.jsonl").touch()
+    assert runs.named_run("odd:name.jsonl", labelled=False) == NamedRun(None, "odd:name.jsonl")
+    assert runs.named_run("odd:name.jsonl", labelled=True) == NamedRun("odd", "name.jsonl")
+    assert runs.named_run("new:b.jsonl", labelled=False) == NamedRun("new", "b.jsonl")
+    assert runs.named_run("b.jsonl", labelled=True) == NamedRun(None, "b.jsonl")
+    for wrong in (":b.jsonl", "new:"):
+        with pytest.raises(UserError, match="LABEL:PATH"):
+            runs.named_run(wrong, labelled=True)
+
+
+def test_two_runs_of_one_label_are_refused() -> None:
+    with pytest.raises(UserError, match="called a too"):
+        runs.label_runs([NamedRun("a", "x.jsonl"), NamedRun(None, "a.jsonl")])
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"metadata": {"timedOut": True}}, True),
+        ({"metadata": {"timedOut": False}}, False),
+        ({"errors": ["Prompt timed out after 60 s"]}, True),
+        ({"errors": ["exit code 1", "Timeout: 60000 ms"]}, True),
+        ({"errors": ["time-out"]}, True),
+        ({"error": "TIME OUT"}, True),
+        ({"errors": ["this time it ran out of memory"]}, False),
+        ({}, False),
+    ],
+)
+def test_timed_out(fields: Json, expected: bool) -> None:
+    assert row(**fields).timed_out is expected
+
+
+@pytest.mark.parametrize(
+    ("timing", "expected"),
+    [
+        ({"total": 5}, 5),
+        ({"start": 10, "end": 25}, 15),
+        ({"total": 0}, 0),
+        ({"total": -1}, None),
+        ({"start": 10}, None),
+        (None, None),
+    ],
+)
+def test_duration(timing: Json | None, expected: float | None) -> None:
+    assert row(timing=timing).duration == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"metadata": {"trajectoryRichness": "minimal"}, "trajectory": [{"type": "thought"}]}, "minimal"),
+        ({"metadata": {"trajectoryRichness": ["odd"]}, "trajectory": [{"type": "tool_call"}]}, "full"),
+        ({"trajectory": [{"type": "message"}]}, "messages-only"),
+        ({"trajectory": []}, "minimal"),
+        ({}, "minimal"),
+    ],
+)
+def test_richness(fields: Json, expected: str) -> None:
+    assert row(**fields).richness == expected
+
+
+def test_what_a_failed_grader_left_is_no_score() -> None:
+    found = row(score={"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}, graderError=True)
+    assert (found.score, found.passed, found.grader_error) == (None, False, True)
+
+
+def test_quality_leaves_out_what_is_not_graded() -> None:
+    rows = [Row(score=1.0, passed=True), Row(score=0.4), Row(), Row(grader_error=True), Row(grader_error=True)]
+    found = runs.quality(rows)
+    assert (found.n, found.ungraded, found.grader_errors) == (2, 1, 2)
+    assert (found.avg_score, found.pass_rate, found.pass_count, found.fail_count) == (0.7, 0.5, 1, 1)
+
+
+def test_figures_over_nothing_are_null() -> None:
+    assert (runs.quality([Row()]).avg_score, runs.quality([Row()]).pass_rate) == (None, None)
+    found = runs.performance([Row()])
+    assert (found.latency.n, found.latency.mean, found.latency.p50, found.total_duration) == (0, None, None, None)
+    assert runs.reliability([]).completion_rate is None
+    assert runs.trajectory_info([]).avg_step_count is None
+
+
+def test_distribution_borders_belong_to_the_upper_fifth() -> None:
+    found = json.loads(msgspec.json.encode(runs.distribution([0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1.0])))
+    assert found == {"0.0-0.2": 2, "0.2-0.4": 1, "0.4-0.6": 1, "0.6-0.8": 2, "0.8-1.0": 2}
+
+
+def test_latency_by_hand() -> None:
+    found = runs.latency([float(ms) for ms in range(100, 0, -1)])
+    assert (found.n, found.p50, found.p90, found.p99, found.mean, found.min, found.max) == (
+        100,
+        51,
+        91,
+        100,
+        50.5,
+        1,
+        100,
+    )
+
+
+def test_completed_means_output_and_no_errors() -> None:
+    rows = [Row(), Row(has_output=False), Row(failed=True), Row(tool_errors=True)]
+    found = runs.reliability(rows)
+    assert (found.completion_rate, found.tool_errors, found.tool_error_rate) == (0.5, 1, 0.25)
+
+
+# --- strategies and head to head ----------------------------------------------------------------
+
+
+def weighted_scores(*rows: Row, weights: Weights | None = None) -> list[float | None]:
+    """The weighted scores of the rows of one prompt."""
+    judged = comparison.weighted(weights or Weights()).judge("p", {str(i): row for i, row in enumerate(rows)})
+    return list(judged.scores.values())
+
+
+def test_weighted_score_as_in_the_seed() -> None:
+    good, bad = Row(score=0.8, duration=1000), Row(score=0.5, duration=3000, tool_errors=True)
+    assert weighted_scores(good, bad) == pytest.approx([0.8 * 0.5 + 0.3 / 2 + 0.2, 0.5 * 0.5 + 0.3 / 4])
+
+
+def test_errors_make_a_run_unreliable() -> None:
+    assert weighted_scores(Row(score=1, duration=0, failed=True), Row(score=1, duration=0)) == pytest.approx([0.8, 1])
+
+
+def test_an_unknown_term_is_left_out_for_all() -> None:
+    graded, ungraded = Row(score=0.1, duration=1000), Row(duration=1000)
+    assert weighted_scores(graded, ungraded) == pytest.approx([(0.3 / 2 + 0.2) / 0.5] * 2)
+    timed, untimed = Row(score=1.0, duration=9000), Row(score=0.5)
+    assert weighted_scores(timed, untimed) == pytest.approx([1.0, (0.25 + 0.2) / 0.7])
+    assert weighted_scores(graded, ungraded, weights=Weights(1, 0, 0)) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        ({"a": 1.0, "b": 0.5}, "a"),
+        ({"a": 0.5, "b": 1.0, "c": 0.9}, "b"),
+        ({"a": 0.3, "b": 0.1 + 0.2}, None),
+        ({"a": 1.0, "b": 1.0, "c": 0.0}, None),
+        ({"a": 1.0, "b": None}, None),
+        ({"a": 1.0, "b": None, "c": 0.0}, "a"),
+        ({"a": None, "b": None}, None),
+    ],
+)
+def test_winner(standing: comparing.Scores, expected: str | None) -> None:
+    assert comparing.winner(standing) == expected
+
+
+def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
+    a, b, c = run_of("a", [0.5, 0.5, 0.2]), run_of("b", [0.4, 0.4, 0.2]), run_of("c", [1.0, 1.0, 1.0])
+    found = comparison.head_to_head([a, b, c], comparison.by_grader_score())
+    assert [(pair.run_a, pair.run_b, pair.n, pair.a_wins, pair.b_wins, pair.ties) for pair in found.pairwise] == [
+        ("a", "b", 3, 2, 0, 1),
+        ("a", "c", 3, 0, 3, 0),
+        ("b", "c", 3, 0, 3, 0),
+    ]
+    assert [prompt.winner for prompt in found.prompts] == ["c", "c", "c"]
+
+
+def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
+    a, b = Run("a", {"p": Row(score=1.0, duration=1000)}), Run("b", {"p": Row(score=0.2, duration=1000)})
+    c = Run("c", {"p": Row(duration=10)})
+    found = comparison.head_to_head([a, b, c], comparison.weighted(Weights()))
+    assert found.prompts[0].winner == "c"
+    assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]
+
+
+def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
+    a, b = run_of("a", [1.0, None, 0.5]), run_of("b", [0.0, 1.0])
+    [found] = comparison.head_to_head([a, b], comparison.by_grader_score()).pairwise
+    assert (found.n, found.a_wins, found.b_wins, found.ties) == (1, 1, 0, 0)
+
+
+# --- is it luck ---------------------------------------------------------------------------------
+
+
+def test_pair_statistics_by_hand() -> None:
+    a = run_of("a", [0.9, 0.8, 0.7, 0.2, 0.6, None])
+    b = run_of("b", [0.4, 0.8, 0.3, 0.7, 0.1, 0.9])
+    found = comparison.pair_statistics(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
+    assert (found.n, found.wins, found.losses, found.ties) == (5, 3, 1, 1)
+    assert found.mean_difference == pytest.approx(0.18)
+    assert found.interval == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
+    assert found.minimum_detectable_difference == pytest.approx(2.801585 * 0.432435 / 5**0.5, abs=1e-4)
+    assert (found.mcnemar.b, found.mcnemar.c) == (3, 1)
+    assert found.mcnemar.p == pytest.approx(0.625)
+    assert found.verdict == "too few prompts to tell"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ([0.9, 0.8, 0.9, 0.7, 0.9, 0.8], [0.1, 0.2, 0.3, 0.1, 0.2, 0.3], "a better"),
+        ([0.1, 0.2, 0.3, 0.1, 0.2, 0.3], [0.9, 0.8, 0.9, 0.7, 0.9, 0.8], "b better"),
+        ([0.9, 0.1, 0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9, 0.2, 0.9], "no difference shown"),
+        ([0.5] * 6, [0.5] * 6, "no difference shown"),
+        ([1.0] * 6, [0.0] * 6, "a better"),
+        ([1.0] * 5, [0.0] * 5, "too few prompts to tell"),
+        # Five differences of several sizes: the t-interval leaves out 0, but no exact test of five can be sure.
+        ([0.9, 0.8, 0.7, 0.8, 0.9, 0.5], [0.3, 0.1, 0.2, 0.1, 0.2, 0.5], "no difference shown"),
+        # Five passes more of thirty: the t-interval leaves out 0, but by the exact test it is p = 0.0625.
+        ([1.0] * 30, [0.0] * 5 + [1.0] * 25, "no difference shown"),
+        ([1.0] * 30, [0.0] * 6 + [1.0] * 24, "a better"),
+        ([None, None], [1.0, 1.0], "no prompt is graded in both"),
+    ],
+)
+def test_verdict(a: list[float | None], b: list[float | None], verdict: str) -> None:
+    assert comparison.pair_statistics(run_of("a", a), run_of("b", b)).verdict == verdict
+
+
+# --- the custom strategy ------------------------------------------------------------------------
+
+
+def test_comparison_payload() -> None:
+    common = {"id": "p", "input": "question", "output": "answer", "trajectory": [], "toolErrors": False}
+    grade = {"pass": True, "score": 0.9}
+    ours = {**common, "hint": "4", "metadata": {"tag": 1}, "score": grade, "timing": {"total": 1000}}
+    failed = {**common, "score": {"pass": False, "score": 0.0}, "graderError": True, "cwd": "/"}
+    payload = comparison.comparison_payload("p", {"a": ours, "b": failed}, {})
+    assert {**payload, "runs": None} == {
+        "id": "p",
+        "input": "question",
+        "hint": "4",
+        "metadata": {"tag": 1},
+        "runs": None,
+    }
+    seen = {"output": "answer", "trajectory": [], "toolErrors": False}
+    assert payload["runs"] == {"a": {**seen, "score": grade, "duration": 1000}, "b": seen}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ("exit code 1", "grader error: exit code 1"),
+        ({"rankings": []}, "rankings"),
+        ({"rankings": [{"run": "a", "rank": "first"}]}, "rank"),
+        ({"rankings": [{"run": "z", "rank": 1, "score": 1}]}, "was not asked about: z"),
+        ({}, '"rankings" is missing'),
+    ],
+)
+def test_an_answer_that_is_none(answer: object, error: str) -> None:
+    found = comparing.read_ranking(answer, ["a", "b"])
+    assert found.error is not None
+    assert error in found.error
+    assert found.ranks == {}
+
+
+def rank_by_output(payloads: Iterator[Json], answered: Callable[[object], None]) -> None:
+    """A comparison grader: the longer output wins; it fails on one prompt, and reads ahead."""
+    for payload in list(payloads):
+        order = sorted(payload["runs"], key=lambda label: -len(payload["runs"][label]["output"]))
+        ranks = [{"run": label, "rank": place, "score": 1 / place} for place, label in enumerate(order, 1)]
+        answered("no idea" if payload["id"] == "p1" else {"rankings": ranks, "reasoning": "longer"})
+
+
+def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> None:
+    records = [json.dumps({"id": f"p{i}", "output": "x" * 9}) for i in range(3)]
+    (tmp_path / "a").write_text("\ufeff" + "\n\n".join(records))  # blank lines and a BOM are no records
+    (tmp_path / "b").write_text("\n".join(records).replace("x" * 9, "x"))
+    sources = [RunSource(str(tmp_path / name)) for name in "ab"]
+    console = Console("test", progress=False)
+    found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
+    rankings = tool.ask_about(RESULTS, found, sources, rank_by_output, console)
+    assert rankings["p0"] == Ranked({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
+    match = comparison.head_to_head(found, comparing.by_rankings(rankings))
+    prompts, [pair] = match.prompts, match.pairwise
+    assert [prompt.winner for prompt in prompts] == ["a", None, "a"]
+    assert (prompts[0].reasoning, prompts[1].grader_error) == ("longer", "grader error: no idea")
+    assert (pair.n, pair.a_wins, console.refused) == (2, 2, 1)
+
+
+def test_equal_ranks_are_a_tie() -> None:
+    rankings = {"p0": comparing.read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
+    two = [run_of("a", [None]), run_of("b", [None])]
+    [found] = comparison.head_to_head(two, comparing.by_rankings(rankings)).pairwise
+    assert (found.a_wins, found.b_wins, found.ties) == (0, 0, 1)
+
+
+def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen(["sh", "-c", 'printf \'{"id":"p"}\\n\\n{"id":"q"}\\n\' > pipe'], cwd=tmp_path)
+    source = RunSource(str(tmp_path / "pipe"))
+    source.make_seekable()
+    writer.wait()
+    rows = read_run("pipe", source, Console("test", progress=False), RESULTS).rows
+    assert [(id, row.line) for id, row in rows.items()] == [("p", 1), ("q", 3)]
+    assert Shelf(source).record(3) == {"id": "q"}
+
+
+# --- markdown ------------------------------------------------------------------------------------
+
+
+def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
+    some, none = run_of("some", [0.5] * 25), run_of("none", [])
+    meta = tool.describe(RESULTS, [some, none], "weighted", tool.Settings(weights=Weights()), 0.0)
+    text = markdown(comparison.compare([some, none], comparison.weighted(Weights()), meta))
+    assert "lacks 25: p0, " in text
+    assert "p19 and 5 more" in text
+    assert "**some and none: no prompt is graded in both.**" in text
+    assert "| none | – | – | 0 | 0 | 0 | 0 | 0 |" in text

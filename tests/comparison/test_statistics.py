@@ -1,0 +1,151 @@
+"""Statistics against hand-checked and published values."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from agenteval.comparison import statistics as stats
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([], None), ([3.0], 3.0), ([0.1] * 10, 0.1), ([1e16, 1.0, -1e16], 1 / 3)],
+)
+def test_mean(values: list[float], expected: float | None) -> None:
+    assert stats.mean(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "expected"),
+    [(0, 0.5, None), (1, 0.99, 1), (2, 0.5, 2), (10, 0.5, 6), (10, 0.9, 10), (10, 0.99, 10), (100, 0.9, 91), (4, 1, 4)],
+)
+def test_percentile_is_the_element_at_floor_np(n: int, p: float, expected: int | None) -> None:
+    assert stats.percentile(range(1, n + 1), p) == expected
+
+
+def test_deviation() -> None:
+    assert stats.deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(math.sqrt(32 / 7))
+    assert stats.deviation([1.0]) is None
+
+
+# Two degrees of freedom and one have closed forms; the others are from published tables.
+@pytest.mark.parametrize(
+    ("p", "df", "expected"),
+    [
+        (0.975, 1, math.tan(0.475 * math.pi)),
+        (0.975, 2, 0.95 / math.sqrt(2 * 0.975 * 0.025)),
+        (0.995, 2, 0.99 / math.sqrt(2 * 0.995 * 0.005)),
+        (0.975, 3, 3.182446305),
+        (0.95, 4, 2.131846786),
+        (0.975, 5, 2.570581836),
+        (0.995, 9, 3.249835542),
+        (0.975, 10, 2.228138852),
+        (0.975, 29, 2.045229642),
+        (0.975, 30, 2.042272456),
+        (0.975, 120, 1.979930405),
+        (0.975, 1000, 1.962339081),
+        (0.975, 10**12, 1.959963985),
+    ],
+)
+def test_t_quantile(p: float, df: int, expected: float) -> None:
+    assert stats.t_quantile(p, df) == pytest.approx(expected, abs=1e-9)
+
+
+def test_t_quantile_goes_over_to_the_expansion_without_a_step() -> None:
+    below, at, above = (stats.t_quantile(0.975, df) for df in (stats.LARGE - 1, stats.LARGE, stats.LARGE + 1))
+    assert below > at > above
+    assert below - at == pytest.approx(at - above, rel=0.02)
+
+
+def test_paired_by_hand() -> None:
+    # d = 1, 2, 3: mean 2, sd 1, se 1/sqrt(3), t(.975, 2) = 4.302653
+    found = stats.paired([1.0, 2.0, 3.0])
+    assert found.mean == 2
+    assert found.interval == pytest.approx((2 - 4.3026527 / math.sqrt(3), 2 + 4.3026527 / math.sqrt(3)))
+    assert found.detectable == pytest.approx((1.959964 + 0.841621) / math.sqrt(3), abs=1e-5)
+
+
+def test_paired_says_none_where_it_cannot_say() -> None:
+    assert stats.paired([]) == (None, None, None)
+    assert stats.paired([0.5]) == (0.5, None, None)
+    assert stats.paired([0.5, 0.5]) == (0.5, (0.5, 0.5), None)
+
+
+def ways_of_at_most(most: int, count: int) -> int:
+    """The sum of math.comb(count, k) up to `most`, each from the one before."""
+    total = ways = 1
+    for k in range(most):
+        ways = ways * (count - k) // (k + 1)
+        total += ways
+    return total
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "expected"),
+    [
+        (0, 0, 1.0),
+        (7, 7, 1.0),
+        (0, 5, 2 / 2**5),
+        (6, 0, 2 / 2**6),
+        (1, 9, 2 * 11 / 2**10),
+        (2, 10, 2 * (1 + 12 + 66) / 2**12),
+        (4, 5, 1.0),
+        (10, 20, 0.09873714670538902),
+        (59, 121, 2 * sum(math.comb(180, k) for k in range(60)) / 2**180),
+        (4340, 4539, 2 * ways_of_at_most(4340, 8879) / 2**8879),
+    ],
+)
+def test_sign_test_is_the_exact_binomial(b: int, c: int, expected: float) -> None:
+    assert stats.sign_test(b, c) == pytest.approx(expected, rel=1e-9)
+
+
+def test_sign_test_of_a_million() -> None:
+    assert stats.sign_test(0, 1_000_000) == 0.0
+    z = (1000 - 1) / math.sqrt(801_000)  # with the correction for continuity the normal is close enough here
+    assert stats.sign_test(400_000, 401_000) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("passed", "count", "low", "high"),
+    [  # Newcombe 1998, Table I, method 3, and the closed forms at 0 and n
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (1, 1, 0.2065, 1.0),
+        (20, 20, 0.8389, 1.0),
+    ],
+)
+def test_wilson(passed: int, count: int, low: float, high: float) -> None:
+    assert stats.wilson(passed, count) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_bootstrap_interval_of_a_known_spread() -> None:
+    values = [i / 999 for i in range(1000)]  # the mean of 1000 uniform values: 0.5 with se 0.0091
+    [interval] = stats.bootstrap_intervals([values], 2000, 3)
+    assert interval == pytest.approx((0.5 - 1.96 * 0.00913, 0.5 + 1.96 * 0.00913), abs=0.002)
+
+
+def test_bootstrap_depends_on_the_column_and_the_seed_alone() -> None:
+    short, long = [0.0, 1.0, 1.0, 0.5], [float(i) for i in range(20)]
+    alone = stats.bootstrap_intervals([long], 200, 1)
+    together = stats.bootstrap_intervals([short, long, long[::-1]], 200, 1)
+    assert together[1] == alone[0]
+    assert stats.bootstrap_intervals([long], 200, 2) != alone
+
+
+def test_bootstrap_of_too_little() -> None:
+    assert stats.bootstrap_intervals([[], [1.0], [1.0, 1.0]], 100, 0) == [None, None, (1.0, 1.0)]
+    assert stats.bootstrap_intervals([], 100, 0) == []
+
+
+def test_numpy_is_imported_only_to_resample() -> None:
+    code = (
+        "import sys, agenteval.cli.tools.compare; from agenteval import stats; stats.paired([1.0, 2.0]); "
+        "sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

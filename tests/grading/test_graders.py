@@ -1,0 +1,415 @@
+"""The graders that come with the suite, as the processes they are: ae-grader-hint and ae-grader-git."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tool import BIN, Record, clean_env, jsonl, run, script
+from tests.support.watching import Running, expect_gone, marked
+
+needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not on PATH")
+
+
+def answers(tool: str, *args: str, records: list[Record], code: int = 0) -> list[Record]:
+    """One answer per record."""
+    done = run(tool, *args, stdin=jsonl(*records)).expect(code, stderr="")
+    assert len(done.records) == len(records), done
+    return done.records
+
+
+# --- ae-grader-hint -------------------------------------------------------------------------------
+
+HINTS: list[tuple[str, Any, Any, bool]] = [
+    # options, output, hint, passes
+    ("", "It is 42.", "42", True),
+    ("", "It is 42.", "43", False),
+    ("", "It is 42.", "", True),
+    ("", "It is 42.", None, True),
+    ("", "", "42", False),
+    ("", "", "", True),
+    ("", "a.c", "abc", False),
+    ("", "abc", "a.c", False),
+    ("", "Paris", "paris", False),
+    ("", "two\nlines", "two\nlines", True),
+    ("", "caf\u00e9", "\u00e9", True),
+    ("-i", "Paris", "pARIS", True),
+    ("-i", "STRASSE", "straße", True),
+    ("--ignore-case", "London", "paris", False),
+    ("--exact", " 42\n", "42", True),
+    ("--exact", "It is 42", "42", False),
+    ("--exact", "Yes", "yes", False),
+    ("--exact -i", "Yes", "yes", True),
+    ("--regex", "It is 42.", "4[0-9]", True),
+    ("--regex", "It is 52.", "4[0-9]", False),
+    ("--regex", "two\nlines", "^lines$", False),
+    ("--regex", "two\nlines", "(?m)^lines$", True),
+    ("--regex -i", "PARIS", "p.ris", True),
+]
+
+
+@pytest.mark.parametrize("options", sorted({case[0] for case in HINTS}))
+def test_hint_table(options: str) -> None:
+    cases = [case for case in HINTS if case[0] == options]
+    records = [{"id": "a", "output": output} | ({} if hint is None else {"hint": hint}) for _, output, hint, _ in cases]
+    given = answers("ae-grader-hint", *options.split(), records=records)
+    for (_, output, hint, passes), answer in zip(cases, given, strict=True):
+        assert (answer["pass"], answer["score"]) == (passes, float(passes)), (options, output, hint, answer)
+        assert answer["reasoning"]
+
+
+def test_hint_says_what_was_looked_for() -> None:
+    found, missed = answers(
+        "ae-grader-hint",
+        records=[{"id": "a", "output": "x 42", "hint": "42"}, {"id": "b", "output": "x", "hint": "42"}],
+    )
+    assert found["reasoning"] == "output contains the hint '42'"
+    assert missed["reasoning"] == "output does not contain the hint '42'"
+
+
+def test_hint_that_is_no_regular_expression() -> None:
+    bad, good = answers(
+        "ae-grader-hint",
+        "--regex",
+        records=[{"id": "a", "output": "x", "hint": "("}, {"id": "b", "output": "x", "hint": "x"}],
+        code=1,
+    )
+    assert set(bad) == {"error"} and "regular expression" in bad["error"]
+    assert good["pass"]
+
+
+def test_error_is_told_also_when_the_grader_is_named_by_its_path() -> None:
+    """It is then run once per record, and exits with 1: that alone would not say why."""
+    record = {"id": "a", "output": "x", "hint": "("}
+    done = run("ae-grade", "-g", f"hint={BIN / 'ae-grader-hint'} --regex", stdin=jsonl(record)).expect(1)
+    done.says("a: grader hint: the hint is no regular expression")
+
+
+def test_hint_options_that_exclude_each_other() -> None:
+    run("ae-grader-hint", "--exact", "--regex", stdin="").expect(2).says("--exact", "--regex")
+
+
+def test_hint_answers_a_bad_line_too() -> None:
+    """One answer per line, or a stream of answers would slip."""
+    done = run("ae-grader-hint", stdin=jsonl({"id": "a", "output": "x"}, "nonsense", "[1]", {"id": "b", "output": "x"}))
+    done.expect(1)
+    assert [answer.get("pass") for answer in done.records] == [True, None, None, True]
+    assert all(answer["error"] for answer in done.records[1:3])
+
+
+def test_hint_takes_one_record_over_many_lines() -> None:
+    record = json.dumps({"id": "a", "output": "x 42", "hint": "42"}, indent=2)
+    assert [answer["pass"] for answer in run("ae-grader-hint", stdin=record).expect(0).records] == [True]
+
+
+def test_hint_answers_line_by_line(tmp_path: Path) -> None:
+    with Running("ae-grader-hint", cwd=tmp_path) as tool:
+        for hint in ("x", "y", "x"):
+            tool.feed({"id": "a", "output": "x", "hint": hint})
+            assert tool.record()["pass"] == (hint == "x")
+        tool.end().expect(0, stderr="")
+
+
+def test_hint_is_streamed_by_ae_grade_without_being_asked() -> None:
+    records = [{"id": str(n), "output": f"it is {n}", "hint": str(n % 700)} for n in range(2000)]
+    done = run("ae-grade", "-g", "ae-grader-hint -i", stdin=jsonl(*records)).expect(0, stderr="")
+    assert done.ids == [str(n) for n in range(2000)]
+    wanted = [str(n % 700) in str(n) for n in range(2000)]
+    assert [record["score"]["pass"] for record in done.records] == wanted
+    assert done.seconds < 5  # a process each would take minutes
+
+
+# --- ae-grader-git --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with three committed files, one of them in a directory."""
+    root = tmp_path / "repository"
+    (root / "sub").mkdir(parents=True)
+    for name in ("kept.txt", "other.txt", "sub/inner.txt"):
+        (root / name).write_text(f"content of {name}\n" * 5)
+    git(root, "init", "-q", ".")
+    git(root, "add", ".")
+    commit(root)
+    return root
+
+
+def git(root: Path, *args: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *args], cwd=root, check=True, env=clean_env(root.parent), capture_output=True)
+
+
+def commit(root: Path) -> None:
+    git(root, "commit", "-q", "-m", "a commit")
+
+
+def look(cwd: Path | str | None, *args: str, code: int = 0) -> Record:
+    """What the grader says about a directory."""
+    record = {"id": "a", "output": "o"} | ({} if cwd is None else {"cwd": str(cwd)})
+    return answers("ae-grader-git", *args, records=[record], code=code)[0]
+
+
+def files(answer: Record) -> tuple[list[str], list[str], list[str]]:
+    outcome = answer["outcome"]
+    return outcome["filesCreated"], outcome["filesChanged"], outcome["filesDeleted"]
+
+
+@needs_git
+def test_git_sees_what_was_created_changed_and_deleted(repository: Path) -> None:
+    (repository / "new.txt").write_text("n")
+    (repository / "fresh" / "deep").mkdir(parents=True)
+    (repository / "fresh" / "deep" / "file").write_text("n")
+    (repository / "kept.txt").write_text("changed")
+    (repository / "sub" / "inner.txt").unlink()
+    answer = look(repository)
+    assert (answer["pass"], answer["score"]) == (True, 1.0)
+    assert files(answer) == (["fresh/deep/file", "new.txt"], ["kept.txt"], ["sub/inner.txt"])
+    for name in ("new.txt", "kept.txt", "sub/inner.txt"):
+        assert name in answer["reasoning"]
+
+
+@needs_git
+def test_git_does_not_mind_whether_a_change_is_staged(repository: Path) -> None:
+    (repository / "new.txt").write_text("n")
+    (repository / "kept.txt").write_text("changed")
+    git(repository, "rm", "-q", "other.txt")
+    git(repository, "add", ".")
+    assert files(look(repository)) == (["new.txt"], ["kept.txt"], ["other.txt"])
+    (repository / "new.txt").write_text("again")
+    (repository / "kept.txt").unlink()
+    assert files(look(repository)) == (["new.txt"], [], ["kept.txt", "other.txt"])
+
+
+@needs_git
+def test_git_file_that_came_and_went(repository: Path) -> None:
+    """Staged, then deleted: nothing was created."""
+    (repository / "brief.txt").write_text("n")
+    git(repository, "add", "brief.txt")
+    (repository / "brief.txt").unlink()
+    answer = look(repository)
+    assert "brief.txt" not in answer["outcome"]["filesCreated"]
+    assert answer["pass"] is False
+
+
+@needs_git
+def test_git_rename_is_a_deletion_and_a_creation(repository: Path) -> None:
+    git(repository, "mv", "kept.txt", "moved.txt")
+    assert files(look(repository)) == (["moved.txt"], [], ["kept.txt"])
+
+
+@needs_git
+def test_git_gives_names_as_they_are(repository: Path) -> None:
+    names = ["with space", "with\nnewline", "é ü 日本", 'quo"te', "back\\slash", "-dash", " lead", "a -> b"]
+    for name in names:
+        (repository / name).write_text("n")
+    assert files(look(repository))[0] == sorted(names)
+    git(repository, "config", "status.relativePaths", "false")
+    git(repository, "config", "core.quotePath", "true")
+    assert files(look(repository))[0] == sorted(names)
+
+
+@needs_git
+def test_git_in_a_subdirectory_looks_at_that_directory(repository: Path) -> None:
+    (repository / "outside.txt").write_text("n")
+    assert look(repository / "sub")["pass"] is False
+    (repository / "sub" / "inside.txt").write_text("n")
+    (repository / "sub" / "inner.txt").write_text("changed")
+    answer = look(repository / "sub", "--require", "inside.txt")
+    assert answer["pass"] is True
+    created, changed, deleted = files(answer)
+    assert [name.rpartition("/")[2] for name in created] == ["inside.txt"]
+    assert [name.rpartition("/")[2] for name in changed] == ["inner.txt"]
+    assert deleted == []
+
+
+@needs_git
+def test_git_ignores_what_the_repository_ignores(repository: Path) -> None:
+    (repository / ".gitignore").write_text("*.log\n")
+    git(repository, "add", ".")
+    commit(repository)
+    (repository / "x.log").write_text("n")
+    answer = look(repository)
+    assert (answer["pass"], files(answer)) == (False, ([], [], []))
+
+
+@needs_git
+def test_git_is_told_by_no_agent_what_to_ignore(repository: Path) -> None:
+    """Only what the commit ignores is ignored: in its own directory, and with the exceptions it makes."""
+    (repository / ".gitignore").write_text("*.log\nbuild/\n:odd\n")
+    (repository / "sub" / ".gitignore").write_text("!kept.log\n/local\n")
+    git(repository, "add", ".")
+    commit(repository)
+    (repository / "build").mkdir()
+    for name in ("a.log", "build/a", ":odd", "sub/kept.log", "sub/local", "local", "new"):
+        (repository / name).write_text("n")
+    assert files(look(repository)) == (["local", "new", "sub/kept.log"], [], [])
+    (repository / ".gitignore").write_text("*\n")
+    (repository / "sub" / ".gitignore").unlink()
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "exclude").write_text("*\n")
+    git(repository, "config", "core.excludesFile", str(repository / ".gitignore"))
+    git(repository, "update-index", "--assume-unchanged", "kept.txt", ".gitignore")
+    (repository / "kept.txt").write_text("changed")
+    expected = (["local", "new", "sub/kept.log"], [".gitignore", "kept.txt"], ["sub/.gitignore"])
+    assert files(look(repository)) == expected
+
+
+@needs_git
+def test_git_runs_nothing_that_an_agent_has_set_up(repository: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    trap = script(tmp_path / "trap", f'echo "$0 $@" >> {ran}; cat')
+    settings = ("core.fsmonitor", "filter.trap.clean", "filter.trap.process", "diff.trap.command", "diff.external")
+    for setting in (*settings, "diff.trap.textconv", "core.sshCommand", "core.pager", "core.editor", "alias.status"):
+        git(repository, "config", setting, str(trap))
+    git(repository, "config", "core.worktree", str(tmp_path))
+    git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
+    (tmp_path / "hooks").mkdir()
+    script(tmp_path / "hooks" / "post-index-change", str(trap))
+    (repository / ".gitattributes").write_text("* filter=trap diff=trap\n")
+    (repository / "kept.txt").write_text("changed")
+    assert files(look(repository)) == ([".gitattributes"], ["kept.txt"], [])
+    assert not ran.exists(), ran.read_text()
+
+
+@needs_git
+def test_git_looks_at_the_directory_and_not_where_variables_point(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "other")
+    (repository / "new.txt").write_text("n")
+    env = {"GIT_DIR": str(tmp_path / "other" / ".git"), "GIT_INDEX_FILE": "/nowhere", "GIT_CONFIG_COUNT": "x"}
+    record = jsonl({"id": "a", "output": "o", "cwd": str(repository)})
+    command = ("--command", 'test -z "$GIT_DIR$GIT_INDEX_FILE"')
+    done = run("ae-grader-git", *command, stdin=record, env=env).expect(0, stderr="")
+    assert files(done.records[0]) == (["new.txt"], [], []) and done.records[0]["pass"], done
+
+
+@needs_git
+def test_git_looks_into_submodules(repository: Path, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    git(tmp_path, "init", "-q", "above")
+    git(above, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository), "inner")
+    commit(above)
+    assert files(look(above)) == ([], [], [])
+    (above / "inner" / "new").write_text("n")
+    assert files(look(above)) == ([], ["inner"], [])
+    git(above / "inner", "add", ".")
+    commit(above / "inner")
+    assert files(look(above)) == ([], ["inner"], [])
+
+
+@needs_git
+def test_git_misses_nothing_that_a_sparse_checkout_leaves_out(repository: Path) -> None:
+    git(repository, "sparse-checkout", "set", "--no-cone", "/kept.txt", "/other.txt")
+    assert not (repository / "sub").exists()
+    (repository / "other.txt").unlink()
+    assert files(look(repository)) == ([], [], ["other.txt"])
+
+
+@needs_git
+def test_git_with_longer_names_of_commits(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256", "new")
+    for name in ("a", "b"):
+        (tmp_path / "new" / name).write_text("n")
+        git(tmp_path / "new", "add", ".")
+        commit(tmp_path / "new")
+    (tmp_path / "new" / "b").write_text("changed")
+    assert files(look(tmp_path / "new")) == ([], ["b"], [])
+
+
+@needs_git
+def test_git_mode_and_link_changes_count(repository: Path) -> None:
+    (repository / "kept.txt").chmod(0o755)
+    (repository / "other.txt").unlink()
+    (repository / "other.txt").symlink_to("kept.txt")
+    assert files(look(repository)) == ([], ["kept.txt", "other.txt"], [])
+
+
+@needs_git
+def test_git_nothing_changed(repository: Path) -> None:
+    answer = look(repository)
+    assert (answer["pass"], answer["score"]) == (False, 0.0)
+    assert "no file changed" in answer["reasoning"]
+    assert look(repository, "--allow-unchanged")["pass"] is True
+
+
+@needs_git
+def test_git_before_the_first_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "new")
+    assert look(tmp_path / "new")["pass"] is False
+    (tmp_path / "new" / "file").write_text("n")
+    assert files(look(tmp_path / "new")) == (["file"], [], [])
+
+
+@needs_git
+@pytest.mark.parametrize("where", ["no repository", "no directory", "no cwd"])
+def test_git_without_a_repository(where: str, tmp_path: Path) -> None:
+    place = {"no repository": tmp_path, "no directory": tmp_path / "nowhere", "no cwd": None}[where]
+    answer = look(place, code=int(where == "no repository"))
+    if where == "no repository":
+        assert set(answer) == {"error"} and "not a git repository" in answer["error"]
+    else:
+        assert answer["pass"] is False and "no working directory" in answer["reasoning"]
+
+
+@needs_git
+def test_git_command(repository: Path) -> None:
+    (repository / "new.txt").write_text("n")
+    good = look(repository, "--command", "grep -q n new.txt && echo noise && echo noise >&2")
+    assert (good["pass"], good["score"]) == (True, 1.0)
+    assert good["outcome"]["exitCode"] == 0 and good["outcome"]["commandPassed"] is True
+    bad = look(repository, "--command", "exit 7")
+    assert (bad["pass"], bad["score"]) == (False, 0.5)
+    assert bad["outcome"]["exitCode"] == 7 and bad["outcome"]["commandPassed"] is False
+    assert "`exit 7`" in bad["reasoning"]
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    with marked() as number:
+        yield number
+
+
+@needs_git
+def test_git_command_that_takes_too_long(repository: Path, mark: str) -> None:
+    (repository / "new.txt").write_text("n")
+    began = time.monotonic()
+    answer = look(repository, "--command", f"sleep {mark} & sleep {mark}; true", "--command-timeout", "300")
+    assert time.monotonic() - began < 3
+    assert (answer["pass"], answer["outcome"]["exitCode"], answer["outcome"]["commandPassed"]) == (False, None, False)
+    expect_gone(mark, 1)
+
+
+@needs_git
+def test_git_does_not_count_what_its_own_command_leaves(repository: Path) -> None:
+    answer = look(repository, "--command", "touch made-by-the-check")
+    assert files(answer) == ([], [], [])
+    assert answer["pass"] is False
+
+
+@needs_git
+def test_git_required_files(repository: Path) -> None:
+    (repository / "new.txt").write_text("n")
+    answer = look(repository, "--require", "new.txt", "--require", "sub/inner.txt", "--require", "missing.md")
+    assert (answer["pass"], answer["score"]) == (False, 0.75)
+    assert "missing.md" in answer["reasoning"] and "sub/inner.txt exists" not in answer["reasoning"]
+
+
+@needs_git
+def test_git_through_run_and_grade(tmp_path: Path, repository: Path) -> None:
+    """The whole way: a template, an agent that changes one workspace of two, the grader."""
+    prompts = jsonl({"id": "does", "input": "touch done.txt"}, {"id": "does not", "input": "true"})
+    args = ["--workspace-dir", "ws", "--workspace-template", repository]
+    raw = run("ae-run", "--keep-order", "--shell", 'eval "$PROMPT"', *args, stdin=prompts, cwd=tmp_path).expect(0)
+    results = jsonl(*({**record, "output": "o"} for record in raw.records))
+    done = run("ae-grade", "-g", "git=ae-grader-git --require done.txt", stdin=results, cwd=tmp_path).expect(0)
+    does, does_not = done.records
+    assert does["score"]["pass"] and does["outcome"]["filesCreated"] == ["done.txt"]
+    assert not does_not["score"]["pass"]
+    assert not any("rawLines" in json.dumps(record["score"]) for record in done.records)

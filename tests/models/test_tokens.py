@@ -1,0 +1,194 @@
+"""Token counts are exact, found without a network, and said to be approximate where they are."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenteval.models import tokens
+from agenteval.models.tokens import Count, count_tokens, encoding_of, estimate
+from tests.support.tool import ROOT
+
+MODELS = {"gpt-4o-mini": "o200k_base", "gpt-3.5-turbo": "cl100k_base"}
+TEXTS = [
+    "",
+    " ",
+    "Consumer behaviour is the study of individuals, groups, or organisations.",
+    "don't DON'T we'll I'VE it's 'S 'quoted'",
+    "1234567890 3.14159 1,000,000 2nd ½ ٣٤٥",
+    "  two  spaces,\ttabs\t\tand\r\nlines\n\n\n   indented   ",
+    "trailing space \n \n",
+    '{"results": [{"title": "Loss aversion", "snippet": "…"}]}',
+    "def f(x):\n    return x**2  # ²\n",
+    "https://en.wikipedia.org/wiki/Prospect_theory?x=1&y=2#z",
+    "Größe, naïve, façade, Ærø, Łódź, ĲSSEL, ǅ",
+    "漢字とかな交じり文 한국어 العربية עברית हिन्दी ภาษาไทย",
+    "👩‍👩‍👧‍👦 🇩🇪 e\u0301 a\u0308\u0323 \u200b\u00ad",
+    "<|endoftext|> and <|im_start|>system<|im_end|> <|endofprompt|>",
+    "CamelCaseWord XMLHttpRequest snake_case_word SHOUTING",
+    "////\n!!!\r\n---\n\n***",
+    "\x00\x01\x7f",
+]
+
+
+def ours(encoding: str) -> tiktoken.Encoding:
+    found = tokens._encoding(encoding)
+    assert found is not None
+    return found
+
+
+# --- exact --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_same_tokens_as_the_tokenizer_of_the_package_with_the_vocabulary(model: str) -> None:
+    bpe_openai = pytest.importorskip("bpe_openai")
+    theirs = bpe_openai.get_encoding(MODELS[model])
+    files = [path.read_text() for path in sorted((ROOT / "agenteval").glob("*.py"))]
+    for text in TEXTS + files + [(ROOT / "README.md").read_text()]:
+        expected = theirs.encode(text, disallowed_special=())
+        assert ours(MODELS[model]).encode_ordinary(text) == list(expected), text
+        assert count_tokens(text, model) == Count(len(expected), approximate=False), text
+
+
+@pytest.fixture(scope="module", params=sorted(MODELS.values()))
+def tiktokens(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tiktoken.Encoding:
+    """tiktoken's own encoding, whose checksum accepts the same vocabulary when it lies in its cache."""
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(cached(request.param, cache)))
+        return tiktoken.get_encoding(request.param)
+
+
+def cached(name: str, folder: Path) -> Path:
+    """The folder, with the vocabulary of the installed package where tiktoken looks for it."""
+    spec = importlib.util.find_spec("bpe_openai")
+    assert spec and spec.submodule_search_locations
+    data = gzip.decompress(Path(spec.submodule_search_locations[0], "data", f"{name}.tiktoken.gz").read_bytes())
+    (folder / hashlib.sha1(tokens.ADDRESS.format(name).encode()).hexdigest()).write_bytes(data)
+    return folder
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text() | st.text("aA'sS 1\n\t/.é漢ǅ\u0301-") | st.lists(st.sampled_from(TEXTS)).map(" ".join))
+def test_same_tokens_as_tiktoken_on_any_text(tiktokens: tiktoken.Encoding, text: str) -> None:
+    assert ours(tiktokens.name).encode_ordinary(text) == tiktokens.encode_ordinary(text)
+
+
+def test_special_tokens_count_as_the_text_they_are() -> None:
+    assert count_tokens("<|endoftext|>", "gpt-4o").tokens > 1
+
+
+def test_half_a_character_is_counted() -> None:
+    assert count_tokens("\ud83d lone", "gpt-4o").tokens > 0
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
+def test_a_gap_of_a_million_spaces_does_not_end_the_process(space: str) -> None:
+    found = count_tokens(f"a{space * 1_000_000}b", "gpt-4o")
+    assert found.approximate and 1_000 < found.tokens <= 1_000_002
+
+
+# --- which vocabulary ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "encoding", "known"),
+    [
+        ("offline", "o200k_base", True),
+        ("gpt-4o", "o200k_base", True),
+        ("gpt-4o-mini-2024-07-18", "o200k_base", True),
+        ("gpt-4.1-nano", "o200k_base", True),
+        ("gpt-5.1", "o200k_base", True),
+        ("o3-mini", "o200k_base", True),
+        ("gpt-4", "cl100k_base", True),
+        ("gpt-4-turbo", "cl100k_base", True),
+        ("gpt-3.5-turbo-0125", "cl100k_base", True),
+        ("openai/gpt-4o-mini", "o200k_base", True),
+        ("ft:gpt-4o-mini-2024-07-18:me::abc", "o200k_base", True),
+        ("ft:gpt-4.1-mini:me::abc", "o200k_base", True),
+        ("ft:gpt-3.5-turbo:me", "cl100k_base", True),
+        ("gpt-oss:20b", "o200k_harmony", True),
+        ("text-davinci-003", "p50k_base", True),
+        ("claude-sonnet-4-5", "o200k_base", False),
+        ("meta-llama/Llama-3.3-70B-Instruct", "o200k_base", False),
+        ("gpt-9", "o200k_base", False),
+        ("", "o200k_base", False),
+    ],
+)
+def test_encoding_of_a_model(model: str, encoding: str, known: bool) -> None:
+    assert encoding_of(model) == (encoding, known)
+
+
+def test_counts_of_other_peoples_models_are_approximate() -> None:
+    text = "How do customers decide?"
+    assert count_tokens(text, "claude-sonnet-4-5") == Count(count_tokens(text, "gpt-4o").tokens, approximate=True)
+    assert not count_tokens(text, "offline").approximate
+    assert not count_tokens(text, "gpt-oss-20b").approximate
+
+
+# --- no network ---------------------------------------------------------------------------------
+
+ALONE = """
+import socket, sys
+def refuse(*args, **more): raise AssertionError("reached for the network")
+socket.socket.connect = socket.getaddrinfo = refuse
+sys.path[:0] = sys.argv[1:]
+from agenteval.models.tokens import count_tokens
+print(*count_tokens("How do customers decide?", "gpt-4o"), *count_tokens(" decide decide", "text-davinci-003"))
+print(*sorted({"bpe_openai", "requests", "regex"} & set(sys.modules)))
+"""
+
+
+def alone(*hidden: str, cache: Path, tmp_path: Path) -> list[str]:
+    """What a process without network prints, with these packages hidden behind broken ones."""
+    for name in hidden:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError")
+    environment = {"TIKTOKEN_CACHE_DIR": str(cache), "PATH": ""}
+    command = [sys.executable, "-c", ALONE, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(cache.glob("*.tmp")) == []
+    return done.stdout.splitlines()
+
+
+def test_the_vocabulary_is_found_without_importing_its_package(tmp_path: Path) -> None:
+    assert alone(cache=tmp_path, tmp_path=tmp_path) == ["5 False 2 True", ""]
+
+
+def test_what_tiktoken_left_in_its_cache_serves(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    cache = cached("o200k_base", tmp_path / "cache")
+    assert alone("bpe_openai", cache=cache, tmp_path=tmp_path)[0] == "5 False 2 True"
+
+
+def test_a_damaged_vocabulary_is_not_used(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (file,) = cached("o200k_base", cache).iterdir()
+    file.write_bytes(file.read_bytes()[:-20])
+    assert alone("bpe_openai", cache=cache, tmp_path=tmp_path)[0] == "6 True 4 True"
+    assert file.exists(), "it belongs to tiktoken"
+
+
+def test_without_tiktoken_an_estimate(tmp_path: Path) -> None:
+    assert alone("tiktoken", cache=tmp_path, tmp_path=tmp_path) == ["6 True 4 True", ""]
+
+
+def test_estimates_are_near() -> None:
+    readme = re.sub(r"[│─┐└┘▼|-]+", " ", (ROOT / "README.md").read_text())
+    for text in [readme, " ".join(TEXTS)]:
+        assert estimate(text) == pytest.approx(count_tokens(text, "gpt-4o").tokens, rel=0.35)
+    assert estimate("") == 0
+    assert estimate("a") == 1

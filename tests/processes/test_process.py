@@ -1,0 +1,436 @@
+"""One process tree: what an agent finds when it starts, what is kept of it, and that nothing of it survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tool import jsonl, python_script, read, run, write
+from tests.support.watching import Running, alive, expect_gone, marked, sleepers, until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+
+# Each starts one `sleep MARK` and goes on.
+HELPERS = {
+    "in the group": "sleep {mark} &",
+    "in a session of its own": "setsid sleep {mark} &",
+    "daemon": "setsid sh -c 'sleep {mark} & exit' &",
+    "stopped": "sleep {mark} & until grep -q sleep /proc/$!/comm; do :; done; kill -STOP $!",
+    "without its environment": "env -i setsid sleep {mark} &",
+    "daemon without its environment": "env -i setsid sh -c 'sleep {mark} & exit' &",
+    "deaf to SIGTERM": "(trap '' TERM; exec sleep {mark}) &",
+    "deaf daemon": "(trap '' TERM; setsid sh -c 'sleep {mark} & exit') &",
+}
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    with marked() as number:
+        yield number
+
+
+def helpers(mark: str, *kinds: str) -> str:
+    """Shell lines that start these helpers, by default all of them."""
+    return "\n".join(HELPERS[kind].format(mark=mark) for kind in kinds or HELPERS)
+
+
+def prompts(count: int, **fields: Any) -> str:
+    return jsonl(*({"id": f"p{number}", "input": "x", **fields} for number in range(count)))
+
+
+def run_shell(line: str, *args: object, cwd: Path | None = None) -> dict[str, Any]:
+    """The one raw record of an agent."""
+    done = run("ae-run", "--shell", line, *args, stdin=prompts(1), cwd=cwd).expect(0)
+    assert len(done.records) == 1, done
+    return done.records[0]
+
+
+# --- timeouts -------------------------------------------------------------------------------------
+
+
+def test_a_timeout_ends_the_whole_tree(mark: str, tmp_path: Path) -> None:
+    line = f"{helpers(mark)}\necho started\nwait"
+    with Running("ae-run", "-t", 1500, "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: len(sleepers(mark)) == len(HELPERS), "all helpers run")
+        record = tool.record()
+        assert not sleepers(mark), "helpers outlive the record"
+        assert record["rawLines"] == ["started"]
+        assert (record["timedOut"], record["signal"], record["exitCode"]) == (True, "SIGTERM", None)
+        assert record["errors"] == ["timeout: not done after 1500 ms"]
+        assert record["turns"][0]["timedOut"]
+        assert 3400 <= record["timing"]["total"] < 6000  # SIGTERM, 2 s, SIGKILL
+        tool.end().expect(0, stderr="")
+    expect_gone(mark, 0)
+
+
+def test_a_timeout_is_quick_when_all_obey(mark: str) -> None:
+    record = run_shell(f"{helpers(mark, 'in the group', 'daemon', 'stopped')}\nwait", "-t", "300")
+    assert record["timedOut"]
+    assert record["timing"]["total"] < 1300
+    expect_gone(mark, 0)
+
+
+def test_an_agent_deaf_to_sigterm_is_killed_after_two_seconds(mark: str) -> None:
+    record = run_shell(f"trap '' TERM; echo one; sleep {mark}; echo two", "-t", "300")
+    assert (record["rawLines"], record["signal"], record["timedOut"]) == (["one"], "SIGKILL", True)
+    assert 2200 <= record["timing"]["total"] < 3500
+
+
+def test_what_an_agent_says_while_it_is_being_ended_is_kept() -> None:
+    record = run_shell("trap 'echo bye; exit 4' TERM; echo one; while :; do sleep 0.01; done", "-t", "300")
+    assert (record["rawLines"], record["exitCode"], record["timedOut"]) == (["one", "bye"], 4, True)
+
+
+# --- helpers of an agent that ends by itself ------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", HELPERS)
+def test_a_helper_that_holds_stdout_hangs_nothing_and_is_gone_with_the_record(
+    kind: str, mark: str, tmp_path: Path
+) -> None:
+    line = f"{helpers(mark, kind)}\nwhile ! pgrep -x -f 'sleep {mark}' > pid; do :; done; echo done; printf end"
+    with Running("ae-run", "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        record = tool.record()
+        assert not sleepers(mark)
+        assert (tmp_path / "pid").read_text().strip(), "the helper never ran"
+        assert (record["rawLines"], record["exitCode"], record["timedOut"]) == (["done", "end"], 0, False)
+        assert "errors" not in record
+        assert record["timing"]["total"] < (3500 if "deaf" in kind else 1500)
+
+
+@pytest.mark.parametrize("kind", ["daemon", "without its environment"])
+def test_helpers_are_gone_with_the_record_while_other_agents_work(kind: str, mark: str, tmp_path: Path) -> None:
+    daemon = f"{helpers(mark, kind)}\nwhile ! pgrep -x -f 'sleep {mark}' > pid; do :; done"
+    line = f'if [ "$PROMPT" = busy ]; then touch busy; sleep 60; else {daemon}; fi'
+    with Running("ae-run", "-j", 2, "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "busy", "input": "busy"})
+        until((tmp_path / "busy").exists, "the other agent works")
+        tool.feed({"id": "a", "input": "x"})
+        assert tool.record()["id"] == "a"
+        assert not sleepers(mark)
+        assert tool.silent(0.1), "the other agent was ended too"
+
+
+def test_helpers_live_from_turn_to_turn_but_not_beyond(mark: str, tmp_path: Path) -> None:
+    first = f"{helpers(mark, 'daemon', 'in a session of its own', 'without its environment')}\n"
+    count = f"pgrep -x -f 'sleep {mark}' | wc -l"
+    wait = f"while [ $({count}) -lt 3 ]; do :; done"
+    line = f'if [ "$PROMPT" = one ]; then {first} {wait}; fi; {count}'
+    with Running("ae-run", "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": ["one", "two", "three"]})
+        record = tool.record()
+        assert not sleepers(mark)
+        assert [text.strip() for text in record["rawLines"]] == ["3", "3", "3"]
+        assert [turn["lines"] for turn in record["turns"]] == [1, 1, 1]
+
+
+def test_orphans_that_have_ended_are_collected_while_the_agent_works(tmp_path: Path) -> None:
+    line = "(sleep 0.05 & echo $! >pid); while [ -e /proc/$(cat pid) ]; do sleep 0.05; done; rm pid; echo collected"
+    assert run_shell(line, "-t", 10_000, cwd=tmp_path)["rawLines"] == ["collected"]
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("signum", "code", "to_file"),
+    [(signal.SIGINT, 130, True), (signal.SIGINT, 130, False), (signal.SIGTERM, 143, True), (signal.SIGHUP, 129, False)],
+    ids=["INT-file", "INT-stdout", "TERM-file", "HUP-stdout"],
+)
+def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: str, tmp_path: Path) -> None:
+    kinds = [kind for kind in HELPERS if "deaf" not in kind]
+    line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, *kinds)}\nwait'
+    output = ["-o", tmp_path / "raw.jsonl"] if to_file else []
+    with Running("ae-run", "-j", 3, *output, "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "q", "input": "quick"}, {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+        until(lambda: len(sleepers(mark)) == 2 * len(kinds), "all helpers run")
+        tool.signal(signum)
+        done = tool.end(within=1.9)
+        expect_gone(mark, 0)
+    name = signal.Signals(signum).name
+    assert done.expect(code).says(f"stopped by {name} after 1 prompt")
+    assert ("--resume" in done.stderr) == to_file
+    written = read(tmp_path / "raw.jsonl") if to_file else done.records
+    assert [record["id"] for record in written] == ["q"]
+
+
+def test_a_signal_starts_no_further_agent(mark: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "prompts", *({"id": str(number), "input": "x"} for number in range(300)))
+    line = f"echo x >> started; exec sleep {mark}"
+    with Running("ae-run", file, "-j", 8, "--shell", line, "-o", "raw", cwd=tmp_path) as tool:
+        until(lambda: len(sleepers(mark)) == 8, "8 agents run")
+        tool.signal(signal.SIGINT)
+        tool.end(within=1.9).expect(130)
+    expect_gone(mark, 0)
+    assert (tmp_path / "started").read_text().count("x") == 8
+    assert (tmp_path / "raw").read_bytes() == b""
+
+
+def test_a_second_ctrl_c_is_immediate(mark: str, tmp_path: Path) -> None:
+    with Running(
+        "ae-run", "-j", 2, "--shell", f"{helpers(mark, 'deaf daemon')}\nwait; sleep {mark}", cwd=tmp_path
+    ) as tool:
+        tool.feed({"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+        until(lambda: len(sleepers(mark)) == 4, "all helpers run")
+        tool.signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert tool.process.poll() is None, "deaf agents get 2 s"
+        began = time.monotonic()
+        tool.signal(signal.SIGINT)
+        tool.end(within=1).expect(130)
+        assert time.monotonic() - began < 1
+    expect_gone(mark)
+
+
+def test_one_ctrl_c_kills_the_deaf_after_two_seconds(mark: str, tmp_path: Path) -> None:
+    with Running("ae-run", "--shell", f"trap '' TERM; sleep {mark}", cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: sleepers(mark), "the agent runs")
+        began = time.monotonic()
+        tool.signal(signal.SIGINT)
+        tool.end(within=4).expect(130)
+        assert 1.8 < time.monotonic() - began < 3.5
+    expect_gone(mark, 0)
+
+
+# --- SIGKILL --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["tool", "group"])
+def test_sigkill_of_the_tool_takes_everything_along(whole_group: bool, mark: str, tmp_path: Path) -> None:
+    writer = "(trap '' TERM; while :; do echo x; echo x >> log; sleep 0.01; done) &"
+    line = f'if [ "$PROMPT" = quick ]; then exit; fi\n{helpers(mark)}\n{writer}\nwait'
+    with Running("ae-run", "-j", 4, "-o", "raw.jsonl", "--shell", line, cwd=tmp_path) as tool:
+        tool.feed(*({"id": name, "input": name} for name in ("quick", "a", "b", "c")))
+        until(lambda: len(sleepers(mark)) == 3 * len(HELPERS), "all helpers run")
+        until((tmp_path / "log").exists, "an agent writes")
+        (os.killpg if whole_group else os.kill)(tool.pid, signal.SIGKILL)
+        expect_gone(mark)  # the guardian has the tool's arguments: it is gone too
+        sizes = [(tmp_path / name).stat().st_size for name in ("log", "raw.jsonl")]
+        assert tool.process.wait() == -signal.SIGKILL
+        time.sleep(0.1)
+        assert sizes == [(tmp_path / name).stat().st_size for name in ("log", "raw.jsonl")], "something still writes"
+        assert [record["id"] for record in read(tmp_path / "raw.jsonl")] == ["quick"]
+
+
+def test_a_killed_tool_lets_go_of_its_streams(mark: str, tmp_path: Path) -> None:
+    """The next tool in the pipe sees the end at once, though the guardian is still at work."""
+    with Running("ae-run", "--shell", f"sleep {mark}", cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: sleepers(mark), "the agent runs")
+        tool.signal(signal.SIGKILL)
+        out, err = tool.process.communicate(timeout=1)
+        assert (out, err) == (b"", b"")
+
+
+# --- closed pipe ----------------------------------------------------------------------------------
+
+
+def test_a_closed_pipe_ends_the_agents_at_once_and_silently(mark: str, tmp_path: Path) -> None:
+    line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, "daemon", "in the group", "without its environment")}\nwait'
+    with Running("ae-run", "-j", 3, "--shell", line, cwd=tmp_path) as tool:
+        tool.feed(*({"id": name, "input": name} for name in ("a", "b", "quick")))
+        assert tool.record()["id"] == "quick"
+        until(lambda: len(sleepers(mark)) == 6, "the others run")
+        tool.stdout.close()  # stdin stays open: nothing but the closed pipe can end it
+        assert tool.process.wait(timeout=1.9) == 0
+        assert tool.stderr.read() == b""
+    expect_gone(mark, 0)
+
+
+# --- what an agent finds --------------------------------------------------------------------------
+
+LOOK = """
+import json, os, signal, sys, time
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))
+open_ones = [fd for fd in fds if os.path.exists(f"/proc/self/fd/{fd}")]  # the one that listed them is closed by now
+dispositions = {s.name: str(signal.getsignal(s)) for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)}
+print(json.dumps({
+    "ignored": int(status["SigIgn"], 16), "blocked": int(status["SigBlk"], 16), "fds": open_ones,
+    "session": os.getsid(0) == os.getpid(), "group": os.getpgrp() == os.getpid(), "stdin": sys.stdin.read(),
+    "cwd": os.getcwd(), "environ": dict(os.environ),
+}), flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+PYTHON_IGNORES = {signal.SIGPIPE, signal.SIGXFSZ}  # the agent's own interpreter does
+GLIBC_IGNORES = {32, 33}
+
+
+def test_what_an_agent_finds(tmp_path: Path) -> None:
+    """Also with other agents' pipes and the tool's own files open."""
+    file = write(tmp_path / "prompts", *({"id": str(n), "input": "0.5"} for n in range(6)))
+    agent = python_script(tmp_path / "look", LOOK)
+    run("ae-run", file, "-j", 6, "-o", "raw", "--simple", f"{agent} {{}}", cwd=tmp_path).expect(0, stderr="")
+    records = read(tmp_path / "raw")
+    assert len(records) == 6
+    for record in records:
+        seen = json.loads(record["rawLines"][0])
+        ignored = {number for number in range(1, 65) if seen["ignored"] >> (number - 1) & 1}
+        assert ignored <= PYTHON_IGNORES | GLIBC_IGNORES
+        assert seen["blocked"] == 0
+        assert seen["fds"] == [0, 1, 2]
+        assert seen["session"] and seen["group"]
+        assert seen["stdin"] == ""
+        assert seen["cwd"] == record["cwd"] == str(tmp_path)
+        assert seen["environ"]["HOME"] == str(tmp_path)
+
+
+def test_default_dispositions_of_sigpipe_and_sigint(tmp_path: Path) -> None:
+    """`cat /proc/self/status` ignores nothing by itself, even when whoever started the tool did."""
+    launcher = python_script(
+        tmp_path / "launch",
+        "import os, signal, sys\n"
+        "for s in (signal.SIGINT, signal.SIGPIPE, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM])\n"
+        "os.execvp('ae-run', ['ae-run', '--simple', 'cat /proc/self/status {}'])",
+    )
+    done = run(str(launcher), stdin=jsonl({"id": "a", "input": "/dev/null"}), cwd=tmp_path).expect(0)
+    status = dict(line.split(":\t", 1) for line in done.records[0]["rawLines"] if ":\t" in line)
+    ignored = {number for number in range(1, 65) if int(status["SigIgn"], 16) >> (number - 1) & 1}
+    assert ignored <= GLIBC_IGNORES
+    assert int(status["SigBlk"], 16) == 0
+
+
+def test_stdin_is_at_its_end() -> None:
+    assert run_shell("cat; echo end", "-t", "5000")["rawLines"] == ["end"]
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_output_of_an_agent_that_does_not_wait_is_whole(tmp_path: Path) -> None:
+    agent = python_script(
+        tmp_path / "hasty",
+        "import os\nos.set_blocking(1, False)\nos._exit(0 if os.write(1, b'x' * 300_000 + b'\\n') == 300_001 else 1)",
+    )
+    record = run_shell(str(agent))
+    assert record["exitCode"] == 0
+    assert record["rawLines"] == ["x" * 300_000]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "name", "error"),
+    [
+        ("exit 0", 0, None, None),
+        ("exit 3", 3, None, "exited with code 3"),
+        ("echo oops >&2; exit 255", 255, None, "exited with code 255: oops"),
+        ("printf 'oops {\\n  }\\n\\n]\\n' >&2; exit 1", 1, None, "exited with code 1: oops {"),
+        ("echo } >&2; exit 1", 1, None, "exited with code 1: }"),
+        ("kill -KILL $$", None, "SIGKILL", "killed by SIGKILL"),
+        ("kill -SEGV $$", None, "SIGSEGV", "killed by SIGSEGV"),
+        ("kill -INT $$", None, "SIGINT", "killed by SIGINT"),
+        ("kill -40 $$", None, "signal 40", "killed by signal 40"),
+    ],
+)
+def test_how_an_agent_ended(line: str, code: int | None, name: str | None, error: str | None) -> None:
+    record = run_shell(line)
+    assert (record["exitCode"], record["signal"], record["timedOut"]) == (code, name, False)
+    assert record["turns"] == [{**record["turns"][0], "lines": 0, "exitCode": code, "signal": name, "timedOut": False}]
+    assert record.get("errors") == ([error] if error else None)
+
+
+def test_the_last_8_kib_of_stderr_are_kept(tmp_path: Path) -> None:
+    agent = python_script(
+        tmp_path / "talk",
+        "import sys\nfor n in range(30_000): sys.stderr.write(f'{n}\\n')\nsys.stderr.write('last words')\nprint('ok')",
+    )
+    record = run_shell(str(agent))
+    assert record["rawLines"] == ["ok"]
+    everything = "".join(f"{n}\n" for n in range(30_000)) + "last words"
+    assert record["stderr"] == everything[-8192:]
+    assert "stderr" not in run_shell("echo quiet")
+
+
+@pytest.mark.parametrize("flood", ["yes", "tr '\\0' x < /dev/zero"], ids=["lines", "one endless line"])
+def test_a_flood_is_ended(flood: str, mark: str, tmp_path: Path) -> None:
+    line = f"{helpers(mark, 'daemon')}\n{flood}"
+    with Running("ae-run", "--max-output", "2M", "--shell", line, cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        record = tool.record()
+        assert not sleepers(mark)
+        status = Path(f"/proc/{tool.pid}/status").read_text()
+        tool.end().expect(0, stderr="")
+    assert sum(len(line) + 1 for line in record["rawLines"]) <= (2 << 20) + 1
+    assert len(record["lineTimes"]) == len(record["rawLines"])
+    assert record["timedOut"] is False
+    assert "--max-output" in record["errors"][0]
+    assert "2097152" in record["errors"][0]
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    assert peak < 70_000, f"{peak} kB for 2 MiB of output"
+
+
+def test_the_limit_is_for_all_turns_of_a_prompt_together() -> None:
+    done = run(
+        "ae-run",
+        "--max-output",
+        1000,
+        "--simple",
+        "printf %0600d {}",
+        stdin=jsonl({"id": "a", "input": ["1", "2", "3"]}),
+    ).expect(0)
+    record = done.records[0]
+    assert [len(line) for line in record["rawLines"]] == [600, 400]
+    assert len(record["errors"]) == 1
+    assert record["errors"][0].startswith("turn 2 of 3: ")
+    assert "1000 bytes" in record["errors"][0], record["errors"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "lines"),
+    [
+        ("", []),
+        ("\\n", [""]),
+        ("\\n\\n", ["", ""]),
+        ("last", ["last"]),
+        ("a\\n\\nb", ["a", "", "b"]),
+        ("a\\r\\nb\\r\\n", ["a\r", "b\r"]),
+        ("a\\0b\\n\\377\\376\\n\\342\\202\\n", ["a\0b", "\ufffd\ufffd", "\ufffd"]),
+        ("\\342\\202\\254", ["€"]),
+        ("a\\013b\\014c\\342\\200\\250d\\n", ["a\vb\fc\u2028d"]),
+    ],
+)
+def test_lines_are_kept_as_they_came(printed: str, lines: list[str]) -> None:
+    record = run_shell(f"printf '{printed}'")
+    assert record["rawLines"] == lines
+    assert len(record["lineTimes"]) == len(lines)
+    assert record["turns"][0]["lines"] == len(lines)
+
+
+def test_line_times_are_arrival_times() -> None:
+    record = run_shell("echo a; sleep 0.3; printf b; sleep 0.2; echo b; echo c; sleep 0.2; echo d")
+    assert record["rawLines"] == ["a", "bb", "c", "d"]
+    a, b, c, d = record["lineTimes"]
+    assert 0 <= a <= b <= c <= d <= record["timing"]["total"]
+    assert 450 <= b - a < 900
+    assert c - b < 50
+    assert 180 <= d - c < 500
+    timing = record["timing"]
+    assert timing["firstResponse"] == a
+    assert 0 <= timing["sessionCreation"] <= a
+    assert timing["end"] - timing["start"] == timing["total"]
+    assert abs(timing["end"] / 1000 - time.time()) < 5
+
+
+def test_line_times_go_on_over_turns() -> None:
+    prompt = {"id": "a", "input": ["1", "2", "3"]}
+    done = run("ae-run", "--shell", 'sleep 0.1; echo "$PROMPT"', stdin=jsonl(prompt)).expect(0)
+    record = done.records[0]
+    times = record["lineTimes"]
+    assert times == sorted(times)
+    assert times[0] >= 95 and times[2] - times[0] >= 190
+    assert sum(turn["total"] for turn in record["turns"]) <= record["timing"]["total"] + 2
+
+
+def test_a_tool_without_agents_to_end_leaves_no_guardian(mark: str, tmp_path: Path) -> None:
+    run("ae-run", "--simple", f"echo {mark} {{}}", stdin=prompts(3), cwd=tmp_path).expect(0)
+    assert not alive(mark)

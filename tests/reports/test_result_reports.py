@@ -1,0 +1,345 @@
+"""The forms of a report and its summary, as pure functions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from agenteval.reports import FORMS, form
+from agenteval.reports.passes import Row
+from agenteval.reports.results.csv_ import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
+from agenteval.reports.results.markdown import head, output_block, section
+from agenteval.reports.results.summary import Summary, grade_facts, percentile, run_facts, seconds
+from agenteval.reports.results.table import layout, story, verdict
+from agenteval.streams.text import clip, inline, one_line, pad, visible, width
+
+PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
+FAIL = {"pass": False, "score": 0.5}
+BROKEN = {"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}
+
+
+def row(**fields: Any) -> Row:
+    return msgspec.convert({"id": "a", "output": "o", **fields}, Row)
+
+
+def summary_of(*rows: Row) -> Summary:
+    summary = Summary()
+    for each in rows:
+        summary.add(each)
+    return summary
+
+
+def test_every_form_has_a_render() -> None:
+    assert all(callable(form(name)) for name in FORMS)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timing", "duration", "tokens"),
+    [
+        (None, None, None),
+        ({}, None, None),
+        ({"total": 12}, 12, None),
+        ({"total": 0, "start": 5, "end": 9}, 0, None),
+        ({"start": 5, "end": 9, "inputTokens": 0}, 4, 0),
+        ({"start": 5, "outputTokens": 3}, None, 3),
+        ({"inputTokens": 2, "outputTokens": 3}, None, 5),
+    ],
+)
+def test_what_was_measured(timing: Any, duration: float | None, tokens: float | None) -> None:
+    assert (row(timing=timing).duration, row(timing=timing).tokens) == (duration, tokens)
+
+
+@pytest.mark.parametrize(("given", "joined"), [(None, ""), ("one", "one"), (["one", "two"], "one | two")])
+def test_turns(given: Any, joined: str) -> None:
+    assert row(input=given).turns(" | ") == joined
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "percent", "expected"),
+    [(1, 99, 0), (2, 50, 1), (10, 50, 5), (10, 90, 9), (10, 99, 9), (100, 99, 99), (101, 50, 50), (1000, 90, 900)],
+)
+def test_percentile_is_the_seeds_nearest_rank(count: int, percent: int, expected: float) -> None:
+    assert percentile([float(value) for value in range(count)], percent) == expected
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "told"),
+    [
+        (0, "0 ms"),
+        (12.4, "12 ms"),
+        (999.4, "999 ms"),
+        (999.6, "1.00 s"),
+        (1250, "1.25 s"),
+        (59_994, "59.99 s"),
+        (59_996, "1m 00s"),
+        (200_000, "3m 20s"),
+        (3_599_600, "1h 00m"),
+        (7_500_000, "2h 05m"),
+    ],
+)
+def test_seconds(milliseconds: float, told: str) -> None:
+    assert seconds(milliseconds) == told
+
+
+# --- the summary ----------------------------------------------------------------------------------
+
+
+def test_what_was_not_graded_is_counted_apart() -> None:
+    summary = summary_of(row(score=PASS), row(score=FAIL), row(), row(score=BROKEN, graderError=True))
+    assert grade_facts(summary) == [
+        ("Records", "4 (1 passed, 1 failed, 1 ungraded, 1 grader error)"),
+        ("Pass rate", "1/2 (50.0%), 95% interval 9.5% to 90.5%"),
+        ("Average score", "0.750 over 2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([], "0"),
+        ([row(), row()], "2 (2 ungraded)"),
+        ([row(score=BROKEN, graderError=True)], "1 (1 grader error)"),
+    ],
+)
+def test_without_a_grade_there_is_no_rate(rows: list[Row], told: str) -> None:
+    assert grade_facts(summary_of(*rows)) == [("Records", told)]
+
+
+def test_run_facts_say_over_how_many() -> None:
+    measured = {"total": 100, "inputTokens": 1000, "outputTokens": 10, "cachedTokens": 5, "costUsd": 0.5}
+    rows = [
+        row(timing=measured),
+        row(timing={"total": 300, "inputTokens": 3000}),
+        row(errors=["boom"], toolErrors=True),
+    ]
+    assert run_facts(summary_of(*rows)) == [
+        ("Agent failures", "1 of 3 records"),
+        ("Tool errors", "in 1 of 3 records"),
+        ("Duration", "p50 300 ms, p90 300 ms, p99 300 ms, over 2"),
+        ("Input tokens", "4,000, mean 2,000 over 2"),
+        ("Output tokens", "10, mean 10 over 1"),
+        ("Cached tokens", "5, mean 5 over 1"),
+        ("Cost", "$0.5000, mean $0.5000 over 1"),
+    ]
+    assert run_facts(summary_of(row())) == []
+
+
+def test_a_grader_that_failed_costs_the_other_one_nothing() -> None:
+    summary = summary_of(row(score=BROKEN, scores={"hint": PASS, "judge": BROKEN}, graderError=True))
+    assert (summary.grades.count, summary.graders["hint"].count, summary.graders["judge"].count) == (0, 1, 0)
+
+
+def test_seed_errors_count_as_failures() -> None:
+    assert summary_of(row(error="boom"), row(errors=[]), row(error="")).agent_failures == 1
+
+
+# --- csv ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "  =1+1",
+        "\t=1",
+        "\tx",
+        "\rx",
+        "\nx",
+        "\n=1",
+        "\u00a0=1",
+        "\ufeff=1",
+        "\u200b=1",
+        "＝1+1",
+        "＋1",
+        "－1",
+        "＠x",
+        '=HYPERLINK("http://x","y")',
+    ],
+)
+def test_a_spreadsheet_runs_nothing(text: str) -> None:
+    assert read_back(line_of((text_cell(text),))) == ["'" + text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["plain", "a=b", "1-1", "a@b", "'=x", 'say "hi"', "a,b", "a\nb", "a\r\nb", "a\rb", "é 日本 👩‍👧", '"', '"""'],
+)
+def test_other_text_is_as_it_was(text: str) -> None:
+    assert read_back(line_of((text_cell(text),))) == [text]
+
+
+def read_back(line: bytes) -> list[str]:
+    assert line.endswith(b"\r\n")
+    [cells] = csv.reader(io.StringIO(line.decode(), newline=""), strict=True)
+    return cells
+
+
+def test_control_characters_become_pictures() -> None:
+    assert line_of((text_cell("a\0b\x1b[31m\x7f\x85é"),)).decode() == '"a␀b␛[31m␡\ufffdé"\r\n'
+
+
+@pytest.mark.parametrize(
+    ("fields", "cells"),
+    [
+        ({}, ["a", "", "", "o", "", "", "", "", ""]),
+        (
+            {"input": ["x", "y"], "hint": "h", "toolErrors": False, "timing": {"total": 1200}, "score": PASS},
+            ["a", "x | y", "h", "o", "false", "1200", "true", "1.0", "good"],
+        ),
+        ({"timing": {"total": -0.5}, "score": FAIL}, ["a", "", "", "o", "", "-0.5", "false", "0.5", ""]),
+        ({"score": BROKEN, "graderError": True}, ["a", "", "", "o", "", "", "", "", "grader error: exit 1"]),
+    ],
+)
+def test_csv_cells(fields: dict[str, Any], cells: list[str]) -> None:
+    line = line_of(plain_cells(row(**fields)) + graded_cells(row(**fields)))
+    assert dict(zip(COLUMNS + GRADED, read_back(line), strict=True)) == dict(zip(COLUMNS + GRADED, cells, strict=True))
+
+
+# --- markdown -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, text. (1) - ok!", "plain, text. (1) - ok!"),
+        ("<script>alert(1)</script> & co", "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co"),
+        ("# h | `c` *b* [x](y) ~s~ $m$ \\", "\\# h \\| \\`c\\` \\*b\\* \\[x\\](y) \\~s\\~ \\$m\\$ \\\\"),
+        ("test_001 _em_ a_", "test_001 \\_em\\_ a\\_"),
+        ("one\n# two\r\n\n\n---\rthree", "one<br>\\# two<br>---<br>three"),
+        ("\x1b[31mred\0", "␛\\[31mred␀"),
+        ("", ""),
+    ],
+)
+def test_inline(text: str, shown: str) -> None:
+    assert inline(text) == shown
+
+
+@pytest.mark.parametrize("output", ["x", "```", "````\n# out\n````", "a ` b", "~~~", "\r```\r# out", "`" * 600])
+def test_no_output_ends_its_own_fence(output: str) -> None:
+    lines = output_block(output).split("\n")
+    [opened] = [re.match("`+", line) for line in lines[2:3]]
+    assert opened is not None
+    closing = [at for at, line in enumerate(lines[3:], 3) if re.fullmatch(f" {{0,3}}`{{{len(opened[0])},}} *", line)]
+    assert closing == [len(lines) - 1]
+
+
+def test_a_long_output_says_what_is_left_out() -> None:
+    block = output_block("x" * 1234)
+    assert block.startswith("**Output** (first 500 of 1,234 characters):\n")
+    assert "x" * 500 + "...\n" in block
+
+
+def test_section() -> None:
+    text = section(
+        row(
+            id="a<b>",
+            input=["x" * 60, "y" * 60],
+            hint="h",
+            score=FAIL,
+            scores={"one|1": PASS, "two": FAIL},
+            toolErrors=True,
+            errors=["boom\n# no"],
+        )
+    )
+    assert text == (
+        f"### a&lt;b&gt;\n\n**Input**: {'x' * 60} → {'y' * 37}...\n\n**Hint**: h\n\n**Output**:\n\n```text\no\n```\n\n"
+        "**Score**: ❌ 0.500 (FAIL)\n\n- **one\\|1** ✅ 1.000 (PASS): good\n- **two** ❌ 0.500 (FAIL)\n\n"
+        "⚠️ **Tool errors detected**\n\n❌ **Error**: boom<br>\\# no\n\n---\n\n"
+    )
+
+
+def test_a_failed_grader_gives_no_verdict() -> None:
+    text = section(row(score=BROKEN, graderError=True))
+    assert "**Score**: ⚠️ grader error\n" in text
+    assert "FAIL" not in text
+
+
+def test_head_has_a_table_of_several_graders() -> None:
+    text = head(summary_of(row(score=FAIL, scores={"a|b": PASS, "c": FAIL})), "now")
+    assert "\n| a\\|b | 1/1 | 100.0% | 20.7% to 100.0% | 1.000 |\n| c | 0/1 | 0.0% |" in text
+    assert "Generated: now\nTotal: 1 test case\n" in text
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("abc", 3), ("日本", 4), ("e\u0301", 1), ("é", 1), ("👍", 2), ("ｆ", 2), ("", 0), ("\u1112\u1161", 2)],
+)
+def test_width(text: str, columns: int) -> None:
+    assert width(text) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("日本語", 6, "日本語"),
+        ("日本語", 5, "日本…"),
+        ("日本語", 4, "日…"),
+        ("e\u0301e\u0301e\u0301", 2, "e\u0301…"),
+        ("abc", 1, "…"),
+        ("abc", 0, ""),
+        ("日本", 1, "…"),
+    ],
+)
+def test_clip(text: str, columns: int, shown: str) -> None:
+    assert clip(text, columns) == shown
+    assert width(pad(clip(text, columns), columns)) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\n\n a\tb\r\nc ", "a b c"),
+        ("\x1b[2J\x1b]0;title\x07", "␛[2J␛]0;title␇"),
+        ("\x9b31m", "\ufffd31m"),
+        ("abc\u202edcb\u2066x", "abcdcbx"),
+        ("👩\u200d👧 ☎\ufe0f", "👩👧 ☎"),
+    ],
+)
+def test_one_line_cannot_drive_a_terminal(text: str, shown: str) -> None:
+    assert one_line(text, 100) == shown
+
+
+def test_visible_leaves_lines_alone() -> None:
+    assert visible("a\tb\nc\r\né") == "a\tb\nc\r\né"
+
+
+@pytest.mark.parametrize(
+    ("fields", "word", "text"),
+    [
+        ({}, "-", "o"),
+        ({"score": PASS}, "pass", "o"),
+        ({"score": FAIL}, "FAIL", "o"),
+        ({"score": {**FAIL, "reasoning": "why"}}, "FAIL", "why"),
+        ({"score": BROKEN, "graderError": True}, "no grade", "grader error: exit 1"),
+        ({"errors": ["boom"]}, "error", "boom"),
+        ({"score": FAIL, "error": "boom"}, "FAIL", "boom"),
+    ],
+)
+def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None:
+    assert (verdict(row(**fields)), story(row(**fields))) == (word, text)
+
+
+@pytest.mark.parametrize("total", [20, 30, 40, 60, 80, 140])
+@pytest.mark.parametrize("widest", [[4, 6, 5, 6, 7], [8, 200, 5, 6, 0], [1, 3, 0, 0, 0]])
+def test_columns_fit_the_page(widest: list[int], total: int) -> None:
+    columns = [size for size in layout(widest, total) if size]
+    assert sum(columns) + 2 * (len(columns) - 1) <= total

@@ -1,0 +1,147 @@
+"""Secrets do not get into records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agenteval.streams.redaction import Redactor, looks_secret
+from tests.support.tool import jsonl, python_script, run, script, write
+
+SECRETS = [
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "DB_PASSWORD",
+    "MY_SECRET",
+    "apikey",
+    "NPM_TOKEN_X",
+    "PGPASSWORD",
+    "MYSQL_PWD",
+    "SSHPASS",
+    "NPM_AUTH",
+    "accessToken",
+    "SECRETKEY",
+    "GITHUB_TOKEN1",
+    "API_KEY2",
+    "JWT",
+]
+OTHERS = ["PATH", "HOME", "KEYBOARD", "MONKEY", "SSH_AUTH_SOCK", "TOKEN_LIMIT", "SSH_KEY_FILE", "COMPASS", "TOKENIZERS"]
+OTHERS += ["PWD", "OLDPWD", "GIT_AUTHOR_NAME", "XAUTHORITY", "PYTHONPATH", "TOKENIZERS_PARALLELISM", "PATIENCE"]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_names_of_secrets(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_names_of_other_things(name: str) -> None:
+    assert not looks_secret(name)
+
+
+def test_values_are_replaced_wherever_they_stand() -> None:
+    redact = Redactor({"MY_KEY": "sk-12345678", "LONG_KEY": "sk-1234567890", "HOME": "/home/somebody"})
+    assert (
+        redact("a sk-12345678 b sk-1234567890c /home/somebody")
+        == "a [redacted:MY_KEY] b [redacted:LONG_KEY]c /home/somebody"
+    )
+
+
+def test_values_inside_json_and_json_inside_json() -> None:
+    value = 'a"b\\c\td/ü-longer'
+    redact = Redactor({"A_PASSWORD": value})
+    for text in (
+        value,
+        json.dumps(value, ensure_ascii=False),
+        json.dumps(json.dumps(value, ensure_ascii=False), ensure_ascii=False),
+        json.dumps(value),
+        json.dumps(json.dumps(value)),
+        json.dumps(value).replace("/", "\\/"),
+    ):
+        assert "longer" not in redact(text)
+        assert "[redacted:A_PASSWORD]" in redact(text)
+
+
+KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END KEY-----\n"
+
+
+def test_secrets_of_several_lines_and_in_addresses() -> None:
+    redact = Redactor({"A_KEY": KEY, "DATABASE_URL": "postgres://me:correct-horse@db/x", "B_TOKEN": "line-secret\n"})
+    assert redact(KEY) == "[redacted:A_KEY]\n"
+    assert [redact(line) for line in KEY.splitlines()[1:3]] == ["[redacted:A_KEY]"] * 2
+    assert redact(KEY.splitlines()[0]) == "-----BEGIN KEY-----"
+    assert redact("postgres://me:correct-horse@db/x line-secret") == (
+        "postgres://me:[redacted:DATABASE_URL]@db/x [redacted:B_TOKEN]"
+    )
+    assert redact(json.dumps({"k": KEY})) == '{"k": "[redacted:A_KEY]\\n"}'
+    assert redact("x&y") == "x&y"
+    assert "12345678" not in Redactor({"A_TOKEN": "x&y<z>/12345678"})('"x\\u0026y\\u003cz\\u003e/12345678"')
+
+
+def test_pieces_at_the_ends_of_what_was_cut() -> None:
+    redact = Redactor({"A_KEY": "sk-live-9876543210zyxwvu"})
+    assert redact.cut("6543210zyxwvu, then sk-live-987654") == "[redacted:A_KEY], then [redacted:A_KEY]"
+    assert redact.cut("zyxwvu sk-live") == "zyxwvu sk-live", "too short to tell"
+
+
+def test_records_are_looked_through_but_for_what_the_user_wrote() -> None:
+    redact = Redactor({"A_KEY": "sk-12345678"})
+    found = redact.record(
+        {
+            "id": "sk-12345678",
+            "input": "sk-12345678",
+            "output": "sk-12345678",
+            "trajectory": [{"input": {"k": "sk-12345678"}}],
+        }
+    )
+    hidden = "[redacted:A_KEY]"
+    assert found == {
+        "id": "sk-12345678",
+        "input": "sk-12345678",
+        "output": hidden,
+        "trajectory": [{"input": {"k": hidden}}],
+    }
+
+
+AGENT = """
+import json, os, sys
+key = os.environ["A_KEY"]
+for at in range(0, len(key), 5):
+    print(json.dumps({"type": "d", "text": key[at : at + 5]}))
+sys.stderr.write("e" * 280 + " " + key + "\\n")
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("tool", ["ae-capture", "ae-trials"])
+def test_nothing_of_it_gets_anywhere(tool: str, tmp_path: Path) -> None:
+    """Not what was put together of pieces, what was cut, what a grader says, what waits, nor the trace."""
+    secret = "sk-live-9876543210zyxwvu"
+    event = {
+        "match": {"path": "$.type", "value": "d"},
+        "emitAs": "message",
+        "extract": {"content": "$.text"},
+        "delta": True,
+    }
+    schema = {"version": 1, "name": "x", "sessionMode": "stream", "prompt": {"flag": "-p"}, "outputEvents": [event]}
+    schema["command"] = [str(python_script(tmp_path / "agent", AGENT)), f"--key={secret}"]
+    write(tmp_path / "s.json", schema)
+    script(tmp_path / "g", f"cp out.unfinished kept; echo {secret} >&2; exit 1")
+    args = ["-s", "s.json", "-g", "./g", "-o", "out", "--debug", *(["-k", "2"] if tool == "ae-trials" else [])]
+    done = run(tool, *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path, env={"A_KEY": secret})
+    written = (tmp_path / "out").read_text()
+    assert "[redacted:A_KEY]" in written and "[redacted:A_KEY]" in done.stderr, done
+    kept = (tmp_path / "kept").read_text() if (tmp_path / "kept").exists() else ""
+    assert bool(kept) == (tool == "ae-capture"), "a trial that failed is not graded"
+    for text in (written, done.stderr, kept):
+        assert not any(secret[at : at + 12] in text for at in range(len(secret) - 11)), text
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {"A_KEY": "short"}, {"A_KEY": ""}, {"A_KEY": "disabled"}, {"A_KEY": " " * 9}]
+)
+def test_nothing_to_hide(environment: dict[str, str]) -> None:
+    assert Redactor(environment)("short text") == "short text"

@@ -1,0 +1,1 @@
+"""What tests share: running tools, watching processes, a scripted model server."""

@@ -1,0 +1,59 @@
+"""Kill a tool with SIGKILL at random moments and resume it until it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.tool import Record, run, start
+from tests.support.watching import expect_gone
+
+ROUNDS = 12
+BUDGET = 20.0  # seconds for the rounds of one tool, on a busy machine
+
+
+def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable[[list[Record]], None]) -> None:
+    """Kill the tool again and again, each time going on with --resume, and check each finished file."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    print(f"seed {seed}")  # pytest shows it when the test fails
+    began = time.monotonic()
+    kills = finished = 0
+    while kills < ROUNDS and time.monotonic() - began < BUDGET:
+        if killed(command, out, rng):
+            kills += 1
+            expect_gone(mark)
+        else:
+            finished += 1
+            check(whole(out))
+            out.unlink()
+    print(f"{kills} kills, {finished} finished")
+    run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0, stderr="")
+    check(whole(out))
+    assert kills >= ROUNDS // 2, "the machine is too slow to say anything"
+
+
+def killed(command: list[object], out: Path, rng: random.Random) -> bool:
+    """Whether the tool was killed at a random moment, or had finished before."""
+    with start(str(command[0]), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
+        try:
+            _, err = process.communicate(timeout=rng.uniform(0.02, 0.45))
+        except subprocess.TimeoutExpired:
+            (os.killpg if rng.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
+            process.communicate()
+            return True
+        assert (process.returncode, err) == (0, b"")
+        return False
+
+
+def whole(out: Path) -> list[Record]:
+    """The records of a file in which every line is one."""
+    content = out.read_bytes()
+    assert content.endswith(b"\n")
+    return [json.loads(line) for line in content.splitlines()]

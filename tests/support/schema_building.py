@@ -1,0 +1,64 @@
+"""Small schemas and events for the tests of the adapter language."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agenteval.adapters.reader import Adapter, Reading, parse_adapter
+
+BASE: dict[str, Any] = {
+    "version": 1,
+    "name": "my",
+    "command": ["my"],
+    "sessionMode": "stream",
+    "prompt": {"flag": "-p"},
+}
+
+
+def adapter(**fields: Any) -> Adapter:
+    return parse_adapter(json.dumps(BASE | fields).encode(), "my.json")
+
+
+def event(match: Any, emit_as: str, **extract: Any) -> dict[str, Any]:
+    return {"match": match, "emitAs": emit_as, "extract": extract}
+
+
+def is_type(value: Any) -> dict[str, Any]:
+    return {"path": "$.type", "value": value}
+
+
+def lines(*events: Any) -> list[str]:
+    return [one if isinstance(one, str) else json.dumps(one) for one in events]
+
+
+def brief(reading: Reading) -> list[tuple[Any, ...]]:
+    """Each step as what matters of it: kind, then text or name, status, input, output."""
+    return [
+        tuple(step[key] for key in ("type", "content", "name", "status", "input", "output") if key in step)
+        for step in reading.trajectory
+    ]
+
+
+BLOCKS = "$.content[*]"
+TOOLS = [
+    event(is_type("text"), "message", content="$.text"),
+    event(is_type("call"), "tool_call", id="$.id", title="$.name", input="$.in"),
+    event(
+        is_type("end"),
+        "tool_call",
+        id="$.id",
+        title="$.name",
+        output="$.out",
+        status="$.status",
+        isError="$.err",
+    ),
+]
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    return {"type": "call", **fields}
+
+
+def end(**fields: Any) -> dict[str, Any]:
+    return {"type": "end", **fields}

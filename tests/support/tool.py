@@ -1,0 +1,251 @@
+"""Run a tool of the suite as the process it is: from bin/, in a fresh directory, with a clean environment.
+
+    from tests.support.tool import jsonl, run, script
+
+    done = run("ae-run", "--simple", "echo {}", stdin=jsonl({"id": "a", "input": "hello"}))
+    done.expect(0)                                  # else: command, status, stdout and stderr in the failure
+    assert done.records[0]["rawLines"] == ["hello"], done
+
+`stdin` is text, bytes, a Path (opened as the file `<` would give), or None (empty). `cwd` is a directory of the
+test (`tmp_path`) when it has files; without it the tool runs in a new directory that is gone afterwards. `env` adds
+to the clean environment: PATH (bin/ first), HOME (the cwd), LANG. A tool that outlives `timeout` seconds is killed
+with all it started, and fails the test. `start` gives the running process, for signals and closed pipes;
+`on_terminal` puts a terminal on stdin, stdout and stderr. Nothing here patches or imports the product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = ROOT / "bin"
+TOOLS = sorted(path.name for path in BIN.glob("ae*"))
+TIMEOUT = 30.0
+SHOWN = 4000
+
+Record = dict[str, Any]
+Stdin = str | bytes | Path | None
+
+
+class Done:
+    """A tool's process that has ended: its exit code (negative: the signal), stdout and stderr."""
+
+    def __init__(self, command: list[str], cwd: Path, code: int, out: bytes, err: bytes, seconds: float) -> None:
+        self.command, self.cwd, self.code, self.out, self.err, self.seconds = command, cwd, code, out, err, seconds
+
+    @property
+    def stdout(self) -> str:
+        """stdout as text."""
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """stderr as text."""
+        return self.err.decode("utf-8", "replace")
+
+    @property
+    def messages(self) -> list[str]:
+        """The lines of stderr."""
+        return self.stderr.splitlines()
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The JSON of each stdout line."""
+        return [json.loads(line) for line in self.out.split(b"\n") if line.strip()]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the records on stdout, in order."""
+        return [record["id"] for record in self.records]
+
+    def expect(self, code: int = 0, *, stderr: str | None = None) -> Done:
+        """Itself, when it ended with this code, said exactly this (if given) and showed no traceback."""
+        if self.code != code:
+            raise AssertionError(f"exit code {self.code}, expected {code}\n{self}")
+        if stderr is not None and self.stderr != stderr:
+            raise AssertionError(f"stderr is not {stderr!r}\n{self}")
+        if b"Traceback" in self.err or b"Traceback" in self.out:
+            raise AssertionError(f"a traceback\n{self}")
+        return self
+
+    def says(self, *parts: str) -> str:
+        """The one line on stderr, which starts with the tool's name and holds all these parts."""
+        name = Path(self.command[0]).name
+        if len(self.messages) != 1 or not self.stderr.endswith("\n") or not self.stderr.startswith(f"{name}: "):
+            raise AssertionError(f"expected one line on stderr that starts with '{name}: '\n{self}")
+        for part in parts:
+            if part not in self.stderr:
+                raise AssertionError(f"stderr lacks {part!r}\n{self}")
+        return self.messages[0]
+
+    def __repr__(self) -> str:
+        return (
+            f"\n--- command (in {self.cwd}, {self.seconds:.2f} s)\n{_shown(shlex.join(self.command))}"
+            f"\n--- status {self.code}\n--- stdout\n{_shown(self.stdout)}\n--- stderr\n{_shown(self.stderr)}\n---"
+        )
+
+
+def run(
+    tool: str,
+    *args: object,
+    stdin: Stdin = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    stdout: int | IO[bytes] | None = None,
+) -> Done:
+    """What the tool did, once it has ended; AssertionError when it does not end in time."""
+    with _directory(cwd) as here:
+        began = time.monotonic()
+        process = start(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout)
+        data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
+        try:
+            out, err = process.communicate(data if isinstance(data, bytes) else b"", timeout=timeout)
+        except subprocess.TimeoutExpired:
+            kill_all(process)
+            out, err = process.communicate()
+            late = _done(process, here, out, err, began)
+            raise AssertionError(f"{tool} did not end within {timeout} s\n{late}") from None
+        return _done(process, here, out, err, began)
+
+
+def start(
+    tool: str,
+    *args: object,
+    stdin: Stdin | IO[bytes] | int = b"",
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdout: int | IO[bytes] | None = None,
+) -> subprocess.Popen[bytes]:
+    """The tool's process, just started in a group of its own; stdin is a pipe unless it is a Path or a descriptor."""
+    command = [str(BIN / tool) if "/" not in tool else tool, *map(str, args)]
+    source: IO[bytes] | int = subprocess.PIPE
+    with contextlib.ExitStack() as files:
+        if isinstance(stdin, Path):
+            source = files.enter_context(stdin.open("rb"))
+        elif stdin is not None and not isinstance(stdin, (str, bytes)):
+            source = stdin
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=clean_env(cwd, env),
+            stdin=source,
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def on_terminal(
+    tool: str, *args: object, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT
+) -> Done:
+    """The tool with a terminal on stdin, stdout and stderr, as a person starts it; all it shows is in stdout."""
+    master, slave = pty.openpty()
+    began = time.monotonic()
+    command = [str(BIN / tool), *map(str, args)]
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=clean_env(cwd, {"TERM": "xterm", **(env or {})}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while select.select([master], [], [], max(0.0, began + timeout - time.monotonic()))[0]:
+            try:
+                piece = os.read(master, 1 << 16)
+            except OSError:  # EIO: nobody holds the terminal any more
+                piece = b""
+            if not piece:
+                break
+            shown += piece
+        else:
+            kill_all(process)
+            raise AssertionError(f"{tool} hangs on a terminal\n{_done(process, cwd, shown, b'', began)}")
+        process.wait(timeout)
+    os.close(master)
+    return _done(process, cwd, shown.replace(b"\r\n", b"\n"), b"", began)
+
+
+def clean_env(cwd: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The same few variables on every machine."""
+    path = os.pathsep.join([str(BIN), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {"PATH": path, "HOME": str(cwd), "LANG": "C.UTF-8", "TZ": "UTC", **(more or {})}
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+# --- what tests write -----------------------------------------------------------------------------
+
+
+def jsonl(*records: object) -> str:
+    """Records as lines of JSON; a str is a line as it is, good or bad."""
+    lines = (record if isinstance(record, str) else json.dumps(record, ensure_ascii=False) for record in records)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def write(path: Path, *records: object) -> Path:
+    """The file, with these records in it."""
+    path.write_text(jsonl(*records), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[Record]:
+    """The records in a file."""
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line.strip()]
+
+
+def script(path: Path, text: str) -> Path:
+    """An executable file; without a #! line it is one for sh."""
+    path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def python_script(path: Path, text: str) -> Path:
+    """An executable file for this Python."""
+    return script(path, f"#!{sys.executable}\n{text}\n")
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _directory(cwd: Path | None) -> Iterator[Path]:
+    if cwd is not None:
+        yield cwd
+        return
+    with tempfile.TemporaryDirectory(prefix="ae-test-") as fresh:
+        yield Path(fresh)
+
+
+def _done(process: subprocess.Popen[bytes], cwd: Path, out: bytes | None, err: bytes | None, began: float) -> Done:
+    command = [str(part) for part in process.args] if isinstance(process.args, list) else [str(process.args)]
+    return Done(command, cwd, process.returncode, out or b"", err or b"", time.monotonic() - began)
+
+
+def _shown(text: str) -> str:
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+    return shown.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,37 @@
+"""What real agents printed, as recorded in tests/data/transcripts."""
+
+from __future__ import annotations
+
+from tests.support.tool import ROOT
+
+TRANSCRIPTS = ROOT / "tests" / "data" / "transcripts"
+
+CALLED = {"miniswe": "mini-swe-agent"}  # in the transcripts' names → the adapter
+
+
+def scenarios() -> dict[str, list[str]]:
+    """Agent → its recorded scenarios."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TRANSCRIPTS.glob("*-*")):
+        agent, _, scenario = path.name.split(".")[0].partition("-")
+        if scenario not in found.setdefault(agent, []):
+            found[agent].append(scenario)
+    return found
+
+
+def recorded(agent: str, scenario: str) -> list[str]:
+    """The lines that the runner sees: what was printed, then the document that the agent left, on one line."""
+    lines: list[str] = []
+    for ending in ("jsonl", "txt"):
+        if (path := TRANSCRIPTS / f"{agent}-{scenario}.{ending}").exists():
+            lines += path.read_text().splitlines()
+    for document in TRANSCRIPTS.glob(f"{agent}-{scenario}.*.json"):
+        lines += ["", document.read_text().replace("\n", "")]
+    return lines
+
+
+CASES = [
+    (agent, case)
+    for agent, names in scenarios().items()
+    for case in (name if name != "resume2" else "resume1+resume2" for name in names)
+]

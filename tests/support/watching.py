@@ -1,0 +1,141 @@
+"""Watch a tool while it runs: feed it, take its records one by one, and find the processes it started.
+
+A mark is a number that nothing else on the machine sleeps for. It stands in the arguments of the agents, and so also
+in those of the tool and of its guardian when the agent is named on the command line: `alive` finds them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tests.support.tool import Done, jsonl, start
+
+T = TypeVar("T")
+Record = dict[str, Any]
+PATIENCE = 15.0
+_numbers = itertools.count(1000)
+
+
+@contextmanager
+def marked() -> Iterator[str]:
+    """A fresh mark; whatever still carries it afterwards is killed, so that a failed test leaves nothing."""
+    mark = f"{next(_numbers)}{os.getpid():07}.5"
+    try:
+        yield mark
+    finally:
+        for pid in alive(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def alive(mark: str) -> dict[int, list[str]]:
+    """Processes with the mark in their arguments; zombies have none."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            arguments = Path("/proc", name, "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            if any(mark in argument for argument in arguments):
+                found[int(name)] = arguments
+    return found
+
+
+def sleepers(mark: str) -> set[int]:
+    """The processes that are `sleep MARK`."""
+    return {pid for pid, argv in alive(mark).items() if argv[0].endswith("sleep") and argv[1:2] == [mark]}
+
+
+def until(condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
+    """The first true value of the condition; AssertionError when it does not come in time."""
+    end = time.monotonic() + within
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {within} s: {what}"
+        time.sleep(0.005)
+    return value
+
+
+def expect_gone(mark: str, within: float = 2.0) -> None:
+    """Nothing that carries the mark lives on."""
+    end = time.monotonic() + within
+    while left := alive(mark):
+        assert time.monotonic() < end, f"still alive after {within} s: {left}"
+        time.sleep(0.005)
+
+
+class Running:
+    """A tool's process that is watched while it runs; it is gone when the `with` ends."""
+
+    def __init__(self, tool: str, *args: object, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        self.cwd = cwd
+        self.began = time.monotonic()
+        self.process = start(tool, *args, cwd=cwd, env=env)
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        self._read = b""
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            with suppress(OSError):
+                stream.close()
+        self.process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The tool's process id, and that of its group."""
+        return self.process.pid
+
+    def feed(self, *records: object) -> None:
+        """Records into the tool's stdin, which stays open."""
+        self.stdin.write(jsonl(*records).encode())
+        self.stdin.flush()
+
+    def record(self, within: float = PATIENCE) -> Record:
+        """The next record that comes out."""
+        end = time.monotonic() + within
+        pieces = [self._read]
+        while b"\n" not in pieces[-1]:
+            ready = select.select([self.stdout], [], [], max(0.0, end - time.monotonic()))[0]
+            piece = os.read(self.stdout.fileno(), 1 << 20) if ready else b""
+            assert piece, f"no record within {within} s; read so far: {b''.join(pieces)[:1000]!r}"
+            pieces.append(piece)
+        line, _, self._read = b"".join(pieces).partition(b"\n")
+        record: Record = json.loads(line)
+        return record
+
+    def silent(self, seconds: float) -> bool:
+        """Whether nothing comes out for so long."""
+        return not self._read and not select.select([self.stdout], [], [], seconds)[0]
+
+    def signal(self, signum: int) -> None:
+        """Send the tool a signal."""
+        self.process.send_signal(signum)
+
+    def end(self, within: float = PATIENCE) -> Done:
+        """Close its stdin and wait for it; what came out after the last record taken is in stdout."""
+        try:
+            out, err = self.process.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"the tool did not end within {within} s") from None
+        seconds = time.monotonic() - self.began
+        return Done(list(map(str, self._args())), self.cwd, self.process.returncode, self._read + out, err, seconds)
+
+    def _args(self) -> list[str]:
+        return [str(part) for part in self.process.args] if isinstance(self.process.args, list) else []

@@ -1,0 +1,446 @@
+"""The wiki client: the real package over real HTTP, against the offline wiki and against servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from agenteval import __version__
+from agenteval.errors import UserError
+from agenteval.wikipedia.offline.corpus import Article, Corpus
+from agenteval.wikipedia.offline.mediawiki import mediawiki
+from agenteval.wikipedia.offline.serving import App, Request, Response, json_response, serving
+from agenteval.wikipedia.wiki import Ambiguous, Hit, NoPage, Wiki, WikiError, cut
+from tests.support.tool import ROOT
+
+PARAGRAPH = "This sentence is one of many that are alike. " * 20
+CORPUS = Corpus(
+    [
+        Article(1, "Apple", ("Malus domestica",), False, ("A fruit. It is <sweet> & round.", "== Use ==", "Eat it.")),
+        Article(2, "Tree", (), False, ("A plant with a trunk. An apple grows on it.",)),
+        Article(3, "Plant", (), True, ("Plant may refer to:", "* [[Tree]], it grows\n* [[Factory]], it works")),
+        Article(4, "Long", (), False, (PARAGRAPH.strip(), "== Second ==", PARAGRAPH.strip(), "== Third ==", "End.")),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(mediawiki(CORPUS)) as url:
+        yield url
+
+
+@pytest.fixture
+def wiki(url: str) -> Wiki:
+    return Wiki(api_url=url)
+
+
+# --- what is there ------------------------------------------------------------------------------
+
+
+def test_search_gives_titles_and_plain_snippets(wiki: Wiki) -> None:
+    assert wiki.search("apples") == [
+        Hit("Apple", "A fruit. It is <sweet> & round. Eat it."),
+        Hit("Tree", "An apple grows on it."),
+    ]
+    assert [hit.title for hit in wiki.search("apples", count=1)] == ["Apple"]
+    assert wiki.search("zzz") == []
+
+
+@pytest.mark.parametrize("title", ["Apple", "apple", " Apple ", "Malus_domestica", "malus domestica", "Apple#Use"])
+def test_a_page_is_found_by_any_of_its_titles(wiki: Wiki, title: str) -> None:
+    page = wiki.page(title)
+    assert (page.title, page.asked, page.truncated) == ("Apple", title, False)
+    assert page.url == "https://en.wikipedia.org/wiki/Apple"
+    assert page.text == "A fruit. It is <sweet> & round.\n\n\n== Use ==\nEat it."
+
+
+def test_a_long_page_is_cut(url: str) -> None:
+    page = Wiki(api_url=url, text_limit=1000).page("Long")
+    assert page.truncated and page.text == PARAGRAPH.strip()
+    whole = Wiki(api_url=url, text_limit=0).page("Long")
+    assert not whole.truncated and whole.text.endswith("== Third ==\nEnd.")
+
+
+def test_a_missing_page_has_suggestions(wiki: Wiki) -> None:
+    with pytest.raises(NoPage, match='^there is no page "Apple trees"$') as missing:
+        wiki.page("Apple trees")
+    assert missing.value.suggestions == ["Tree", "Apple", "Plant"]
+
+
+@pytest.mark.parametrize("title", ["", "  ", "#Use", "a|b", "<b>", "[[Apple]]", "x" * 256, "\0"])
+def test_what_can_be_no_title_is_not_asked_for(wiki: Wiki, title: str) -> None:
+    with pytest.raises(NoPage, match="cannot be the title of a page"):
+        wiki.page(title)
+
+
+def test_half_a_sign_is_no_reason_to_break(wiki: Wiki) -> None:
+    with pytest.raises(NoPage):
+        wiki.page("\ud800")
+    assert wiki.search("apple \ud83d", count=1)[0].title == "Apple"
+
+
+def test_an_ambiguous_page_has_options(wiki: Wiki) -> None:
+    with pytest.raises(Ambiguous, match='^"plant" may mean several pages$') as ambiguous:
+        wiki.page("plant")
+    assert ambiguous.value.options == ["Tree", "Factory"]
+
+
+def test_an_empty_query_is_refused_and_a_long_one_shortened(wiki: Wiki) -> None:
+    with pytest.raises(WikiError, match="the query is empty"):
+        wiki.search(" \n ")
+    assert wiki.search("apple " * 200)[0].title == "Apple"
+    assert wiki.search("x" * 1000) == []
+
+
+def test_two_wikis_share_nothing() -> None:
+    other = Corpus([Article(1, "Apple", (), False, ("A company.",))])
+    with serving(mediawiki(CORPUS)) as first, serving(mediawiki(other)) as second:
+        wikis = [Wiki(api_url=first, user_agent="one"), Wiki(api_url=second, user_agent="two")]
+        assert [len(wiki.search("apple")) for wiki in wikis] == [2, 1]
+        assert [wiki.page("Apple").text[:9] for wiki in wikis] == ["A fruit. ", "A company"]
+        assert len(wikis[0].search("apple")) == 2
+
+
+# --- the settings -------------------------------------------------------------------------------
+
+
+def test_where_it_asks() -> None:
+    assert Wiki().api_url == "https://en.wikipedia.org/w/api.php"
+    assert Wiki(language="simple").api_url == "https://simple.wikipedia.org/w/api.php"
+    assert Wiki(api_url="http://127.0.0.1:1").api_url == "http://127.0.0.1:1/w/api.php"
+    assert Wiki(api_url="https://wiki.example/api.php").api_url == "https://wiki.example/api.php"
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"language": "EN"}, '"EN" is no language of Wikipedia'),
+        ({"language": "en.evil.example/"}, "is no language of Wikipedia"),
+        ({"api_url": "wiki.example"}, '"wiki.example" is no address of an API'),
+        ({"api_url": "ftp://wiki.example"}, "is no address of an API"),
+        ({"api_url": "http://x:99999"}, "is no address of an API"),
+        ({"api_url": ""}, "is no address of an API"),
+        ({"user_agent": "a\nb"}, "cannot be a user agent"),
+        ({"user_agent": "é"}, "cannot be a user agent"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Wiki(**settings)
+
+
+def test_without_the_package_the_extra_is_named() -> None:
+    """In a process whose import of wikipedia fails, as it does where it is not installed."""
+    program = "import sys; sys.modules['wikipedia'] = None\nfrom agenteval.wikipedia.wiki import Wiki; Wiki()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stderr.splitlines()[-1].endswith("pip install 'agenteval[wikipedia]'"), done.stderr
+
+
+# --- servers that misbehave ---------------------------------------------------------------------
+
+GOOD = json_response({"query": {"search": [{"title": "Apple", "snippet": "x"}]}})
+
+
+class Script:
+    """A server that gives these answers one after another, the last one again and again, and keeps what it was sent."""
+
+    def __init__(self, *answers: Response | App) -> None:
+        self.answers = list(answers)
+        self.requests: list[Request] = []
+
+    def __call__(self, request: Request) -> Response:
+        answer = self.answers[min(len(self.requests), len(self.answers) - 1)]
+        self.requests.append(request)
+        return answer(request) if callable(answer) else answer
+
+
+@contextmanager
+def scripted(*answers: Response | App, **settings: Any) -> Iterator[tuple[Wiki, Script, list[float]]]:
+    """A wiki on such a server; instead of waiting it notes for how long it would have."""
+    script, waits = Script(*answers), list[float]()
+    with serving(script) as url:
+        yield Wiki(api_url=url, sleep=waits.append, **settings), script, waits
+
+
+def failed(status: int, **headers: str) -> Response:
+    return Response(status, b"<h1>Busy</h1>", "text/html", headers)
+
+
+def complaint(call: Callable[[], object]) -> str:
+    """The message of the WikiError that the call ends in, without the server's port."""
+    with pytest.raises(WikiError) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+    return re.sub(r"^127\.0\.0\.1:\d+: ", "", str(refused.value))
+
+
+def test_it_says_who_it_is() -> None:
+    with scripted(GOOD) as (wiki, script, _):
+        wiki.search("apple")
+    assert script.requests[0].headers["user-agent"] == f"agenteval/{__version__} (command-line agent evaluation)"
+    assert script.requests[0].path == "/w/api.php"
+    with scripted(GOOD, user_agent="mine/1 (me@example.org)") as (wiki, script, _):
+        wiki.search("apple")
+    assert script.requests[0].headers["user-agent"] == "mine/1 (me@example.org)"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_again_later_each_time(status: int) -> None:
+    with scripted(failed(status), failed(status), GOOD) as (wiki, script, waits):
+        assert wiki.search("apple") == [Hit("Apple", "x")]
+    assert len(script.requests) == 3
+    assert 0.3 < waits[0] <= 0.5 < waits[1] <= 1.0
+
+
+def test_retry_after_is_honoured() -> None:
+    date = formatdate(time.time() + 20, usegmt=True)
+    busy = [
+        failed(429, **{"Retry-After": "7"}),
+        failed(503, **{"Retry-After": date}),
+        failed(503, **{"Retry-After": "x"}),
+    ]
+    with scripted(*busy, GOOD) as (wiki, _, waits):
+        wiki.search("apple")
+    assert waits[0] == 7
+    assert 15 < waits[1] <= 20
+    assert 1 < waits[2] <= 2, "nonsense is no wish"
+
+
+def test_too_long_a_wait_is_not_waited() -> None:
+    with scripted(failed(429, **{"Retry-After": "3600"})) as (wiki, script, waits):
+        said = complaint(lambda: wiki.search("apple"))
+    assert said == "answered 429 Too Many Requests, and wants 3600 s before the next request"
+    assert (len(script.requests), waits) == (1, [])
+
+
+def test_it_gives_up_after_the_retries() -> None:
+    with scripted(failed(503), retries=2) as (wiki, script, waits):
+        assert complaint(lambda: wiki.page("Apple")) == "answered 503 Service Unavailable (asked 3 times)"
+    assert (len(script.requests), len(waits)) == (3, 2)
+    with scripted(failed(500), retries=0) as (wiki, script, waits):
+        assert complaint(lambda: wiki.page("Apple")) == "answered 500 Internal Server Error"
+    assert (len(script.requests), waits) == (1, [])
+
+
+def test_a_busy_wiki_may_say_so_with_200() -> None:
+    busy = json_response({"error": {"code": "ratelimited", "info": "You've exceeded your rate limit."}})
+    with scripted(busy, GOOD) as (wiki, _, waits):
+        assert wiki.search("apple")
+    assert len(waits) == 1
+    with scripted(busy, retries=0) as (wiki, _, _):
+        assert complaint(lambda: wiki.search("apple")) == "refused: You've exceeded your rate limit."
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (failed(403), "answered 403 Forbidden: it may want a user agent that says how to reach you"),
+        (failed(400), "answered 400 Bad Request"),
+        (failed(501), "answered 501 Not Implemented"),
+        (Response(200, b""), "answered what is no MediaWiki API's answer: nothing"),
+        (
+            Response(200, b"<!doctype\nhtml>", "text/html"),
+            "answered what is no MediaWiki API's answer: <!doctype html>",
+        ),
+        (Response(200, b"\xff\xfe\x00"), "answered what is no MediaWiki API's answer: "),
+        (Response(200, b"[1"), "answered what is no MediaWiki API's answer: [1"),
+        (json_response([1]), "answered what is no MediaWiki API's answer: [1]"),
+        (json_response({"error": "plain"}), "refused: plain"),
+        (json_response({"error": {"code": "x", "info": "a\nb" * 200}}), "refused: a ba ba"),
+    ],
+)
+def test_what_will_not_get_better_is_not_asked_again(answer: Response, said: str) -> None:
+    with scripted(answer) as (wiki, script, waits):
+        assert complaint(lambda: wiki.search("apple")).startswith(said)
+        assert complaint(lambda: wiki.page("Apple")).startswith(said)
+    assert (len(script.requests), waits) == (2, [])
+
+
+def test_a_wrong_address_is_named() -> None:
+    with serving(mediawiki(CORPUS)) as url:
+        said = complaint(lambda: Wiki(api_url=url + "/api.php").search("apple"))
+    assert said == f"answered 404 Not Found: is {url}/api.php the address of a MediaWiki API?"
+
+
+PAGE = {"pageid": 1, "title": "Apple", "fullurl": "u"}
+NONSENSE = [
+    {},
+    {"query": None},
+    {"query": []},
+    {"query": {}},
+    {"query": {"pages": {}}},
+    {"query": {"pages": []}},
+    {"query": {"pages": {"1": None}}},
+    {"query": {"pages": {"1": {}}}},
+    {"query": {"pages": {"1": PAGE}}},  # no extract
+    {"query": {"pages": {"1": PAGE | {"pageprops": {}}}}},
+    {"query": {"pages": {"1": PAGE | {"extract": None, "revisions": [{"revid": 1, "parentid": 0}]}}}},
+    {"query": {"pages": {"1": PAGE}, "redirects": [{"from": "Other", "to": "X"}]}},
+    {"query": {"pages": {"1": PAGE}, "redirects": [{"from": "Apple", "to": "Apple"}]}},  # in a circle
+]
+
+
+@pytest.mark.parametrize("answer", NONSENSE, ids=json.dumps)
+def test_an_answer_without_sense_is_one_line(answer: dict[str, Any]) -> None:
+    with scripted(json_response(answer)) as (wiki, _, _):
+        assert complaint(lambda: wiki.page("Apple")).startswith("answered something that makes no sense (")
+        assert complaint(lambda: wiki.search("Apple")).startswith("answered something that makes no sense (")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"pages": {"-1": {"title": "a", "invalidreason": "x", "invalid": ""}}},
+        {"pages": {"-1": {"ns": -1, "title": "Special:Random", "special": ""}}},
+        {"interwiki": [{"title": "de:Apfel", "iw": "de"}]},
+    ],
+)
+def test_pages_that_can_never_be_are_missing(found: dict[str, Any]) -> None:
+    with scripted(json_response({"query": found}), GOOD) as (wiki, _, _), pytest.raises(NoPage) as missing:
+        wiki.page("de:Apfel")
+    assert missing.value.suggestions == ["Apple"]
+
+
+def test_suggestions_that_fail_are_none() -> None:
+    missing = json_response({"query": {"pages": {"-1": {"missing": ""}}}})
+    with scripted(missing, failed(400)) as (wiki, _, _), pytest.raises(NoPage) as found:
+        wiki.page("Apple")
+    assert found.value.suggestions == []
+
+
+def test_options_come_from_the_links_where_there_is_no_list() -> None:
+    ambiguous = json_response({"query": {"pages": {"1": PAGE | {"pageprops": {"disambiguation": ""}}}}})
+    content = json_response({"query": {"pages": {"1": {"revisions": [{"*": "<li>no link</li><li><a> </a></li>"}]}}}})
+    links = json_response({"query": {"pages": {"1": {"links": [{"title": "Pear"}, {"title": "Pear"}]}}}})
+    with scripted(ambiguous, content, links) as (wiki, _, _), pytest.raises(Ambiguous) as found:
+        wiki.page("Apple")
+    assert found.value.options == ["Pear"]
+    with scripted(ambiguous, content) as (wiki, _, _), pytest.raises(Ambiguous) as found:
+        wiki.page("Apple")
+    assert found.value.options == []
+
+
+def test_a_slow_server_is_not_waited_for() -> None:
+    done = threading.Event()
+
+    def slow(request: Request) -> Response:
+        done.wait(10)
+        return GOOD
+
+    start = time.monotonic()
+    with scripted(slow, timeout=0.2, retries=1) as (wiki, script, waits):
+        assert complaint(lambda: wiki.search("apple")) == "no answer within 0.2 s (asked 2 times)"
+        done.set()
+    assert (len(script.requests), len(waits)) == (2, 1)
+    assert time.monotonic() - start < 5
+
+
+def test_a_server_that_is_late_once_is_asked_again() -> None:
+    done = threading.Event()
+
+    def slow(request: Request) -> Response:
+        done.wait(10)
+        return GOOD
+
+    with scripted(slow, GOOD, timeout=0.3) as (wiki, _, _):
+        assert wiki.search("apple")
+        done.set()
+
+
+def test_a_server_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    waits: list[float] = []
+    said = complaint(lambda: Wiki(api_url=url, sleep=waits.append, retries=1).search("apple"))
+    assert said == "cannot be reached: Connection refused (asked 2 times)"
+    assert len(waits) == 1
+
+
+def test_a_server_that_hangs_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            for _ in range(2):
+                client, _ = server.accept()
+                client.recv(10_000)
+                client.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        said = complaint(lambda: Wiki(api_url=url, sleep=lambda seconds: None, retries=1).search("apple"))
+        thread.join()
+    assert said.startswith("cannot be reached: ") and said.endswith("(asked 2 times)")
+
+
+def test_a_proxy_is_not_asked_for_what_is_here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert Wiki(api_url=url, retries=0).search("apple")
+
+
+def test_the_pause_is_kept_between_requests() -> None:
+    with scripted(GOOD, pause=30.0) as (wiki, _, waits):
+        wiki.search("apple")
+        assert waits == []
+        wiki.search("pear")
+    assert len(waits) == 1 and 25 < waits[0] <= 30
+
+
+# --- cutting ------------------------------------------------------------------------------------
+
+CUTS = [
+    ("short", 10, "short", False),
+    ("exactly10!", 10, "exactly10!", False),
+    ("", 10, "", False),
+    ("anything", 0, "anything", False),
+    ("One two. Three four. Five six.", 22, "One two. Three four.", True),
+    ('He said "no." Then he left the room.', 20, 'He said "no."', True),
+    ("one two three four five", 12, "one two", True),
+    ("one two three four five", 13, "one two three", True),
+    ("x" * 30, 10, "x" * 10, True),
+    ("A. " + "b" * 30, 12, "A. bbbbbbbbb", True),  # the sentence ends too early
+    ("aaaa bbbb.\ncccc. dddd eeee", 12, "aaaa bbbb.", True),
+    ("A para. It ends here.\nThe next. It is longer than the rest.", 24, "A para. It ends here.", True),
+    ("Text here.\n\n\n== Next ==\nmore of it", 24, "Text here.", True),  # no heading over nothing
+    ("Text.\n\n\n== See also ==\n\n\n== References ==", 100, "Text.", False),
+    ("== Only ==", 100, "", False),
+    ("== A ==\n\n\n" * 50 + "text", 1000, "== A ==\n\n\n" * 50 + "text", False),
+    ("一。二。三。四。五。六。", 9, "一。二。三。四。", True),
+]
+
+
+@pytest.mark.parametrize(("text", "limit", "kept", "truncated"), CUTS)
+def test_cut(text: str, limit: int, kept: str, truncated: bool) -> None:
+    assert cut(text, limit) == (kept, truncated)
+    assert limit == 0 or len(cut(text, limit)[0]) <= limit
+
+
+# --- the real one -------------------------------------------------------------------------------
+
+
+@pytest.mark.network
+def test_the_real_wikipedia() -> None:
+    wiki = Wiki(pause=0.5, text_limit=2000)
+    assert "Loss aversion" in [hit.title for hit in wiki.search("loss aversion")]
+    page = wiki.page("Customer behavior")
+    assert page.title == "Consumer behaviour" and page.truncated and 1000 < len(page.text) <= 2000
+    with pytest.raises(Ambiguous) as ambiguous:
+        wiki.page("Nudge")
+    assert "Nudge theory" in ambiguous.value.options
+    with pytest.raises(NoPage) as missing:
+        wiki.page("Consumer behavoir of the qwertz")
+    assert isinstance(missing.value.suggestions, list)
