@@ -56,7 +56,8 @@ ONLY_IN = {
 # Who may name the standard streams: stream.py owns them; a host is the main program of a process of its own; command.py
 # flushes at the end, console.py owns stderr.
 STREAMS = {
-    "streams.jsonl": {"stdin", "stdout"},
+    "streams.source": {"stdin"},
+    "streams.output": {"stdout"},
     "grading.hosts.python": {"stdin", "stdout"},
     "cli.tool": {"flush"},
     "streams.console": set[str](),

@@ -10,7 +10,7 @@ import msgspec
 from agenteval.adapters.jsonpath import ITEMS, Getter, Path, PathError, compile_path, nothing, split_wildcard
 from agenteval.adapters.trajectory import UNEXPLAINED, Trajectory, as_text, is_true
 from agenteval.errors import UserError
-from agenteval.wire.adapter_schema import Condition, OutputEvent, ResultEvent, Usage, Wanted
+from agenteval.wire.adapter_schema import Condition, OutputEvent, ResultEvent, UsagePaths, Wanted
 
 Event = dict[str, Any]
 Emit = Callable[[Any, Event, Trajectory], None]  # the item or event, the event it is in
@@ -311,7 +311,7 @@ def compile_result(schema: Schema, result: ResultEvent) -> Action:
     return Action((match,), act)
 
 
-def compile_usage(schema: Schema, usage: Usage) -> Action:
+def compile_usage(schema: Schema, usage: UsagePaths) -> Action:
     """Take the tokens and cost that an event reports."""
     tests, item = compile_match(schema, usage.match, "usage.match")
     if item is not None:

@@ -10,7 +10,7 @@ import msgspec
 
 from agenteval.errors import UserError
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter, Resume, Split
-from agenteval.wire.records import explain
+from agenteval.wire.validation import explain
 
 COMMENTS = ("//", "/*", "#")
 # Fields that people add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.streams.jsonl import Output, decode, encode
+from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.output import Output
 from agenteval.wire.records import Input, Record, Wire
 
 SUFFIX = ".unfinished"
@@ -21,7 +22,7 @@ LARGE = 16 << 20  # bytes from which on the file is written anew without what is
 Key = tuple[str, int]
 
 
-class Entry(Wire):
+class JournalEntry(Wire):
     """One line: a record, and the input it answers, because a prompt that was changed has to be run again."""
 
     id: str
@@ -31,7 +32,7 @@ class Entry(Wire):
     record: Record
 
 
-class Place(NamedTuple):
+class LinePosition(NamedTuple):
     """Where in the file a line is."""
 
     start: int
@@ -46,7 +47,7 @@ class Journal:
         self.path = os.path.abspath(self.name)  # this process changes its directory with each agent it starts
         self._earlier = self._read(done) if resume else {}
         self._file: Output | None = None
-        self._places: dict[Key, Place] = {}
+        self._places: dict[Key, LinePosition] = {}
         self._trials: dict[str, set[int]] = {}  # of each prompt, those with a place
         self._size = 0
 
@@ -60,14 +61,14 @@ class Journal:
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
-    def earlier(self, prompt: Record, trial: int) -> Entry | None:
+    def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
         """What an earlier run has kept of this prompt, if it was the same then; given once."""
         entry = self._earlier.pop((prompt["id"], trial), None)
         return entry if entry and entry.input == prompt["input"] else None
 
     def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
         """Put a record on disk; of the same trial the last one counts."""
-        line = _line(Entry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record))
+        line = _line(JournalEntry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record))
         if self._file is None:
             self._file = self._write_anew(())
         self._file.write_bytes(line)
@@ -93,15 +94,15 @@ class Journal:
             if not self._places:
                 os.unlink(self.path)
 
-    def _read(self, done: set[str]) -> dict[Key, Entry]:
+    def _read(self, done: set[str]) -> dict[Key, JournalEntry]:
         """What an earlier run has left, but for prompts that are done and a line that was cut off."""
-        found: dict[Key, Entry] = {}
+        found: dict[Key, JournalEntry] = {}
         if not os.path.exists(self.path):
             return found
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    entry = msgspec.convert(decode(line), Entry)
+                    entry = msgspec.convert(decode(line), JournalEntry)
                 except (msgspec.ValidationError, BadRecord):
                     if line.endswith(b"\n"):
                         raise UserError(f"{self.name}:{number}: not written by this suite; move that file") from None
@@ -129,10 +130,10 @@ class Journal:
         return self._file
 
     def _note(self, key: Key, size: int) -> None:
-        self._places[key] = Place(self._size, size)
+        self._places[key] = LinePosition(self._size, size)
         self._trials.setdefault(key[0], set()).add(key[1])
         self._size += size
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: JournalEntry) -> bytes:
     return encode(entry) + b"\n"

@@ -7,12 +7,11 @@ that speaks ACP is one process for all turns of a prompt, and a client talks wit
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenteval.errors import UserError
+from agenteval.processes.programs import find_program
 
 if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes to import
     from agenteval.adapters.reader import Adapter
@@ -37,7 +36,7 @@ rm -f "$file"; exit $status
 """
 
 
-class Utterance(NamedTuple):
+class Invocation(NamedTuple):
     """One turn as a command line."""
 
     program: str
@@ -46,10 +45,10 @@ class Utterance(NamedTuple):
     stdin: bytes | None = None
 
 
-class Conversation(Protocol):
+class Session(Protocol):
     """One session with an agent."""
 
-    def say(self, text: str, cwd: str) -> Utterance:
+    def say(self, text: str, cwd: str) -> Invocation:
         """The command line of the next turn; ValueError when it cannot be said."""
         ...
 
@@ -63,7 +62,7 @@ class TurnAgent(Protocol):
 
     timeout: float | None
 
-    def open(self) -> Conversation:
+    def open(self) -> Session:
         """A new session, for one prompt."""
         ...
 
@@ -91,14 +90,14 @@ class SchemaAgent:
         """Whether each turn is a session of its own, because the schema does not say how to go on with one."""
         return self.config.session_mode == "stream" and self.config.resume is None
 
-    def open(self) -> Conversation:
+    def open(self) -> Session:
         iterative = self.config.session_mode == "iterative"
-        return _IterativeConversation(self) if iterative else _StreamConversation(self)
+        return _HistorySession(self) if iterative else _ResumedSession(self)
 
     def adapter(self) -> Adapter:
         return self._adapter
 
-    def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Utterance:
+    def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
         """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
         config = self.config
         argv = list(command)
@@ -116,7 +115,7 @@ class SchemaAgent:
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
             argv += flagged(config.prompt.flag or "", text)
-        said = Utterance(program, argv, env, stdin)
+        said = Invocation(program, argv, env, stdin)
         return printing_file(said) if output and output.file_flag else said
 
 
@@ -125,13 +124,13 @@ def flagged(flag: str, value: str) -> list[str]:
     return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
 
 
-def printing_file(said: Utterance) -> Utterance:
+def printing_file(said: Invocation) -> Invocation:
     """The command line, its file named by a shell that prints it when the agent has ended."""
     argv = ["sh", "-c", PRINT_FILE, "sh", said.program, *said.argv[1:]]
-    return Utterance(find_program("sh"), argv, said.env, said.stdin)
+    return Invocation(find_program("sh"), argv, said.env, said.stdin)
 
 
-class _StreamConversation:
+class _ResumedSession:
     """Later turns resume the agent's own session by its id."""
 
     def __init__(self, agent: SchemaAgent) -> None:
@@ -139,7 +138,7 @@ class _StreamConversation:
         self.turn = 0
         self.session_id: str | None = None
 
-    def say(self, text: str, cwd: str) -> Utterance:
+    def say(self, text: str, cwd: str) -> Invocation:
         config = self.agent.config
         if self.turn == 0 or config.resume is None:
             return self.agent.utterance(text, cwd, config.command, [])
@@ -158,7 +157,7 @@ class _StreamConversation:
         self.session_id = self.agent.adapter().session_id(lines) or self.session_id
 
 
-class _IterativeConversation:
+class _HistorySession:
     """Later turns carry what was said before in the prompt."""
 
     def __init__(self, agent: SchemaAgent) -> None:
@@ -170,7 +169,7 @@ class _IterativeConversation:
         else:
             self.system, self.format = template.system or "", template.turn_format
 
-    def say(self, text: str, cwd: str) -> Utterance:
+    def say(self, text: str, cwd: str) -> Invocation:
         return self.agent.utterance(self._with_history(text), cwd, self.agent.config.command, [])
 
     def hear(self, text: str, lines: list[str]) -> None:
@@ -202,14 +201,14 @@ class TemplateAgent:
             raise UserError("--simple: the command itself cannot be {}")
         self.program = find_program(self.argv[0])
 
-    def open(self) -> Conversation:
+    def open(self) -> Session:
         return self
 
     def adapter(self) -> Adapter:
         return _bundled("text")
 
-    def say(self, text: str, cwd: str) -> Utterance:
-        return Utterance(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
+    def say(self, text: str, cwd: str) -> Invocation:
+        return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
     def hear(self, text: str, lines: list[str]) -> None:
         """A template remembers nothing."""
@@ -224,14 +223,14 @@ class ShellAgent:
         self.line = line
         self.program = find_program("sh")
 
-    def open(self) -> Conversation:
+    def open(self) -> Session:
         return self
 
     def adapter(self) -> Adapter:
         return _bundled("text")
 
-    def say(self, text: str, cwd: str) -> Utterance:
-        return Utterance(self.program, ["sh", "-c", self.line], {"PROMPT": text})
+    def say(self, text: str, cwd: str) -> Invocation:
+        return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
     def hear(self, text: str, lines: list[str]) -> None:
         """A shell line remembers nothing."""
@@ -251,12 +250,12 @@ class AcpAgent:
     def adapter(self) -> Adapter:
         return _bundled("acp")
 
-    def talk(self, texts: list[str], cwd: str) -> tuple[Utterance, Client]:
+    def talk(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
         """How to start it, and who talks with it about these turns."""
         from agenteval.agents.acp.client import Client
 
         client = Client(texts, cwd, deny=self.deny)
-        return Utterance(self.program, self.argv, {}, client.opening), client
+        return Invocation(self.program, self.argv, {}, client.opening), client
 
 
 Agent = TurnAgent | AcpAgent
@@ -294,27 +293,3 @@ def split_words(template: str) -> list[str]:
     if quote:
         raise UserError(f"--simple: the quote {quote} is not closed")
     return words + ([] if word is None else [word])
-
-
-def find_program(name: str) -> str:
-    """The absolute path of a command; UserError before anything is run when there is none."""
-    if not name:
-        raise UserError("the command to run is empty")
-    if "/" in name:
-        if not os.path.isfile(name):
-            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such command'}")
-        if not os.access(name, os.X_OK):
-            raise UserError(f"{name}: not executable (chmod +x {name})")
-        return os.path.abspath(name)
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    # A tool of the suite is the one that came with this one, on PATH or not.
-    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else on_path(name)
-    if found is None:
-        raise UserError(f"{name}: command not found; is it installed and on PATH?")
-    return os.path.abspath(found)
-
-
-def on_path(name: str) -> str | None:
-    """Where PATH has a command; shutil knows that too, and takes longer to import than the rest of this module."""
-    paths = (os.path.join(folder, name) for folder in os.get_exec_path())
-    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from agenteval.errors import BadRecord, StrictStop
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Source, decode_record
-from agenteval.wire.records import Prompt, Record, check
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
+from agenteval.wire.records import Prompt, Record
+from agenteval.wire.validation import check
 
 
 class Prompts:

@@ -18,7 +18,7 @@ def parse_rate(text: str) -> float:
     return float(found[1]) / UNITS[found[2]]
 
 
-class Pacer:
+class RateLimiter:
     """Hands out the moments at which agents start, evenly spread; for one thread."""
 
     def __init__(self, per_second: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:

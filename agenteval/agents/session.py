@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenteval.agents.environment import Environment
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, TurnAgent, Utterance
-from agenteval.agents.rate_limit import Pacer
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, TurnAgent
+from agenteval.agents.rate_limit import RateLimiter
 from agenteval.processes.loop import Call, EndTree, Job, Pause, RunProcess
-from agenteval.processes.process import Command, Outcome, Peer, printed_lines
+from agenteval.processes.outcome import Outcome, failure_of, printed_lines
+from agenteval.processes.process import Command, ProcessPeer
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -45,7 +46,7 @@ class Limits(NamedTuple):
 class Conditions(NamedTuple):
     """What all prompts of a run have in common."""
 
-    pacer: Pacer
+    pacer: RateLimiter
     limits: Limits = Limits()
     environment: Environment = Environment()
     redact: Redactor = Redactor({})
@@ -85,7 +86,7 @@ def run_prompt(
     return {**prompt, **attempt.fields}
 
 
-def _wait_for_place(pacer: Pacer) -> Job[None]:
+def _wait_for_place(pacer: RateLimiter) -> Job[None]:
     holds = -1
     while holds != pacer.holds:  # held while it waited: its place is not free any more
         holds = pacer.holds
@@ -104,7 +105,7 @@ def _try_prompt(
     texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
     limits = conditions.limits
     timeout = prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
-    raw = _RawFields(conditions.redact)
+    raw = RawRecordBuilder(conditions.redact)
     try:
         cwd = prepare if isinstance(prepare, str) else (yield Call(prepare))
     except OSError as error:
@@ -149,7 +150,7 @@ class _Place(NamedTuple):
     environment: Environment
     trace: Callable[[str], None] | None
 
-    def process(self, said: Utterance, size: int, peer: Peer | None = None) -> RunProcess:
+    def process(self, said: Invocation, size: int, peer: ProcessPeer | None = None) -> RunProcess:
         """The request to run a command, of whose agent so much output is there already."""
         if self.trace is not None:
             self.trace(f"in {self.cwd}: {shlex.join(said.argv)[:TRACED]}")
@@ -163,7 +164,7 @@ class _Place(NamedTuple):
         return said if outcome.too_much else None
 
 
-def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: _RawFields) -> Job[None]:
+def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: RawRecordBuilder) -> Job[None]:
     """One process per turn, until one fails."""
     conversation = agent.open()
     for number, text in enumerate(texts, 1):
@@ -180,7 +181,7 @@ def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: _RawFi
             return
 
 
-def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: _RawFields) -> Job[None]:
+def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: RawRecordBuilder) -> Job[None]:
     """One process for all turns, and a client that talks with it."""
     said, client = agent.talk(texts, place.cwd)
     outcome = raw.cleaned((yield place.process(said, 0, client)))
@@ -203,28 +204,7 @@ def _talk_failure(outcome: Outcome, client: Client, timeout: float) -> str | Non
     return f"{how} before it answered {client.waiting}{colon}{why}"
 
 
-def failure_of(outcome: Outcome, timeout: float) -> str | None:
-    """Why a process counts as failed, in one line; None when it does not."""
-    if outcome.error is not None:
-        return outcome.error
-    if outcome.too_much:
-        return "printed too much"
-    if outcome.timed_out:
-        return f"timeout: not done after {timeout:g} ms"
-    if outcome.signal is None and not outcome.exit_code:
-        return None
-    how = f"killed by {outcome.signal}" if outcome.signal else f"exited with code {outcome.exit_code}"
-    words = _last_words(outcome.stderr.decode("utf-8", "replace"))
-    return f"{how}: {words[:300]}" if words else how
-
-
-def _last_words(stderr: str) -> str:
-    """The last line with a word in it: a stack or an object often ends with brackets alone."""
-    lines = [line for line in map(str.strip, stderr.splitlines()) if line]
-    return next((line for line in reversed(lines) if re.search(r"\w", line)), lines[-1] if lines else "")
-
-
-class _RawFields:
+class RawRecordBuilder:
     """The fields of a raw record while its turns come in."""
 
     def __init__(self, redact: Redactor) -> None:

@@ -141,7 +141,7 @@ def extraction_adapter(agent: Agent, extract: str | None) -> Adapter:
     return load_adapter(extract) if extract is not None else agent.adapter()
 
 
-class Settings(NamedTuple):
+class AgentSettings(NamedTuple):
     """The options above, as the user gave them."""
 
     schema: str | None
@@ -185,7 +185,7 @@ class GraderSettings(NamedTuple):
 # --- the agent ----------------------------------------------------------------------------------
 
 
-def agent_of(settings: Settings) -> Agent:
+def agent_of(settings: AgentSettings) -> Agent:
     """The one agent that the options name."""
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]

@@ -28,7 +28,7 @@ class Names(click.types.StringParamType):
         self.words = words
 
 
-class Answer(NamedTuple):
+class Completions(NamedTuple):
     """What fits at the cursor."""
 
     kind: Kind = "words"
@@ -39,24 +39,24 @@ class Answer(NamedTuple):
         return "\n".join([self.kind, self.kept, *(f"{word}\t{help}" for word, help in self.words.items())])
 
 
-def complete(command: Tool, args: list[str]) -> Answer:
+def complete(command: Tool, args: list[str]) -> Completions:
     """What the last of the arguments, which may be empty, can become."""
     *before, word = args or [""]
-    line = Line(command, before)
+    line = TypedLine(command, before)
     if line.ended:
         return line.after_dashes(word)
     if line.waiting:
         return value_of(line.waiting[0], word)
     if word.startswith("--") and "=" in word:
         name, _, value = word.partition("=")
-        answer = value_of(line.options[name], value) if name in line.options else Answer()
+        answer = value_of(line.options[name], value) if name in line.options else Completions()
         return answer._replace(kept=f"{name}={answer.kept}")
     if word.startswith("-"):
-        return Answer(words=_starting(word, line.unused()))
+        return Completions(words=_starting(word, line.unused()))
     return line.operand(word)
 
 
-class Line:
+class TypedLine:
     """The words before the cursor, read as Click would read them."""
 
     def __init__(self, command: Tool, words: Iterable[str]) -> None:
@@ -111,17 +111,17 @@ class Line:
         left = {name: option for name, option in self.options.items() if not option.hidden and option not in spent}
         return {name: left[name].help or "" for name in sorted(left, key=lambda name: not name.startswith("--"))}
 
-    def operand(self, word: str) -> Answer:
+    def operand(self, word: str) -> Completions:
         """The next argument that is no option."""
         if self.operands < len(self.arguments):
             return value_of(self.arguments[self.operands], word)
         last = self.arguments[-1:]
-        return value_of(last[0], word) if last and last[0].nargs == -1 else Answer()
+        return value_of(last[0], word) if last and last[0].nargs == -1 else Completions()
 
-    def after_dashes(self, word: str) -> Answer:
+    def after_dashes(self, word: str) -> Completions:
         """After --: an agent's command line where one may stand, else what is no option though it may look like one."""
         if self.takes_command:
-            return Answer("files" if self.behind else "commands")
+            return Completions("files" if self.behind else "commands")
         self.operands += self.behind
         return self.operand(word)
 
@@ -150,17 +150,17 @@ def graders() -> Words:
 NAMED = {"FILE|NAME": adapters, "[NAME=]GRADER": graders}  # a metavar means one thing in every tool
 
 
-def value_of(param: click.Parameter, word: str) -> Answer:
+def value_of(param: click.Parameter, word: str) -> Completions:
     """What a parameter's value can be: its choices, names the suite knows, or what its metavar speaks of."""
     if isinstance(param.type, click.Choice):
-        return Answer(words=_starting(word, dict.fromkeys(map(str, param.type.choices), "")))
+        return Completions(words=_starting(word, dict.fromkeys(map(str, param.type.choices), "")))
     if isinstance(param.type, Names):
-        return Answer(words=_starting(word, param.type.words()))
+        return Completions(words=_starting(word, param.type.words()))
     metavar = param.metavar or ""
     label = re.match(r"\[?[A-Z]+([=:])", metavar)  # LABEL:PATH, [NAME=]GRADER
     kept = "".join(word.rpartition(label[1])[:2]) if label else ""
     named = NAMED[metavar]() if metavar in NAMED else {}
-    return Answer(_kind(param, metavar), _starting(word.removeprefix(kept), named), kept)
+    return Completions(_kind(param, metavar), _starting(word.removeprefix(kept), named), kept)
 
 
 def _kind(param: click.Parameter, metavar: str) -> Kind:

@@ -15,18 +15,19 @@ from agenteval.agents.environment import agent_environment
 from agenteval.agents.journal import Journal
 from agenteval.agents.kinds import Agent, SchemaAgent
 from agenteval.agents.prompts import Prompts
-from agenteval.agents.rate_limit import Pacer
+from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits, run_prompt
 from agenteval.agents.workspaces.git import forget_repository
-from agenteval.cli.agent_options import GraderSettings, Settings, agent_of
+from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.grading.apply import Grading, grader_specs
 from agenteval.processes.loop import Call, Job, Outbox
 from agenteval.processes.shutdown import run_jobs
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Source, open_output
+from agenteval.streams.output import open_output
 from agenteval.streams.redaction import Redactor
+from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Run:
+class PromptRun:
     """One tool's run over its prompts; with graders, `grading` applies them."""
 
-    def __init__(self, tool: str, path: str | None, settings: Settings, graders: GraderSettings | None = None) -> None:
+    def __init__(
+        self, tool: str, path: str | None, settings: AgentSettings, graders: GraderSettings | None = None
+    ) -> None:
         self.settings, self.graders = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
@@ -103,7 +106,7 @@ class Run:
         each = 1 + sum(spec.streams for spec in self.specs)
         if settings.workspace_dir is not None:
             forget_repository(os.environ)  # an agent in a directory of its own is not to work on ours
-        self.processes = Processes(settings.concurrency * each)
+        self.processes = ProcessSupervisor(settings.concurrency * each)
         self.workspaces: Workspaces | None = None
         try:
             if settings.workspace_dir is not None:
@@ -127,7 +130,7 @@ class Run:
     def attempt(self, prompt: Record, trial: int | None = None) -> Job[Record | None]:
         """The raw record of a prompt, run in a fresh session; None when it was cut short because we are stopping."""
         self._warn_of_turns(prompt)
-        key = self.processes.new_key()
+        key = self.processes.new_agent_key()
         name = prompt["id"] if trial is None else f"{prompt['id']}, trial {trial}"
         raw = yield from run_prompt(
             self._with_workspace(prompt, trial),
@@ -195,20 +198,20 @@ class Run:
         return {**prompt, "metadata": {**(prompt.get("metadata") or {}), "workspaceDir": path}}
 
 
-def conditions_of(settings: Settings, agent: Agent) -> Conditions:
+def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
     """What the options say of every prompt; the agent's schema may have variables of its own."""
     environment = agent_environment(settings.env, clean=settings.clean_env)
     own = agent.config.env or {} if isinstance(agent, SchemaAgent) else {}
     secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(own)}
     return Conditions(
-        pacer=Pacer(settings.rate),
+        pacer=RateLimiter(settings.rate),
         limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
         environment=environment,
         redact=Redactor(secrets),
     )
 
 
-def _journal_beside(settings: Settings, done: set[str]) -> Journal | None:
+def _journal_beside(settings: AgentSettings, done: set[str]) -> Journal | None:
     """Only a file can be gone on with, not a pipe or a device."""
     path = settings.output
     if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
@@ -218,7 +221,7 @@ def _journal_beside(settings: Settings, done: set[str]) -> Journal | None:
     return Journal(path, resume=settings.resume, done=done)
 
 
-def _of_workspaces(settings: Settings) -> str | None:
+def _of_workspaces(settings: AgentSettings) -> str | None:
     """An option that makes sense for workspaces only."""
     given = {
         "--workspace-template": settings.workspace_template,

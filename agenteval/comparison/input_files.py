@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from agenteval.comparison.pairing import Kind
-from agenteval.comparison.result_rows import Run, Shape
+from agenteval.comparison.pairing import ComparisonKind
+from agenteval.comparison.result_rows import RecordShape, RunRows
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import BOM, Source, decode_record, read_typed
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import BOM, Source, read_typed
 from agenteval.wire.records import Record
 
 NOUNS = {"capture": "results", "trials": "trials"}
@@ -83,7 +84,7 @@ def find_format(sources: Sequence[RunSource], asked: str) -> str:
 
 def first_record(source: RunSource) -> str | None:
     """What the first record of a file is; None where there is none."""
-    parse = msgspec.json.Decoder(Shape).decode
+    parse = msgspec.json.Decoder(RecordShape).decode
     for line in islice(source.peek(), PEEKED):
         try:
             return "trials" if parse(line).is_trial() else "capture"
@@ -95,7 +96,7 @@ def first_record(source: RunSource) -> str | None:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def read_run(label: str, source: RunSource, console: Console, kind: Kind) -> Run[Any]:
+def read_run(label: str, source: RunSource, console: Console, kind: ComparisonKind) -> RunRows[Any]:
     """The rows of one file; a line that cannot be used is reported and passed over."""
     rows: dict[str, Any] = {}
     for facts in read_typed(source, kind.facts, console):
@@ -106,12 +107,12 @@ def read_run(label: str, source: RunSource, console: Console, kind: Kind) -> Run
             rows[facts.id] = kind.boil_down(facts, source.number)
         except BadRecord as error:
             _refuse(console, source, str(error))
-    return Run(label, rows)
+    return RunRows(label, rows)
 
 
 def read_runs(
-    labels: Sequence[str], sources: Sequence[RunSource], console: Console, kind: Kind, *, counted: bool
-) -> list[Run[Any]]:
+    labels: Sequence[str], sources: Sequence[RunSource], console: Console, kind: ComparisonKind, *, counted: bool
+) -> list[RunRows[Any]]:
     """All runs, one after the other; `counted` where they are what the progress shows."""
     if counted:
         console.begin(len(labels), "runs")
@@ -129,7 +130,7 @@ def _refuse(console: Console, source: RunSource, why: str) -> None:
         raise StrictStop("stopped at the first refused record (--strict)")
 
 
-class Shelf:
+class RecordIndex:
     """A file of records, each read again when it is wanted: only line offsets are kept in memory."""
 
     def __init__(self, source: RunSource) -> None:

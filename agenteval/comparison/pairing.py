@@ -8,10 +8,11 @@ from itertools import combinations
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.result_rows import Run
+from agenteval.comparison.result_rows import RunRows
 from agenteval.errors import BadRecord
 from agenteval.wire.comparison import ComparisonAnswer, Difference, Interval, Pairwise
-from agenteval.wire.records import Record, check
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 TIE = 1e-9
 SIGNIFICANT = 0.05
@@ -21,7 +22,7 @@ R = TypeVar("R")
 Scores = dict[str, float | None]
 
 
-class Kind(NamedTuple):
+class ComparisonKind(NamedTuple):
     """One kind of record that can be compared: how it is read, judged and reported."""
 
     name: str
@@ -33,8 +34,8 @@ class Kind(NamedTuple):
     statistical: Callable[[], Strategy[Any]]
     payload: Callable[[str, Mapping[str, Record], Mapping[str, Any]], Record]
     meta: Callable[..., Any]
-    compare: Callable[[Sequence[Run[Any]], Strategy[Any], Any], Any]
-    add_bootstrap: Callable[[Any, Sequence[Run[Any]], int, int], None]
+    compare: Callable[[Sequence[RunRows[Any]], Strategy[Any], Any], Any]
+    add_bootstrap: Callable[[Any, Sequence[RunRows[Any]], int, int], None]
     remarks: Callable[[Any], list[str]]
     worse: Callable[[Any], list[str]]
 
@@ -42,12 +43,12 @@ class Kind(NamedTuple):
 # --- the prompts of several runs ----------------------------------------------------------------
 
 
-def prompt_ids(runs: Sequence[Run[R]]) -> list[str]:
+def prompt_ids(runs: Sequence[RunRows[R]]) -> list[str]:
     """Every prompt that any run has, in the order in which they first appear."""
     return list(dict.fromkeys(id for run in runs for id in run.rows))
 
 
-def shared_prompts(runs: Sequence[Run[R]]) -> Iterator[tuple[str, dict[str, R]]]:
+def shared_prompts(runs: Sequence[RunRows[R]]) -> Iterator[tuple[str, dict[str, R]]]:
     """The prompts that two runs or more have, with their rows by label."""
     for id in prompt_ids(runs):
         rows = {run.label: row for run in runs if (row := run.rows.get(id)) is not None}
@@ -55,7 +56,7 @@ def shared_prompts(runs: Sequence[Run[R]]) -> Iterator[tuple[str, dict[str, R]]]
             yield id, rows
 
 
-def missing_prompts(runs: Sequence[Run[R]]) -> dict[str, list[str]]:
+def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
     """Per run that lacks any: the ids of the prompts that only other runs have."""
     ids = prompt_ids(runs)
     lacking = {run.label: [id for id in ids if id not in run.rows] for run in runs if len(run.rows) < len(ids)}
@@ -65,7 +66,7 @@ def missing_prompts(runs: Sequence[Run[R]]) -> dict[str, list[str]]:
 # --- who wins a prompt --------------------------------------------------------------------------
 
 
-class Ranked(NamedTuple):
+class PromptRanking(NamedTuple):
     """A comparison grader's answer on one prompt; `error` says why there is none."""
 
     ranks: dict[str, float] = {}
@@ -74,7 +75,7 @@ class Ranked(NamedTuple):
     error: str | None = None
 
 
-class Judged(NamedTuple):
+class GraderRanking(NamedTuple):
     """The scores of the runs on one prompt, to show, and what decides who wins (more is better)."""
 
     scores: Scores
@@ -84,16 +85,16 @@ class Judged(NamedTuple):
 class Strategy(NamedTuple, Generic[R]):
     """How the rows of one prompt are judged; None in place of a score where there is nothing to go by."""
 
-    judge: Callable[[str, Mapping[str, R]], Judged]
-    rankings: Mapping[str, Ranked] = {}
+    judge: Callable[[str, Mapping[str, R]], GraderRanking]
+    rankings: Mapping[str, PromptRanking] = {}
 
 
-def by_rankings(rankings: Mapping[str, Ranked]) -> Strategy[Any]:
+def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:
     """The places a comparison grader gave; its scores are shown, its ranks decide."""
 
-    def judge(id: str, rows: Mapping[str, Any]) -> Judged:
+    def judge(id: str, rows: Mapping[str, Any]) -> GraderRanking:
         ranked = rankings[id]
-        return Judged(
+        return GraderRanking(
             scores={label: ranked.scores.get(label) for label in rows},
             standing={label: -ranked.ranks[label] if label in ranked.ranks else None for label in rows},
         )
@@ -107,10 +108,10 @@ def winner(standing: Scores) -> str | None:
     return known[-1][1] if len(known) > 1 and known[-1][0] - known[-2][0] > TIE else None
 
 
-class Tally(Generic[R]):
+class WinCounts(Generic[R]):
     """The prompts won by each of every two runs, counted prompt by prompt; `judge` says how rows stand."""
 
-    def __init__(self, runs: Sequence[Run[R]], judge: Callable[[str, Mapping[str, R]], Scores]) -> None:
+    def __init__(self, runs: Sequence[RunRows[R]], judge: Callable[[str, Mapping[str, R]], Scores]) -> None:
         self._judge = judge
         self._won: dict[tuple[str, ...], dict[str | None, int]] = {
             (a, b): {a: 0, b: 0, None: 0} for a, b in combinations([run.label for run in runs], 2)
@@ -219,7 +220,7 @@ def prompt_payload(id: str, records: Mapping[str, Record], runs: Mapping[str, Re
     return {"id": id, **about, "runs": runs}
 
 
-def custom_rankings(payloads: Iterator[Record], ask: Ask, emit: Callable[[str, Ranked], None]) -> None:
+def custom_rankings(payloads: Iterator[Record], ask: Ask, emit: Callable[[str, PromptRanking], None]) -> None:
     """Hand on each prompt's id and ranking, in order; a failure of the grader costs that prompt only."""
     waiting: deque[tuple[str, list[str]]] = deque()
 
@@ -235,17 +236,17 @@ def custom_rankings(payloads: Iterator[Record], ask: Ask, emit: Callable[[str, R
     ask(remembered(), answered)
 
 
-def read_ranking(answer: object, labels: Sequence[str]) -> Ranked:
+def read_ranking(answer: object, labels: Sequence[str]) -> PromptRanking:
     """The answer as ranks and scores by label; `error` where it is no answer."""
     if not isinstance(answer, dict):
-        return Ranked(error=f"grader error: {answer}")
+        return PromptRanking(error=f"grader error: {answer}")
     try:
         given = check(answer, ComparisonAnswer)
         if strangers := [ranking.run for ranking in given.rankings if ranking.run not in labels]:
             raise BadRecord(f'"rankings" names a run that was not asked about: {strangers[0]}')
     except BadRecord as error:
-        return Ranked(error=f"grader error: {error}")
-    return Ranked(
+        return PromptRanking(error=f"grader error: {error}")
+    return PromptRanking(
         ranks={ranking.run: ranking.rank for ranking in given.rankings},
         scores={ranking.run: ranking.score for ranking in given.rankings},
         reasoning=given.reasoning,

@@ -29,7 +29,7 @@ _TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
 # --- which runs, and what they are called -------------------------------------------------------
 
 
-class Run(NamedTuple, Generic[R]):
+class RunRows(NamedTuple, Generic[R]):
     """A label and its rows by prompt id, in the order of the file."""
 
     label: str
@@ -108,14 +108,14 @@ def _without_shared_ending(names: list[str]) -> list[str]:
 # --- what a comparison reads of a result --------------------------------------------------------
 
 
-class Grade(Wire):
+class RowScore(Wire):
     """A score and whether it passes."""
 
     pass_: bool = msgspec.field(name="pass")
     score: Annotated[float, Meta(ge=0, le=1)]
 
 
-class Times(Wire):
+class RowTiming(Wire):
     """Milliseconds; `total` may be missing where start and end are there."""
 
     total: float | None = None
@@ -130,17 +130,17 @@ class StepKind(Wire):
     type: str | None = None
 
 
-class Marks(Wire):
+class RowMetadata(Wire):
     """What the capture noted in the metadata."""
 
     trajectory_richness: Any = None
     timed_out: Any = None
 
 
-NO_TIMES, NO_MARKS = Times(), Marks()
+NO_TIMES, NO_MARKS = RowTiming(), RowMetadata()
 
 
-class Shape(Wire):
+class RecordShape(Wire):
     """As much of a record as tells trials from results, as the seed's harness does: by `trials` and `k`."""
 
     trials: Any = None
@@ -151,22 +151,22 @@ class Shape(Wire):
         return isinstance(self.trials, list) and isinstance(self.k, int | float)
 
 
-class ResultFacts(Shape, kw_only=True):
+class ResultFacts(RecordShape, kw_only=True):
     """The fields of a result that count here; the rest of the line is skipped unread."""
 
     id: Id
     output: str | None = None
-    score: Grade | None = None
+    score: RowScore | None = None
     grader_error: bool = False
-    timing: Times | None = None
+    timing: RowTiming | None = None
     trajectory: list[StepKind] | None = None
-    metadata: Marks | None = None
+    metadata: RowMetadata | None = None
     tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
 
 
-class Row(msgspec.Struct, gc=False, frozen=True):
+class ResultRow(msgspec.Struct, gc=False, frozen=True):
     """One result, boiled down; None is unknown, never 0."""
 
     line: int = 0
@@ -188,14 +188,14 @@ class Row(msgspec.Struct, gc=False, frozen=True):
         return self.tool_errors or self.failed
 
 
-def boil_down(facts: ResultFacts, line: int = 0) -> Row:
+def boil_down(facts: ResultFacts, line: int = 0) -> ResultRow:
     """The row of a result; what a failed grader left in `score` is no score. BadRecord where it is a trial."""
     if facts.is_trial():
         raise BadRecord("a trial, where a result is expected")
     errors = [*(facts.errors or ()), facts.error] if facts.error else facts.errors or ()
     grade = None if facts.grader_error else facts.score
     marks, times = facts.metadata or NO_MARKS, facts.timing or NO_TIMES
-    return Row(
+    return ResultRow(
         line=line,
         score=grade.score if grade else None,
         passed=grade is not None and grade.pass_,
@@ -211,7 +211,7 @@ def boil_down(facts: ResultFacts, line: int = 0) -> Row:
     )
 
 
-def duration(times: Times) -> float | None:
+def duration(times: RowTiming) -> float | None:
     """How long it took; None where that is not known or cannot be."""
     if times.total is None and times.start is not None and times.end is not None:
         return not_negative(times.end - times.start)
@@ -235,7 +235,7 @@ def _richness(noted: object, steps: Sequence[StepKind]) -> Richness:
 # --- one run ------------------------------------------------------------------------------------
 
 
-def quality(rows: Iterable[Row]) -> Quality:
+def quality(rows: Iterable[ResultRow]) -> Quality:
     """Scores over the graded rows; the others are counted by why they have none."""
     rows = list(rows)
     graded = [row for row in rows if row.score is not None]
@@ -262,7 +262,7 @@ def distribution(scores: Iterable[float]) -> ScoreDistribution:
     return ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
 
 
-def performance(rows: Iterable[Row]) -> Performance:
+def performance(rows: Iterable[ResultRow]) -> Performance:
     """Latencies over the rows that have a timing."""
     rows = list(rows)
     durations = [row.duration for row in rows if row.duration is not None]
@@ -293,7 +293,7 @@ def latency(durations: Iterable[float]) -> Latency:
     )
 
 
-def reliability(rows: Iterable[Row]) -> Reliability:
+def reliability(rows: Iterable[ResultRow]) -> Reliability:
     """Errors, timeouts and completions over all rows."""
     rows = list(rows)
     tool_errors = sum(row.tool_errors for row in rows)
@@ -310,7 +310,7 @@ def reliability(rows: Iterable[Row]) -> Reliability:
     )
 
 
-def trajectory_info(rows: Iterable[Row]) -> TrajectoryInfo:
+def trajectory_info(rows: Iterable[ResultRow]) -> TrajectoryInfo:
     """The commonest richness and the mean number of steps where a trajectory is given."""
     rows = list(rows)
     commonest = Counter(row.richness for row in rows).most_common(1)

@@ -10,12 +10,12 @@ from msgspec import structs
 
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pairing import (
-    Judged,
-    Kind,
-    Ranked,
+    ComparisonKind,
+    GraderRanking,
+    PromptRanking,
     Scores,
     Strategy,
-    Tally,
+    WinCounts,
     analyse,
     beaten_by_first,
     prompt_payload,
@@ -24,8 +24,8 @@ from agenteval.comparison.pairing import (
 )
 from agenteval.comparison.result_rows import (
     ResultFacts,
-    Row,
-    Run,
+    ResultRow,
+    RunRows,
     boil_down,
     performance,
     quality,
@@ -45,13 +45,13 @@ from agenteval.wire.comparison import (
 )
 from agenteval.wire.records import Record
 
-Rows = Mapping[str, Row]
+Rows = Mapping[str, ResultRow]
 
 
 # --- how a strategy sees one prompt -------------------------------------------------------------
 
 
-class Weights(NamedTuple):
+class QualityWeights(NamedTuple):
     """How much each term of the weighted strategy counts."""
 
     quality: float = 0.5
@@ -59,7 +59,7 @@ class Weights(NamedTuple):
     reliability: float = 0.2
 
 
-def weighted(weights: Weights) -> Strategy[Row]:
+def weighted(weights: QualityWeights) -> Strategy[ResultRow]:
     """Quality, speed and reliability in one number, over the terms that all the rows compared have.
 
     The seed's harness takes 0 for a missing score and 10 s for a missing duration. Here such a term is left
@@ -67,12 +67,12 @@ def weighted(weights: Weights) -> Strategy[Row]:
     neither helps nor hurts.
     """
 
-    def judge(_id: str, rows: Rows) -> Judged:
+    def judge(_id: str, rows: Rows) -> GraderRanking:
         quality = weights.quality if all(row.score is not None for row in rows.values()) else 0.0
         latency = weights.latency if all(row.duration is not None for row in rows.values()) else 0.0
         known = quality + latency + weights.reliability
         if known <= 0:
-            return Judged(unknown := dict.fromkeys(rows), unknown)
+            return GraderRanking(unknown := dict.fromkeys(rows), unknown)
         scale = sum(weights) / known
         scores: Scores = {
             label: scale
@@ -83,17 +83,17 @@ def weighted(weights: Weights) -> Strategy[Row]:
             )
             for label, row in rows.items()
         }
-        return Judged(scores, scores)
+        return GraderRanking(scores, scores)
 
     return Strategy(judge)
 
 
-def by_grader_score() -> Strategy[Row]:
+def by_grader_score() -> Strategy[ResultRow]:
     """The grader's score alone: the statistical strategy."""
 
-    def judge(_id: str, rows: Rows) -> Judged:
+    def judge(_id: str, rows: Rows) -> GraderRanking:
         scores = {label: row.score for label, row in rows.items()}
-        return Judged(scores, scores)
+        return GraderRanking(scores, scores)
 
     return Strategy(judge)
 
@@ -101,10 +101,10 @@ def by_grader_score() -> Strategy[Row]:
 # --- head to head -------------------------------------------------------------------------------
 
 
-def head_to_head(runs: Sequence[Run[Row]], strategy: Strategy[Row]) -> HeadToHead:
+def head_to_head(runs: Sequence[RunRows[ResultRow]], strategy: Strategy[ResultRow]) -> HeadToHead:
     """An entry for every prompt that two runs or more have, and the wins of every two runs."""
     prompts: list[PromptComparison] = []
-    tally = Tally(runs, lambda id, rows: strategy.judge(id, rows).standing)
+    tally = WinCounts(runs, lambda id, rows: strategy.judge(id, rows).standing)
     for id, rows in shared_prompts(runs):
         judged = strategy.judge(id, rows)
         prompts.append(_compare_prompt(id, rows, judged, strategy.rankings.get(id)))
@@ -112,7 +112,7 @@ def head_to_head(runs: Sequence[Run[Row]], strategy: Strategy[Row]) -> HeadToHea
     return HeadToHead(prompts=prompts, pairwise=tally.pairwise())
 
 
-def _compare_prompt(id: str, rows: Rows, judged: Judged, ranked: Ranked | None) -> PromptComparison:
+def _compare_prompt(id: str, rows: Rows, judged: GraderRanking, ranked: PromptRanking | None) -> PromptComparison:
     return PromptComparison(
         id=id,
         winner=winner(judged.standing),
@@ -127,18 +127,18 @@ def _compare_prompt(id: str, rows: Rows, judged: Judged, ranked: Ranked | None) 
 # --- is it luck ---------------------------------------------------------------------------------
 
 
-def graded_pairs(a: Run[Row], b: Run[Row]) -> list[tuple[Row, Row]]:
+def graded_pairs(a: RunRows[ResultRow], b: RunRows[ResultRow]) -> list[tuple[ResultRow, ResultRow]]:
     """The rows of both runs for each prompt that is graded in both."""
     both = ((row, b.rows.get(id)) for id, row in a.rows.items() if row.score is not None)
     return [(row, other) for row, other in both if other is not None and other.score is not None]
 
 
-def differences(a: Run[Row], b: Run[Row]) -> list[float]:
+def differences(a: RunRows[ResultRow], b: RunRows[ResultRow]) -> list[float]:
     """A's score minus B's, for each prompt graded in both."""
     return [(row.score or 0.0) - (other.score or 0.0) for row, other in graded_pairs(a, b)]
 
 
-def pair_statistics(a: Run[Row], b: Run[Row]) -> PairStatistics:
+def pair_statistics(a: RunRows[ResultRow], b: RunRows[ResultRow]) -> PairStatistics:
     """The paired analysis of two runs."""
     discordant = [row.passed for row, other in graded_pairs(a, b) if row.passed != other.passed]
     only_a, only_b = discordant.count(True), discordant.count(False)
@@ -151,7 +151,7 @@ def pair_statistics(a: Run[Row], b: Run[Row]) -> PairStatistics:
 # --- the report ---------------------------------------------------------------------------------
 
 
-def compare(runs: Sequence[Run[Row]], strategy: Strategy[Row], meta: ReportMeta) -> ComparisonReport:
+def compare(runs: Sequence[RunRows[ResultRow]], strategy: Strategy[ResultRow], meta: ReportMeta) -> ComparisonReport:
     """The whole report; add_bootstrap adds the intervals that need resampling."""
     return ComparisonReport(
         meta=meta,
@@ -164,7 +164,7 @@ def compare(runs: Sequence[Run[Row]], strategy: Strategy[Row], meta: ReportMeta)
     )
 
 
-def add_bootstrap(report: ComparisonReport, runs: Sequence[Run[Row]], iterations: int, seed: int) -> None:
+def add_bootstrap(report: ComparisonReport, runs: Sequence[RunRows[ResultRow]], iterations: int, seed: int) -> None:
     """Put bootstrap intervals beside the means of every run and the difference of every pair."""
     columns: list[Sequence[float]] = []
     for run in runs:
@@ -200,17 +200,17 @@ def _run_payload(record: Record) -> Record:
     return payload
 
 
-def results_meta(_runs: Sequence[Run[Row]], /, **facts: Any) -> ReportMeta:
+def results_meta(_runs: Sequence[RunRows[ResultRow]], /, **facts: Any) -> ReportMeta:
     """The report's meta: what is known of any comparison."""
     return ReportMeta(**facts)
 
 
-RESULTS = Kind(
+RESULTS = ComparisonKind(
     name="capture",
     noun="results",
     facts=ResultFacts,
     boil_down=boil_down,
-    weights=Weights(),
+    weights=QualityWeights(),
     weighted=weighted,
     statistical=by_grader_score,
     payload=comparison_payload,

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pass_at_k import pass_curves, seed_pass_at_k, seed_pass_exp_k
-from agenteval.comparison.result_rows import NO_TIMES, Times, duration, not_negative, timings
+from agenteval.comparison.result_rows import NO_TIMES, RowTiming, duration, not_negative, timings
 from agenteval.errors import BadRecord
 from agenteval.wire.comparison import Performance, Rate
 from agenteval.wire.records import Id, Wire
@@ -41,7 +41,7 @@ class EntryFacts(Wire):
     grader_error: bool = False
     errors: list[str] | None = None
     duration: float | None = None
-    timing: Times | None = None
+    timing: RowTiming | None = None
 
 
 class TrialFacts(Wire):

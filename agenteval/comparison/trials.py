@@ -12,11 +12,11 @@ from msgspec import structs
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pairing import (
     TIE,
-    Judged,
-    Kind,
+    ComparisonKind,
+    GraderRanking,
     Scores,
     Strategy,
-    Tally,
+    WinCounts,
     analyse,
     beaten_by_first,
     prompt_payload,
@@ -24,7 +24,7 @@ from agenteval.comparison.pairing import (
     winner,
 )
 from agenteval.comparison.pass_at_k import seed_pass_at_k, seed_pass_exp_k
-from agenteval.comparison.result_rows import Run
+from agenteval.comparison.result_rows import RunRows
 from agenteval.comparison.trial_rows import (
     TrialFacts,
     TrialRow,
@@ -105,9 +105,9 @@ def weighted(weights: TrialWeights) -> Strategy[TrialRow]:
         steady = 1 - side.flakiness
         return side.at * weights.capability + side.exp * weights.reliability + steady * weights.consistency
 
-    def judge(_id: str, rows: TrialRows) -> Judged:
+    def judge(_id: str, rows: TrialRows) -> GraderRanking:
         scores = {label: score(side) for label, side in sides(rows).items()}
-        return Judged(scores, scores)
+        return GraderRanking(scores, scores)
 
     return Strategy(judge)
 
@@ -115,9 +115,9 @@ def weighted(weights: TrialWeights) -> Strategy[TrialRow]:
 def by_pass_rate() -> Strategy[TrialRow]:
     """The share of trials that pass: the statistical strategy."""
 
-    def judge(_id: str, rows: TrialRows) -> Judged:
+    def judge(_id: str, rows: TrialRows) -> GraderRanking:
         rates = {label: row.pass_rate for label, row in rows.items()}
-        return Judged(rates, rates)
+        return GraderRanking(rates, rates)
 
     return Strategy(judge)
 
@@ -136,12 +136,12 @@ def exp_standing(_id: str, rows: TrialRows) -> Scores:
 
 
 def head_to_head(
-    runs: Sequence[Run[TrialRow]], strategy: Strategy[TrialRow]
+    runs: Sequence[RunRows[TrialRow]], strategy: Strategy[TrialRow]
 ) -> tuple[TrialsHeadToHead, list[TrialsPrompt]]:
     """The wins of every two runs, and an entry for every prompt that two runs or more have."""
     prompts: list[TrialsPrompt] = []
-    by_at, by_exp = Tally(runs, at_standing), Tally(runs, exp_standing)
-    overall = Tally(runs, lambda id, rows: strategy.judge(id, rows).standing)
+    by_at, by_exp = WinCounts(runs, at_standing), WinCounts(runs, exp_standing)
+    overall = WinCounts(runs, lambda id, rows: strategy.judge(id, rows).standing)
     for id, rows in shared_prompts(runs):
         judged = strategy.judge(id, rows)
         found = _compare_prompt(id, rows, judged, strategy)
@@ -153,7 +153,7 @@ def head_to_head(
     return wins, prompts
 
 
-def _compare_prompt(id: str, rows: TrialRows, judged: Judged, strategy: Strategy[TrialRow]) -> TrialsPrompt:
+def _compare_prompt(id: str, rows: TrialRows, judged: GraderRanking, strategy: Strategy[TrialRow]) -> TrialsPrompt:
     ranked = strategy.rankings.get(id)
     seen = sides(rows)
     at: Scores = {label: side.at for label, side in seen.items()}
@@ -187,14 +187,14 @@ def pass_rate(row: TrialRow) -> float | None:
     return row.pass_rate
 
 
-def differences(a: Run[TrialRow], b: Run[TrialRow], value: Callable[[TrialRow], float | None]) -> list[float]:
+def differences(a: RunRows[TrialRow], b: RunRows[TrialRow], value: Callable[[TrialRow], float | None]) -> list[float]:
     """A's value minus B's for each prompt that has one in both: one per prompt, however many its trials."""
     both = ((value(row), other) for id, row in a.rows.items() if (other := b.rows.get(id)) is not None)
     pairs = ((ours, value(other)) for ours, other in both if ours is not None)
     return [ours - theirs for ours, theirs in pairs if theirs is not None]
 
 
-def pair_statistics(a: Run[TrialRow], b: Run[TrialRow]) -> TrialsPairStatistics:
+def pair_statistics(a: RunRows[TrialRow], b: RunRows[TrialRow]) -> TrialsPairStatistics:
     """The paired analysis of two runs: of pass rates and, where there are any, of scores."""
     scores = differences(a, b, mean_score)
     return TrialsPairStatistics(
@@ -206,7 +206,9 @@ def pair_statistics(a: Run[TrialRow], b: Run[TrialRow]) -> TrialsPairStatistics:
 # --- the report ---------------------------------------------------------------------------------
 
 
-def compare(runs: Sequence[Run[TrialRow]], strategy: Strategy[TrialRow], meta: TrialsMeta) -> TrialsComparisonReport:
+def compare(
+    runs: Sequence[RunRows[TrialRow]], strategy: Strategy[TrialRow], meta: TrialsMeta
+) -> TrialsComparisonReport:
     """The whole report; add_bootstrap adds the intervals that need resampling."""
     wins, prompts = head_to_head(runs, strategy)
     quality = {run.label: found for run in runs if (found := trial_quality(run.rows.values())) is not None}
@@ -244,7 +246,9 @@ class Columns:
         self.values.append([sum(cluster) for cluster in clusters])
 
 
-def add_bootstrap(report: TrialsComparisonReport, runs: Sequence[Run[TrialRow]], iterations: int, seed: int) -> None:
+def add_bootstrap(
+    report: TrialsComparisonReport, runs: Sequence[RunRows[TrialRow]], iterations: int, seed: int
+) -> None:
     """Put bootstrap intervals beside the means of every run and the differences of every pair."""
     columns = Columns()
     for run in runs:
@@ -275,7 +279,7 @@ def add_bootstrap(report: TrialsComparisonReport, runs: Sequence[Run[TrialRow]],
 # --- meta, and the custom strategy --------------------------------------------------------------
 
 
-def trials_meta(runs: Sequence[Run[TrialRow]], /, **facts: Any) -> TrialsMeta:
+def trials_meta(runs: Sequence[RunRows[TrialRow]], /, **facts: Any) -> TrialsMeta:
     """The report's meta; where k is not the same everywhere, how many prompts of each run have which."""
     ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
     every = {k for counter in ks.values() for k in counter}
@@ -329,7 +333,7 @@ def _run_payload(record: Record, row: TrialRow) -> Record:
     return {**{field: rate for field, rate in known.items() if rate is not None}, **given}
 
 
-TRIALS = Kind(
+TRIALS = ComparisonKind(
     name="trials",
     noun="prompts",
     facts=TrialFacts,

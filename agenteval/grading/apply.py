@@ -23,10 +23,11 @@ from agenteval.grading.graders import (
 )
 from agenteval.processes.loop import Call, Job, Outbox
 from agenteval.processes.shutdown import run_jobs, supervise
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 READ_AHEAD = 64  # records a stream grader is handed at once
@@ -55,7 +56,9 @@ def unjudged(record: Record) -> Record:
 class Grading:
     """Applies graders to records and keeps count of the failures."""
 
-    def __init__(self, specs: list[GraderSpec], processes: Processes, console: Console, *, timeout: float) -> None:
+    def __init__(
+        self, specs: list[GraderSpec], processes: ProcessSupervisor, console: Console, *, timeout: float
+    ) -> None:
         self.graders: list[Grader] = open_graders(specs, processes, timeout=timeout)
         self.processes, self.console = processes, console
         self.keep_each = len(specs) > 1 or specs[0].named
@@ -130,7 +133,7 @@ class GraderRun:
         specs = grader_specs(texts, stream=stream)
         streams = any(spec.streams for spec in specs)
         self.output, self.console = output, console
-        self.processes = Processes(concurrency * len(specs) if streams else concurrency)
+        self.processes = ProcessSupervisor(concurrency * len(specs) if streams else concurrency)
         self.workers = max(1, self.processes.concurrency // len(specs)) if streams else self.processes.concurrency
         try:
             self.grading = Grading(specs, self.processes, console, timeout=timeout)

@@ -14,15 +14,16 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from agenteval.agents.kinds import find_program, on_path
-from agenteval.agents.session import failure_of
 from agenteval.errors import USAGE, BadRecord, UserError
 from agenteval.processes.line_process import LineProcess, NoAnswer
 from agenteval.processes.loop import EndTree, Job, RunProcess
-from agenteval.processes.process import Command, Outcome
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.outcome import Outcome, failure_of
+from agenteval.processes.process import Command
+from agenteval.processes.programs import find_program, on_path
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wire.records import GRADER_FIELDS, GraderResult, Record, check
+from agenteval.wire.records import GRADER_FIELDS, GraderResult, Record
+from agenteval.wire.validation import check
 
 HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts")
 MAX_ANSWER = 16 << 20
@@ -129,7 +130,7 @@ def _javascript_runtime(path: str) -> str:
 
 
 def open_graders(
-    specs: list[GraderSpec], processes: Processes, *, timeout: float, kind: type = GraderResult
+    specs: list[GraderSpec], processes: ProcessSupervisor, *, timeout: float, kind: type = GraderResult
 ) -> list[Grader]:
     """Graders ready to use; one whose code cannot be loaded is a UserError now, not a failure per record."""
     graders: list[Grader] = []
@@ -146,10 +147,10 @@ def open_graders(
     return graders
 
 
-def _try_out(spec: GraderSpec, processes: Processes) -> None:
+def _try_out(spec: GraderSpec, processes: ProcessSupervisor) -> None:
     """Ask a grader of the suite nothing: a wrong option or a missing key is known before anything is paid for."""
     command = Command(spec.program, spec.argv, os.getcwd(), {}, b"")
-    outcome = processes.run(processes.new_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
+    outcome = processes.run(processes.new_agent_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
     if outcome.exit_code == USAGE:
         raise UserError(f"grader {spec.name}: {outcome.stderr.decode('utf-8', 'replace').strip()}")
 
@@ -162,22 +163,22 @@ class CommandGrader:
 
     streams = False
 
-    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
+    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
 
     def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
         for data in inputs:
-            key = self.processes.new_key()
+            key = self.processes.new_agent_key()
             outcome = self.processes.run(key, self._command(data), timeout=self.timeout / 1000, max_output=MAX_ANSWER)
             if outcome.left_helpers:
-                self.processes.end_and_wait(key)
+                self.processes.terminate_tree(key)
             yield self._verdict(outcome)
 
     def job(self, data: bytes) -> Job[Verdict]:
         """The same for one grader input, as a job of a loop."""
-        key = self.processes.new_key()
+        key = self.processes.new_agent_key()
         outcome = yield RunProcess(key, self._command(data), self.timeout / 1000, MAX_ANSWER)
         if outcome.left_helpers:
             yield EndTree(key)
@@ -210,7 +211,7 @@ class StreamGrader:
 
     streams = True
 
-    def __init__(self, spec: GraderSpec, processes: Processes, timeout: float, kind: type) -> None:
+    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
@@ -262,7 +263,7 @@ class StreamGrader:
         process = self.running.get(worker)
         if process is None:
             command = Command(self.spec.program, self.spec.argv, self.cwd, {}, b"")
-            process = LineProcess(self.processes, self.processes.new_key(), command)
+            process = LineProcess(self.processes, self.processes.new_agent_key(), command)
             self.running[worker] = process
             if self.spec.hosted:
                 self._await_ready(process)

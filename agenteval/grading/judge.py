@@ -1,6 +1,6 @@
 """A model as a judge: the case it is given, the verdict it returns, and what several judges say together.
 
-Data flow: record → Case → messages → model → Verdict → grader result. The material is fenced by a mark that it cannot
+Data flow: record → JudgeCase → messages → model → Verdict → grader result. The material is fenced by a mark that it cannot
 contain, so that an answer cannot pass for something else; verdicts may be kept in a directory.
 """
 
@@ -17,9 +17,10 @@ import msgspec
 
 from agenteval.errors import BadRecord
 from agenteval.grading.sources import final_object, sources_of
-from agenteval.models.chat_protocol import Answer, ModelError
+from agenteval.models.chat_protocol import ModelAnswer, ModelError
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wire.records import Rate, Record, check
+from agenteval.wire.records import Rate, Record
+from agenteval.wire.validation import check
 
 INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions")
 PROMPT, MATERIAL = (os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt"))
@@ -50,7 +51,7 @@ SCHEMA: Record = {
 # --- the case -----------------------------------------------------------------------------------
 
 
-class Case(NamedTuple):
+class JudgeCase(NamedTuple):
     """What a judge is to look at."""
 
     question: str
@@ -59,7 +60,7 @@ class Case(NamedTuple):
     reference: str | None
 
 
-def case_of(record: Record) -> Case:
+def case_of(record: Record) -> JudgeCase:
     """The case that a record makes; BadRecord when it has no question, or a field of a wrong type."""
     output, reference = record.get("output"), record.get("reference")
     if not isinstance(output, str):
@@ -68,7 +69,7 @@ def case_of(record: Record) -> Case:
         raise BadRecord('"reference" must be a string')
     told = (final_object(output) or {}).get("answer")
     answer = told if isinstance(told, str) else output
-    return Case(question_of(record), answer, sources_of(record), reference)
+    return JudgeCase(question_of(record), answer, sources_of(record), reference)
 
 
 def question_of(record: Record) -> str:
@@ -84,7 +85,7 @@ def question_of(record: Record) -> str:
     return question
 
 
-def fenced(case: Case) -> str:
+def fenced(case: JudgeCase) -> str:
     """The case as one text, each part between lines with a mark that none of them contains."""
     parts = {"QUESTION": case.question, "ANSWER": case.answer}
     if case.sources:
@@ -129,26 +130,26 @@ class Verdict(msgspec.Struct):
     cached: bool = False
 
 
-class Ask(Protocol):
+class AskJudge(Protocol):
     """Puts messages to a model."""
 
     def __call__(
         self, messages: list[Record], *, temperature: float | None, schema: Record | None, schema_name: str
-    ) -> Answer: ...
+    ) -> ModelAnswer: ...
 
 
 class Judge(NamedTuple):
     """A model with instructions; `server` tells apart models that have the same name in two places."""
 
     name: str
-    ask: Ask
+    ask: AskJudge
     instructions: str
     temperature: float
     server: str
     cache: Cache | None = None
     any_model: bool = False
 
-    def verdict(self, case: Case) -> Verdict:
+    def verdict(self, case: JudgeCase) -> Verdict:
         """Its verdict, kept or new; BadRecord when it cannot be used, ModelError when there is none."""
         messages: list[Record] = [
             {"role": "system", "content": self.instructions},
@@ -165,7 +166,7 @@ class Judge(NamedTuple):
             raise BadRecord(f"the server used another model: {verdict.served} (--any-model takes its verdict)")
         return verdict
 
-    def _read(self, answer: Answer, messages: list[Record]) -> Verdict:
+    def _read(self, answer: ModelAnswer, messages: list[Record]) -> Verdict:
         scores = scores_in(answer)
         if answer.usage is not None:
             return Verdict(scores, answer.model or None, answer.usage.input, answer.usage.output)
@@ -176,7 +177,7 @@ class Judge(NamedTuple):
         return Verdict(scores, answer.model or None, sent, got, counted=True)
 
 
-def scores_in(answer: Answer) -> Scores:
+def scores_in(answer: ModelAnswer) -> Scores:
     """The scores in a judge's answer; BadRecord when they are missing, broken or not from 0 to 1."""
     found = final_object(answer.text)
     shown = " ".join(answer.text.split())[:SHOWN]
@@ -294,7 +295,7 @@ class Panel(NamedTuple):
         return {"pass": False, "score": 0.0, "reasoning": "there is no answer to judge", "outcome": outcome}
 
 
-def _asking(judge: Judge, case: Case) -> Callable[[], Verdict]:
+def _asking(judge: Judge, case: JudgeCase) -> Callable[[], Verdict]:
     """Asks a judge when it is called; whatever goes wrong is a BadRecord with its name."""
 
     def ask() -> Verdict:

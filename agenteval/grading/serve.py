@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agenteval.errors import FAILED, OK, BadRecord
-from agenteval.streams.jsonl import Output, Source, decode_record
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 Grade = Callable[[Record], Record]

@@ -178,7 +178,7 @@ def redirects_of(record: Record, page_tools: Sequence[str] = ()) -> dict[str, st
 # --- how well they meet -------------------------------------------------------------------------
 
 
-class Ranked(NamedTuple):
+class RankedSource(NamedTuple):
     """An answer's sources, each once and cut off at k, and the rank of every expected title among them."""
 
     sources: list[str]
@@ -193,12 +193,12 @@ class Ranked(NamedTuple):
 
 def rank_expected(
     sources: Iterable[str], expected: Iterable[str], k: int | None = None, redirects: Mapping[str, str] | None = None
-) -> Ranked:
+) -> RankedSource:
     """Where the expected titles stand among the sources, from 1; duplicates count once, at their best rank."""
     given = list(_distinct(sources, redirects or {}).items())[:k]
     ranks = {key: rank for rank, (key, _) in enumerate(given, 1)}
     wanted = _distinct(expected, redirects or {})
-    return Ranked([title for _, title in given], {title: ranks.get(key) for key, title in wanted.items()}, k)
+    return RankedSource([title for _, title in given], {title: ranks.get(key) for key, title in wanted.items()}, k)
 
 
 def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, str]:
@@ -210,27 +210,27 @@ def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def hit_rate(ranked: Ranked) -> float:
+def hit_rate(ranked: RankedSource) -> float:
     """1 where at least one expected title is there, else 0."""
     return 1.0 if ranked.found else 0.0
 
 
-def mrr(ranked: Ranked) -> float:
+def mrr(ranked: RankedSource) -> float:
     """1 / rank of the first expected title; 0 where there is none."""
     return 1 / min((rank for rank in ranked.ranks.values() if rank), default=float("inf"))
 
 
-def precision(ranked: Ranked) -> float:
+def precision(ranked: RankedSource) -> float:
     """Share of the sources (of the first k) that were expected; 0 where there are no sources."""
     return len(ranked.found) / len(ranked.sources) if ranked.sources else 0.0
 
 
-def recall(ranked: Ranked) -> float:
+def recall(ranked: RankedSource) -> float:
     """Share of the expected titles that are there; 0 where none was expected."""
     return len(ranked.found) / len(ranked.ranks) if ranked.ranks else 0.0
 
 
-def ndcg(ranked: Ranked) -> float:
+def ndcg(ranked: RankedSource) -> float:
     """Discounted gain, 1 / log2(rank + 1) per expected title, by that of the best order; 0 where none is expected."""
     gain = sum(1 / log2(rank + 1) for rank in sorted(rank for rank in ranked.ranks.values() if rank))
     best = sum(1 / log2(rank + 1) for rank in range(1, len(ranked.ranks) + 1)[: ranked.k])

@@ -13,12 +13,12 @@ from agenteval.errors import UserError
 from agenteval.models.chat_protocol import (
     FORMS,
     OUT_OF_MONEY,
-    Answer,
-    Call,
-    Failed,
+    FailedRequest,
+    FunctionCall,
+    ModelAnswer,
     ModelError,
-    Trouble,
-    Usage,
+    RequestProblem,
+    TokenUsage,
     broken_line,
     in_form,
     pause_before_retry,
@@ -27,7 +27,7 @@ from agenteval.models.chat_protocol import (
 )
 from agenteval.models.retry import on_this_machine
 
-__all__ = ["Answer", "Call", "Model", "ModelError", "Usage", "needs_openai"]
+__all__ = ["FunctionCall", "Model", "ModelAnswer", "ModelError", "TokenUsage", "needs_openai"]
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -77,7 +77,7 @@ class Model:
         temperature: float | None = None,
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
-    ) -> Answer:
+    ) -> ModelAnswer:
         """The model's answer; what this server has refused once (a form, a temperature) is not asked of it again."""
         self._open()  # before the clock starts: it takes a second, once
         deadline = time.monotonic() + self.patience
@@ -92,7 +92,7 @@ class Model:
                 request |= in_form(form, messages, schema, schema_name)
             try:
                 return self._ask_until(request, deadline)
-            except Failed as failed:
+            except FailedRequest as failed:
                 if not self._does_without(failed.trouble, request, form):
                     raise ModelError(self._explain(failed.trouble, failed.tries)) from None
 
@@ -103,7 +103,7 @@ class Model:
         if client is not None:
             client.close()
 
-    def _does_without(self, trouble: Trouble, request: dict[str, Any], form: str | None) -> bool:
+    def _does_without(self, trouble: RequestProblem, request: dict[str, Any], form: str | None) -> bool:
         """Whether the request was refused for something that can be left out; it is remembered."""
         if "temperature" in request and trouble.refuses("temperature"):
             self._takes_temperature = False
@@ -113,14 +113,14 @@ class Model:
             return True
         return False
 
-    def _ask_until(self, request: dict[str, Any], deadline: float) -> Answer:
+    def _ask_until(self, request: dict[str, Any], deadline: float) -> ModelAnswer:
         tries = 0
         while True:
             tries += 1
             try:
                 left = max(0.001, deadline - time.monotonic())
                 return read_reply(self._send(request, min(self.timeout, left)))
-            except Failed as failed:
+            except FailedRequest as failed:
                 pause = pause_before_retry(failed.trouble, tries)
                 if pause is None or tries > self.retries or time.monotonic() + pause >= deadline:
                     failed.tries = tries
@@ -128,11 +128,11 @@ class Model:
             time.sleep(pause)
 
     def _send(self, request: dict[str, Any], timeout: float) -> bytes:
-        """The body of the reply; Failed when there is none within the time."""
+        """The body of the reply; FailedRequest when there is none within the time."""
         import openai
 
         create = self._open().chat.completions.with_streaming_response.create
-        slow = Failed(Trouble(f"no answer within {timeout:.3g} s", passing=True))
+        slow = FailedRequest(RequestProblem(f"no answer within {timeout:.3g} s", passing=True))
         late = time.monotonic() + timeout
         body = bytearray()
         try:
@@ -143,15 +143,15 @@ class Model:
                     if time.monotonic() > late:
                         raise slow
                     if len(body) > LARGEST_REPLY:
-                        raise Failed(Trouble(f"an answer of more than {LARGEST_REPLY >> 20} MiB"))
+                        raise FailedRequest(RequestProblem(f"an answer of more than {LARGEST_REPLY >> 20} MiB"))
         except openai.APIStatusError as error:
-            raise Failed(refusal(error)) from None
+            raise FailedRequest(refusal(error)) from None
         except openai.APITimeoutError:
             raise slow from None
-        except Failed:
+        except FailedRequest:
             raise
         except Exception as error:  # of the HTTP library, whose name depends on the version of openai
-            raise Failed(broken_line(error)) from None
+            raise FailedRequest(broken_line(error)) from None
         return bytes(body)
 
     def _open(self) -> Any:
@@ -172,7 +172,7 @@ class Model:
                     raise ModelError(f"{self._place}: {error}") from None
             return self._client
 
-    def _explain(self, trouble: Trouble, tries: int) -> str:
+    def _explain(self, trouble: RequestProblem, tries: int) -> str:
         said = " ".join(trouble.text.split())
         said = (said.replace(self._key, "…") if self._key else said)[:300]
         after = f" (tried {tries} times)" if tries > 1 else ""

@@ -11,7 +11,7 @@ import msgspec
 from agenteval.errors import BadRecord
 from agenteval.models.retry import LONGEST_WAIT, backoff, retry_after
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wire.records import check
+from agenteval.wire.validation import check
 
 TRANSIENT = (408, 409, 425, 429)
 OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
@@ -19,7 +19,7 @@ FORMS = ("json_schema", "json_object", "text")  # how a structured answer is ask
 ASK_FOR_JSON = "Answer with one JSON object and nothing else, in the form of this JSON Schema:"
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Tokens of one request; the cached ones are among the input."""
 
     input: int
@@ -27,7 +27,7 @@ class Usage(NamedTuple):
     cached: int = 0
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A tool call; the arguments are the model's own text, which may be broken JSON."""
 
     id: str
@@ -35,12 +35,12 @@ class Call(NamedTuple):
     arguments: str
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """What the model said; `model` is what the server says it used, "" when it does not say."""
 
     text: str
-    calls: list[Call]
-    usage: Usage | None
+    calls: list[FunctionCall]
+    usage: TokenUsage | None
     model: str
     finish: str
 
@@ -107,24 +107,26 @@ class _Completion(msgspec.Struct):
     usage: _Tokens | None = None
 
 
-def read_reply(body: bytes) -> Answer:
-    """The answer in a reply; Failed when it is none, or tells of an error under a status of 200."""
+def read_reply(body: bytes) -> ModelAnswer:
+    """The answer in a reply; FailedRequest when it is none, or tells of an error under a status of 200."""
     try:
         reply = decode(body)
         told = reply.get("error") if isinstance(reply, dict) else None
         if isinstance(told, dict):
             status = told.get("code")
-            raise Failed(_refused(status if isinstance(status, int) else 400, told, str(told.get("message") or "")))
+            raise FailedRequest(
+                _refused(status if isinstance(status, int) else 400, told, str(told.get("message") or ""))
+            )
         completion = check(reply, _Completion)
     except BadRecord as error:
         shown = " ".join(body[:80].decode("utf-8", "replace").split())
-        raise Failed(Trouble(f"its answer is no chat completion: {error}: {shown}")) from None
+        raise FailedRequest(RequestProblem(f"its answer is no chat completion: {error}: {shown}")) from None
     if not completion.choices:
-        raise Failed(Trouble("its answer has no choices"))
+        raise FailedRequest(RequestProblem("its answer has no choices"))
     choice = completion.choices[0]
     if choice.message.refusal and not choice.message.content:
         raise ModelError(f"the model refused to answer: {' '.join(choice.message.refusal.split())[:300]}")
-    return Answer(
+    return ModelAnswer(
         _text(choice.message.content),
         [_call(number, call) for number, call in enumerate(choice.message.tool_calls or [], 1)],
         _usage(completion.usage),
@@ -140,26 +142,26 @@ def _text(content: str | list[dict[str, Any]] | None) -> str:
     return content or ""
 
 
-def _call(number: int, call: _ToolCall) -> Call:
+def _call(number: int, call: _ToolCall) -> FunctionCall:
     arguments = call.function.arguments
-    return Call(
+    return FunctionCall(
         call.id or f"call_{number}",
         call.function.name,
         arguments if isinstance(arguments, str) else encode(arguments).decode(),
     )
 
 
-def _usage(tokens: _Tokens | None) -> Usage | None:
+def _usage(tokens: _Tokens | None) -> TokenUsage | None:
     if tokens is None or tokens.prompt_tokens is None:
         return None
     details = tokens.prompt_tokens_details
-    return Usage(tokens.prompt_tokens, tokens.completion_tokens or 0, (details and details.cached_tokens) or 0)
+    return TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, (details and details.cached_tokens) or 0)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------
 
 
-class Trouble(NamedTuple):
+class RequestProblem(NamedTuple):
     """Why there is no answer: the server's refusal, or (without a status) what became of the connection."""
 
     text: str
@@ -175,14 +177,14 @@ class Trouble(NamedTuple):
         return self.status in (400, 422, 501) and any(part in said for part in parts)
 
 
-class Failed(Exception):
-    def __init__(self, trouble: Trouble) -> None:
+class FailedRequest(Exception):
+    def __init__(self, trouble: RequestProblem) -> None:
         super().__init__(trouble.text)
         self.trouble = trouble
         self.tries = 1
 
 
-def pause_before_retry(trouble: Trouble, tries: int) -> float | None:
+def pause_before_retry(trouble: RequestProblem, tries: int) -> float | None:
     """Seconds to wait before trying again after so many tries; None when that is of no use."""
     if not trouble.passing or (trouble.wait or 0.0) > LONGEST_WAIT:
         return None
@@ -191,7 +193,7 @@ def pause_before_retry(trouble: Trouble, tries: int) -> float | None:
     return backoff(tries)
 
 
-def refusal(error: Any) -> Trouble:
+def refusal(error: Any) -> RequestProblem:
     """The trouble that an openai.APIStatusError tells of."""
     body = error.body if isinstance(error.body, dict) else {}
     said = body.get("message") or (error.body if isinstance(error.body, str) else "") or error.message
@@ -201,11 +203,11 @@ def refusal(error: Any) -> Trouble:
     return trouble if obeyed is None or trouble.code in OUT_OF_MONEY else trouble._replace(passing=obeyed)
 
 
-def _refused(status: int, body: dict[str, Any], said: str, wait: float | None = None) -> Trouble:
+def _refused(status: int, body: dict[str, Any], said: str, wait: float | None = None) -> RequestProblem:
     code = str(body.get("code") or body.get("type") or "")
     passing = (status in TRANSIENT or status >= 500) and status != 501 and code not in OUT_OF_MONEY
     plain = re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", said) if said.lstrip().startswith("<") else said
-    return Trouble(plain, status, code, str(body.get("param") or ""), passing, wait)
+    return RequestProblem(plain, status, code, str(body.get("param") or ""), passing, wait)
 
 
 def _seconds(headers: Any) -> float | None:
@@ -216,7 +218,7 @@ def _seconds(headers: Any) -> float | None:
         return retry_after(headers)
 
 
-def broken_line(error: BaseException) -> Trouble:
+def broken_line(error: BaseException) -> RequestProblem:
     """What became of the connection, from the innermost cause; a closed port is not worth another try."""
     import socket
     import ssl
@@ -226,13 +228,13 @@ def broken_line(error: BaseException) -> Trouble:
         causes.append(deeper)
     system = next((cause for cause in causes if isinstance(cause, OSError)), None)
     if isinstance(system, TimeoutError) or "timeout" in type(error).__name__.lower():
-        return Trouble("no answer in time", passing=True)
+        return RequestProblem("no answer in time", passing=True)
     if isinstance(system, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
-        return Trouble(f"the connection broke: {system.strerror}", passing=True)
+        return RequestProblem(f"the connection broke: {system.strerror}", passing=True)
     if system is not None:
         lasting = isinstance(system, ConnectionRefusedError | ssl.SSLError)
         lasting = lasting or (isinstance(system, socket.gaierror) and system.errno != socket.EAI_AGAIN)
-        return Trouble(f"cannot be reached: {system.strerror or system}", passing=not lasting)
+        return RequestProblem(f"cannot be reached: {system.strerror or system}", passing=not lasting)
     if not type(error).__module__.startswith(("openai", "httpx", "httpcore")):
-        return Trouble(f"the request cannot be sent: {type(error).__name__}: {error}")
-    return Trouble(f"the connection broke: {str(causes[-1]) or type(error).__name__}", passing=True)
+        return RequestProblem(f"the request cannot be sent: {type(error).__name__}: {error}")
+    return RequestProblem(f"the connection broke: {str(causes[-1]) or type(error).__name__}", passing=True)

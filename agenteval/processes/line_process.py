@@ -7,17 +7,10 @@ import select
 import time
 from collections.abc import Iterator
 
+from agenteval.processes.outcome import describe_start_failure, read_status
 from agenteval.processes.poller import LONGEST_WAIT
-from agenteval.processes.process import (
-    GRACE,
-    PIPE_SIZE,
-    STDERR_TAIL,
-    Command,
-    describe_start_failure,
-    open_pipe,
-    read_status,
-)
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.process import GRACE, PIPE_SIZE, STDERR_TAIL, Command, open_pipe
+from agenteval.processes.supervisor import ProcessSupervisor
 
 
 class NoAnswer(Exception):
@@ -27,7 +20,7 @@ class NoAnswer(Exception):
 class LineProcess:
     """One such process, ended by close."""
 
-    def __init__(self, processes: Processes, key: int, command: Command) -> None:
+    def __init__(self, processes: ProcessSupervisor, key: int, command: Command) -> None:
         self.processes, self.key, self.command = processes, key, command
         self.stdout, stdout = open_pipe(PIPE_SIZE)
         self.stderr, stderr = open_pipe()
@@ -37,7 +30,7 @@ class LineProcess:
         except (OSError, ValueError) as error:
             for fd in (self.stdout, self.stderr, self.stdin):
                 os.close(fd)
-            raise NoAnswer(describe_start_failure(error, command)) from None
+            raise NoAnswer(describe_start_failure(error, command.argv[0])) from None
         finally:
             for fd in (stdout, stderr, stdin):
                 os.close(fd)
@@ -91,7 +84,7 @@ class LineProcess:
         self._release()
 
     def _release(self) -> None:
-        self.processes.end_and_wait(self.key, 0)
+        self.processes.terminate_tree(self.key, 0)
         if self.status is None:
             self.status, _ = self.processes.collect(self.child)
         os.close(self.stdout)

@@ -15,14 +15,14 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from agenteval.processes.poller import Switchboard
-from agenteval.processes.process import GRACE, TICK, Attendance, Command, Peer
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.poller import Poller
+from agenteval.processes.process import GRACE, TICK, Command, ProcessPeer, RunningProcess
+from agenteval.processes.supervisor import ProcessSupervisor
 
 R = TypeVar("R")
 
 MANY = 64  # jobs at a time from which on the switchboard is for many
-BURIALS = 1.0  # seconds between two looks for orphans of agents at work that have ended
+REAP_INTERVAL = 1.0  # seconds between two looks for orphans of agents at work that have ended
 WINDOW = 64  # how far ordered work may run ahead of its slowest job
 
 
@@ -33,7 +33,7 @@ class RunProcess(NamedTuple):
     command: Command
     timeout: float | None
     max_output: int
-    peer: Peer | None = None
+    peer: ProcessPeer | None = None
 
 
 class EndTree(NamedTuple):
@@ -66,7 +66,7 @@ class Loop(Generic[R]):
 
     def __init__(
         self,
-        processes: Processes,
+        processes: ProcessSupervisor,
         emit: Callable[[R], None],
         *,
         workers: int,
@@ -76,10 +76,10 @@ class Loop(Generic[R]):
     ) -> None:
         self.processes, self.emit, self.hold, self.room = processes, emit, hold, room
         self.workers, self.ordered = workers, ordered
-        self.board = Switchboard(many=workers > MANY)
+        self.board = Poller(many=workers > MANY)
         self._active: dict[int, _Active[R]] = {}
         self._started = self._next = 0
-        self._bury_at = time.monotonic() + BURIALS
+        self._reap_at = time.monotonic() + REAP_INTERVAL
         self._waiting: dict[int, R | None] = {}
         self._error: BaseException | None = None
         self._woken, self._waker = os.pipe()
@@ -114,12 +114,12 @@ class Loop(Generic[R]):
             self.board.wait(self._patience())
             for number in [number for number, active in self._active.items() if active.tick()]:
                 self._resume(self._active[number])
-            self._bury()
+            self._reap_orphans()
 
-    def _bury(self) -> None:
-        if time.monotonic() >= self._bury_at:
-            self.processes.bury()
-            self._bury_at = time.monotonic() + BURIALS
+    def _reap_orphans(self) -> None:
+        if time.monotonic() >= self._reap_at:
+            self.processes.reap_orphans()
+            self._reap_at = time.monotonic() + REAP_INTERVAL
 
     def _has_room(self) -> bool:
         ahead = self._started - self._next if self.ordered else 0
@@ -129,7 +129,7 @@ class Loop(Generic[R]):
         if not self._active:
             return None
         times = [at for active in self._active.values() if (at := active.next_tick()) is not None]
-        return max(0.0, min([self._bury_at, *times]) - time.monotonic())
+        return max(0.0, min([self._reap_at, *times]) - time.monotonic())
 
     def _start(self, job: Job[R]) -> None:
         active = _Active(self, job, self._started)
@@ -205,7 +205,7 @@ class _Wait(Protocol):
 
 class _ForProcess:
     def __init__(self, request: RunProcess, loop: Loop[Any]) -> None:
-        self.attendance = Attendance(loop.processes, loop.board, *request)
+        self.attendance = RunningProcess(loop.processes, loop.board, *request)
         self.attendance.begin()
         self.tick, self.next_tick = self.attendance.tick, self.attendance.next_tick
 
@@ -220,7 +220,7 @@ class _ForTree:
         self.told: set[int] = set()
 
     def tick(self) -> bool:
-        return not self.processes.press_on(self.key, self.deadline, self.told)
+        return not self.processes.signal_tree(self.key, self.deadline, self.told)
 
     def next_tick(self) -> float:
         return time.monotonic() + TICK

@@ -8,16 +8,16 @@ from typing import Protocol
 LONGEST_WAIT = 3600.0  # poll takes no more than 24 days; then it just looks again
 
 
-class Switchboard:
+class Poller:
     """Who is interested in which descriptor; one wait for all of them."""
 
     def __init__(self, many: bool = False) -> None:
-        self._owners: dict[int, Listener] = {}
+        self._owners: dict[int, PollerClient] = {}
         # poll takes one system call per wait, epoll one per descriptor besides: it is for hundreds of them.
         self._epoll = select.epoll() if many and hasattr(select, "epoll") else None
         self._poll = select.poll()
 
-    def register(self, fd: int, mask: int, owner: Listener) -> None:
+    def register(self, fd: int, mask: int, owner: PollerClient) -> None:
         """Call owner.handle(fd) when there is something to do."""
         (self._epoll or self._poll).register(fd, mask)
         self._owners[fd] = owner
@@ -41,7 +41,7 @@ class Switchboard:
                 owner.handle(fd)
 
 
-class Listener(Protocol):
+class PollerClient(Protocol):
     """Something with descriptors on a switchboard."""
 
     def handle(self, fd: int) -> None: ...

@@ -1,23 +1,22 @@
 """One process tree: start it, read it with arrival times, end it for sure.
 
-`Processes.run` starts one process, feeds its stdin, reads stdout and stderr until it has ended and says how.
+`ProcessSupervisor.run` starts one process, feeds its stdin, reads stdout and stderr until it has ended and says how.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import select
-import signal
 import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from agenteval.processes.poller import Switchboard
+from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
+from agenteval.processes.poller import Poller
 
 if TYPE_CHECKING:
-    from agenteval.processes.supervisor import Child, Processes
+    from agenteval.processes.supervisor import Child, ProcessSupervisor
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 LEAVE = 0.5  # seconds for a process that has said all to leave by itself
@@ -42,30 +41,6 @@ class Command(NamedTuple):
     alone: bool = False  # the environment is env, and nothing of ours
 
 
-class Outcome(NamedTuple):
-    """What a process printed and how it ended; `error` says why it could not be run."""
-
-    stdout: bytes
-    arrivals: list[tuple[int, float]]  # so many lines ended at that time.monotonic()
-    stderr: bytes
-    exit_code: int | None
-    signal: str | None
-    timed_out: bool
-    too_much: bool  # it printed more than it may, and was ended for it
-    started: float | None
-    error: str | None
-    left_helpers: bool
-    dismissed: bool = False  # it had nothing more to say, did not leave by itself, and was ended for it
-
-
-def printed_lines(outcome: Outcome) -> list[str]:
-    """What a process printed as lines of text; what is not UTF-8 is replaced."""
-    lines = outcome.stdout.decode("utf-8", "replace").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
-
-
 def open_pipe(size: int | None = None) -> tuple[int, int]:
     """A pipe, as large as asked where the system allows it."""
     read, write = os.pipe()
@@ -77,7 +52,7 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
     return read, write
 
 
-class Peer(Protocol):
+class ProcessPeer(Protocol):
     """Somebody who follows what a process prints while it runs, and may talk with it."""
 
     talks: bool  # stdin stays open for what it says, until it is done
@@ -89,18 +64,18 @@ class Peer(Protocol):
         ...
 
 
-class Attendance:
+class RunningProcess:
     """One process while it runs: `begin`, `handle` what comes, `tick` now and then until it says True, `outcome`."""
 
     def __init__(
         self,
-        owner: Processes,
-        board: Switchboard,
+        owner: ProcessSupervisor,
+        board: Poller,
         key: int,
         command: Command,
         timeout: float | None,
         max_output: int,
-        peer: Peer | None = None,
+        peer: ProcessPeer | None = None,
     ) -> None:
         self.owner, self.board, self.key, self.command = owner, board, key, command
         self.max_output = max_output
@@ -133,7 +108,7 @@ class Attendance:
             stdin = self._pipe("stdin", theirs) if self.command.stdin is not None else None
             self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
         except (OSError, ValueError) as error:
-            self.error = describe_start_failure(error, self.command)
+            self.error = describe_start_failure(error, self.command.argv[0])
             return
         finally:
             for fd in theirs:
@@ -176,7 +151,7 @@ class Attendance:
         if self.child is None:
             return True
         if self.ending_until is not None:
-            return not self.owner.press_on(self.key, self.ending_until, self.told) and self.status is not None
+            return not self.owner.signal_tree(self.key, self.ending_until, self.told) and self.status is not None
         self._heed()
         if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
             self.timed_out = not self.leaving
@@ -348,31 +323,3 @@ class Attendance:
                 os.set_blocking(fd, False)
                 while read(fd) and self.size <= self.max_output:
                     pass
-
-
-def read_status(status: int | None) -> tuple[int | None, str | None]:
-    """Exit code and signal of a child's status; None for what does not apply."""
-    if status is not None and status < 0:
-        return None, _signal_name(-status)
-    return status, None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def describe_start_failure(error: OSError | ValueError, command: Command) -> str:
-    """Why a process could not be started, and what to do."""
-    program = command.argv[0]
-    number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
-    advice = {
-        errno.ENOENT: "not found (or the interpreter its #! line names is not)",
-        errno.EACCES: "not executable: chmod +x it",
-        errno.ENOEXEC: "not a program: a script needs a #! line",
-        errno.E2BIG: "the prompt is too long for an argument; use a schema with prompt.stdin",
-        errno.EINVAL: "an argument or the environment has a NUL character, which no process can be given",
-    }
-    return f"cannot start {program}: {advice.get(number, os.strerror(number))}"

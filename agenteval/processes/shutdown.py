@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from agenteval.errors import Stopped
 from agenteval.processes.loop import Job, Jobs, Loop, Outbox
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 
 R = TypeVar("R")
 
@@ -22,7 +23,7 @@ FLUSH_TIME = 2.0
 def run_jobs(
     jobs: Iterator[Job[R | None]],
     emit: Callable[[R], None],
-    processes: Processes,
+    processes: ProcessSupervisor,
     outbox: Outbox,
     *,
     workers: int,
@@ -49,7 +50,7 @@ def run_jobs(
 
 def supervise(
     work: Callable[[int | None], None],
-    processes: Processes,
+    processes: ProcessSupervisor,
     output: Output,
     console: Console,
     *,
@@ -82,7 +83,7 @@ def supervise(
     processes.close()
 
 
-def _stop(processes: Processes) -> None:
+def _stop(processes: ProcessSupervisor) -> None:
     """End all processes; a second signal ends this one at once, and the guardian kills the rest."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _leave_at_once)

@@ -15,8 +15,9 @@ import time
 from itertools import count
 
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.poller import Switchboard
-from agenteval.processes.process import GRACE, TICK, Attendance, Command, Outcome, Peer
+from agenteval.processes.outcome import Outcome
+from agenteval.processes.poller import Poller
+from agenteval.processes.process import GRACE, TICK, Command, ProcessPeer, RunningProcess
 from agenteval.processes.tree import (
     MARKED_LIMIT,
     VARIABLE,
@@ -74,7 +75,7 @@ class Child:
         os.close(signal_end)
 
 
-class Processes:
+class ProcessSupervisor:
     """Starts and ends processes; one for the whole tool, used from many threads."""
 
     def __init__(self, concurrency: int = 1) -> None:
@@ -93,16 +94,16 @@ class Processes:
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})
 
-    def new_key(self) -> int:
+    def new_agent_key(self) -> int:
         """A number for one agent and everything it will ever start."""
         return next(self._keys)
 
     def run(
-        self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: Peer | None = None
+        self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: ProcessPeer | None = None
     ) -> Outcome:
         """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
-        board = Switchboard()
-        attendance = Attendance(self, board, key, command, timeout, max_output, peer)
+        board = Poller()
+        attendance = RunningProcess(self, board, key, command, timeout, max_output, peer)
         attendance.begin()
         while not attendance.tick():
             until = attendance.next_tick()
@@ -155,14 +156,14 @@ class Processes:
             del self._running[child.pid]
             return status, bool(self._orphans.living(self._running))
 
-    def bury(self) -> None:
+    def reap_orphans(self) -> None:
         """Collect orphans that came to this process and have ended: an agent may run for hours and leave thousands."""
         with self._lock:
             self._orphans.living(self._running)
 
     # --- end ---
 
-    def press_on(self, key: int | None, deadline: float, told: set[int]) -> bool:
+    def signal_tree(self, key: int | None, deadline: float, told: set[int]) -> bool:
         """Whether anything of a tree (None: of all) that is being ended is left.
 
         Each of its processes gets SIGTERM once (`told` is who got it), and SIGKILL when the deadline is past.
@@ -175,11 +176,11 @@ class Processes:
             told |= left
         return bool(left)
 
-    def end_and_wait(self, key: int | None, grace: float = GRACE) -> None:
+    def terminate_tree(self, key: int | None, grace: float = GRACE) -> None:
         """End an agent's whole tree (None: all of them) and return when nothing of it is left."""
         deadline = time.monotonic() + grace
         told: set[int] = set()
-        while self.press_on(key, deadline, told):
+        while self.signal_tree(key, deadline, told):
             time.sleep(TICK)
 
     def stop(self) -> None:
@@ -187,7 +188,7 @@ class Processes:
         with self._lock:
             self.stopping = True
             self._table = (0.0, {})  # something may have been started since it was taken
-        self.end_and_wait(None)
+        self.terminate_tree(None)
 
     def close(self) -> None:
         """End what is left, and dismiss the guardian."""

@@ -20,7 +20,7 @@ FORMS = {
 }
 
 
-class Page(NamedTuple):
+class ReportContext(NamedTuple):
     """What a form knows of the place it is written to, and when."""
 
     width: int = 100
@@ -28,7 +28,7 @@ class Page(NamedTuple):
     generated: str = ""
 
 
-Form = Callable[["Rows", Page], Iterator[bytes]]
+Form = Callable[["Rows", ReportContext], Iterator[bytes]]
 
 
 def form(name: str) -> Form:

@@ -6,16 +6,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agenteval.reports.comparison import number, percent, percent_span, table
-from agenteval.reports.passes import Row, is_grader_error
-from agenteval.reports.results.brief import Story
+from agenteval.reports.markup import fenced, inline
 from agenteval.reports.results.markdown import verdict
-from agenteval.review.agreement import Agreement, Table
-from agenteval.review.calibration import CalibrationReport, Changes, Item, Sample
+from agenteval.review.calibration import Item
 from agenteval.review.document import TITLE, harmless, review_block
-from agenteval.review.labels import Label, output_hash
 from agenteval.streams.jsonl import encode
-from agenteval.streams.text import clip, fenced, inline, one_line, preview
+from agenteval.streams.text import clip, one_line, preview
+from agenteval.wire.calibration import (
+    Agreement,
+    AgreementTable,
+    CalibrationReport,
+    Label,
+    ReviewSample,
+    VerdictChanges,
+    output_hash,
+)
 from agenteval.wire.records import GraderResult, Step
+from agenteval.wire.result_view import ResultView, ResultWithSteps, is_grader_error
 
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # of a long text: how it begins and, as that is where answers stand, how it ends
 SHORT = 200
@@ -104,7 +111,7 @@ def _told(*parts: tuple[int, str]) -> str:
     return f" ({told})" if told else ""
 
 
-def drawn(sample: Sample, *, labelled: bool) -> str:
+def drawn(sample: ReviewSample, *, labelled: bool) -> str:
     """The sample in words."""
     what = _many(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
     what += " without a label" if labelled else ""
@@ -139,7 +146,7 @@ def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
     return "\n\n".join(parts)
 
 
-def two_by_two(name: str, counts: Table) -> list[str]:
+def two_by_two(name: str, counts: AgreementTable) -> list[str]:
     """Who said what how often."""
     header = [f"The {name}'s verdict" if name != "recorded" else "The recorded verdict", "Human: pass", "Human: fail"]
     return table(
@@ -162,7 +169,7 @@ def one_sided(found: Agreement) -> str | None:
     )
 
 
-def changes_section(changes: Changes, sample: Sample) -> str:
+def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
     """How often the second grader says something else."""
     labelled = changes.n - changes.sampled
     sampled = "sampled failure" if sample.drawn_from == "failures" else "sampled record"
@@ -209,7 +216,7 @@ def _id(name: str) -> str:
     return inline(preview(name, ID_SHOWN)) or "(blank)"
 
 
-def metadata_line(row: Story) -> str | None:
+def metadata_line(row: ResultWithSteps) -> str | None:
     """What the prompt says of itself, such as its category; not what the run left there."""
     facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_FIELDS}
     told = [f"{inline(preview(name, SHORT))}: {inline(preview(_plain(value), SHORT))}" for name, value in facts.items()]
@@ -220,7 +227,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def turns_of(row: Row) -> Iterator[tuple[str, str]]:
+def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:
     """Each input with what it is called."""
     if isinstance(row.input, list):
         yield from ((f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1))
@@ -292,7 +299,7 @@ def verdict_parts(item: Item) -> Iterator[str]:
         yield text_block("Reasoning", item.row.score.reasoning)
 
 
-def verdict_rows(name: str, row: Row) -> Iterator[list[str]]:
+def verdict_rows(name: str, row: ResultView) -> Iterator[list[str]]:
     """A verdict and, where several graders made it, each of theirs."""
     if row.score is None:  # pragma: no cover - only graded records are shown
         return

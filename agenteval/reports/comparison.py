@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Protocol
 
-from agenteval.streams.text import inline
+from agenteval.reports.markup import inline
 from agenteval.wire.comparison import ComparisonReport, Interval, Latency, Pairwise, Performance, ReportMeta
 
 NOTHING = "–"

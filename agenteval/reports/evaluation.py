@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from agenteval.reports.comparison import NOTHING, number, page
 from agenteval.reports.comparison import table as markdown_table
-from agenteval.streams.text import clip, inline, one_line, pad, width
+from agenteval.reports.markup import inline
+from agenteval.streams.text import clip, one_line, pad, width
 from agenteval.wikipedia.criteria import in_words
-from agenteval.wikipedia.score import Evaluation, QuestionScore
+from agenteval.wire.evaluation import Evaluation, QuestionScore
 
 IDS_SHOWN = 5
 ID_WIDTH = 40

@@ -19,7 +19,7 @@ from agenteval.reports.comparison import (
     verdicts,
     wins_table,
 )
-from agenteval.streams.text import inline
+from agenteval.reports.markup import inline
 from agenteval.wire.comparison import Difference, Interval
 from agenteval.wire.trials_comparison import TrialsComparisonReport, TrialsMeta
 

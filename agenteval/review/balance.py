@@ -8,8 +8,8 @@ from typing import Any
 
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import clip, one_line, pad, width
-from agenteval.wire.comparison import Count
-from agenteval.wire.records import Record, Wire
+from agenteval.wire.balance import Balance, BalanceCategory, Cases
+from agenteval.wire.records import Record
 
 NONE = "(uncategorized)"
 FEW_CASES, FEW_PER_CATEGORY, DOMINANT = 20, 3, 50
@@ -18,49 +18,6 @@ KINDS = ("positive", "negative")
 KIND_KEYS = ("type", "expected")
 MOST_NAME = 24
 BAR, SHORT_BAR = "█", "▌"
-
-
-class Category(Wire):
-    """One value of the key, and how many prompts have it."""
-
-    name: str
-    """The value; numbers and the like as JSON; (uncategorized) for prompts without one."""
-    count: Count
-    """Prompts that have it."""
-    percentage: float
-    """Their share of all prompts; with lists as values the shares come to more than 100."""
-
-
-class Cases(Wire):
-    """Prompts that ask for something, beside prompts that show what must not happen."""
-
-    positive: Count
-    """Prompts with `metadata.type`, else `metadata.expected`, positive."""
-    negative: Count
-    """Prompts with `metadata.type`, else `metadata.expected`, negative."""
-    other: Count
-    """All other prompts."""
-    ratio: float | None
-    """positive / negative; null where there is no negative one."""
-
-
-class Balance(Wire):
-    """How evenly a set of prompts covers its categories."""
-
-    total_cases: Count
-    """How many prompts there are."""
-    key: str
-    """The metadata key that was looked at."""
-    categories: list[Category]
-    """The categories, largest first; equal ones as they first appear."""
-    underrepresented: list[str]
-    """Categories with less than the threshold's part of an even share."""
-    uncategorized: Count
-    """Prompts without a category."""
-    cases: Cases
-    """Positive and negative cases."""
-    suggestions: list[str]
-    """What to do about it, in words."""
 
 
 class Census:
@@ -96,7 +53,7 @@ class Census:
         found = Balance(
             total_cases=self.total,
             key=self.key,
-            categories=[Category(name=name, count=n, percentage=percent(n, self.total)) for name, n in ordered],
+            categories=[BalanceCategory(name=name, count=n, percentage=percent(n, self.total)) for name, n in ordered],
             underrepresented=few,
             uncategorized=self.uncategorized,
             cases=Cases(

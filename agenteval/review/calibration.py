@@ -10,15 +10,24 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-import msgspec
-
 from agenteval.errors import BadRecord
-from agenteval.reports.passes import Row
-from agenteval.reports.results.brief import Story
-from agenteval.review.agreement import Agreement, Table, agreement_of, share
-from agenteval.review.labels import Label, Labels
-from agenteval.streams.jsonl import Refusals, Source, read_checked
-from agenteval.wire.records import Id, Rate, Record, Wire, check
+from agenteval.review.agreement import agreement_of
+from agenteval.review.labels import Labels
+from agenteval.streams.source import Refusals, Source, read_checked
+from agenteval.wire.calibration import (
+    AgreementTable,
+    CalibrationReport,
+    Label,
+    LabelCounts,
+    ListedRecord,
+    RecordedVerdict,
+    ReviewSample,
+    VerdictChanges,
+    VerdictCounts,
+)
+from agenteval.wire.records import Record
+from agenteval.wire.result_view import ResultView, ResultWithSteps
+from agenteval.wire.validation import check
 
 T = TypeVar("T")
 
@@ -49,143 +58,6 @@ class Reservoir(Generic[T]):
 # --- the report ---------------------------------------------------------------------------------
 
 
-class Counts(Wire, omit_defaults=False):
-    """What became of the records."""
-
-    total: int = 0
-    """All that could be read."""
-    passed: int = 0
-    """Graded a pass."""
-    failed: int = 0
-    """Graded a failure."""
-    ungraded: int = 0
-    """Without a score."""
-    grader_errors: int = 0
-    """Where the grader itself failed."""
-
-    def add(self, row: Row) -> None:
-        """One more record."""
-        self.total += 1
-        if row.grader_error:
-            self.grader_errors += 1
-        elif row.score is None:
-            self.ungraded += 1
-        elif row.score.pass_:
-            self.passed += 1
-        else:
-            self.failed += 1
-
-
-class Sample(Wire, omit_defaults=False):
-    """What was drawn for review."""
-
-    drawn_from: Literal["failures", "all"]
-    """Failures only, or all graded records."""
-    seed: int
-    """Seed of the draw."""
-    size: int = 0
-    """How many were drawn."""
-    of: int = 0
-    """From how many; records with a label are not among them."""
-
-
-class LabelCounts(Wire, omit_defaults=False):
-    """What became of the labels."""
-
-    total: int = 0
-    """Labels that could be read, one per id."""
-    used: int = 0
-    """Held against a grader's verdict."""
-    ambiguous: int = 0
-    """The person could not say."""
-    stale: int = 0
-    """For another output than the record has now."""
-    ungraded: int = 0
-    """For a record that has no verdict."""
-    unknown: int = 0
-    """For an id that is not among the records."""
-
-
-class Changes(Wire, omit_defaults=False):
-    """How often the second grader says something else than the recorded verdict."""
-
-    graders: list[str]
-    """The second grader, or several that must all pass."""
-    n: int = 0
-    """Records with both verdicts."""
-    differ: int = 0
-    """How many of them differ."""
-    share: Rate | None = None
-    """The same as a share."""
-    failed_before: int = 0
-    """How many of the n are recorded as failures."""
-    fail_to_pass: int = 0
-    """Failures that now pass."""
-    pass_to_fail: int = 0
-    """Passes that now fail."""
-    sampled: int = 0
-    """How many of the n are from the sample; the others have labels."""
-    grader_errors: int = 0
-    """Records that the second grader could not grade."""
-
-    def add(self, before: bool, after: bool, *, sampled: bool) -> None:
-        """One more record with both verdicts."""
-        self.n += 1
-        self.sampled += sampled
-        self.differ += before != after
-        self.failed_before += not before
-        self.fail_to_pass += after > before
-        self.pass_to_fail += before > after
-        self.share = share(self.differ, self.n)
-
-
-class Verdict(Wire):
-    """What a grader said."""
-
-    pass_: bool | None = msgspec.field(name="pass")
-    """Pass or fail; null where the grader failed."""
-    score: Rate | None
-    """From 0 to 1; null where the grader failed."""
-    reasoning: str | None = None
-    """Why."""
-
-
-class Listed(Wire):
-    """A record to look at."""
-
-    id: Id
-    """The record's id."""
-    why: Literal["label", "rescored", "sample"]
-    """A grader and the label disagree; the two graders disagree; it was drawn."""
-    recorded: Verdict
-    """The verdict in the results."""
-    rescored: Verdict | None = None
-    """The second grader's."""
-    human: bool | None = None
-    """The label."""
-    note: str | None = None
-    """The person's note."""
-
-
-class CalibrationReport(Wire):
-    """How far a grader can be trusted, as ae-calibrate -f json writes it."""
-
-    records: Counts
-    """What became of the records."""
-    sample: Sample
-    """What was drawn for review."""
-    labels: LabelCounts | None = None
-    """What became of the labels."""
-    recorded: Agreement | None = None
-    """The recorded verdicts, held against the labels."""
-    rescored: Agreement | None = None
-    """The second grader's verdicts, held against the labels."""
-    changes: Changes | None = None
-    """The second grader's verdicts, held against the recorded ones."""
-    items: list[Listed] = []
-    """Records to look at: disagreements with labels, then between graders, then the rest of the sample."""
-
-
 # --- the work -----------------------------------------------------------------------------------
 
 
@@ -193,9 +65,9 @@ class Item(NamedTuple):
     """A record that is looked at: its label, if it has one, and the second grader's verdict, if there is one."""
 
     record: Record
-    row: Story
+    row: ResultWithSteps
     label: Label | None = None
-    again: Story | None = None
+    again: ResultWithSteps | None = None
 
     @property
     def human(self) -> bool | None:
@@ -221,12 +93,12 @@ class Calibration:
 
     def __init__(self, labels: Labels | None, graders: list[str], *, size: int, seed: int, everything: bool) -> None:
         self.labels = labels
-        self.records = Counts()
+        self.records = VerdictCounts()
         self.reservoir: Reservoir[Item] = Reservoir(size, seed)
-        self.sample = Sample(drawn_from="all" if everything else "failures", seed=seed)
+        self.sample = ReviewSample(drawn_from="all" if everything else "failures", seed=seed)
         self.label_counts = LabelCounts(total=len(labels or ()))
-        self.changes = Changes(graders=graders)
-        self.recorded, self.rescored = Table(), Table()
+        self.changes = VerdictChanges(graders=graders)
+        self.recorded, self.rescored = AgreementTable(), AgreementTable()
         self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
         self.ambiguous: list[str] = []
         self._met: set[str] = set()  # ids with a label
@@ -248,9 +120,9 @@ class Calibration:
                 self.reservoir.offer(Item(record, row))
         yield from self.reservoir.drawn()
 
-    def _accept(self, record: Record) -> tuple[Story, Label | None]:
+    def _accept(self, record: Record) -> tuple[ResultWithSteps, Label | None]:
         """The record and its label; BadRecord where the label is another record's already."""
-        row = check(record, Story)
+        row = check(record, ResultWithSteps)
         label = self.labels.get(row.id) if self.labels else None
         if label is None:
             return row, None
@@ -309,9 +181,9 @@ class Calibration:
         )
 
 
-def listed(item: Item) -> Listed:
+def listed(item: Item) -> ListedRecord:
     """A record to look at, in few words."""
-    return Listed(
+    return ListedRecord(
         id=item.row.id,
         why=item.why,
         recorded=verdict_of(item.row),
@@ -321,9 +193,9 @@ def listed(item: Item) -> Listed:
     )
 
 
-def verdict_of(row: Row) -> Verdict:
+def verdict_of(row: ResultView) -> RecordedVerdict:
     """A record's verdict; of a grader that failed, only why it did."""
     reasoning = row.score.reasoning if row.score else None
     if row.grade is None:
-        return Verdict(pass_=None, score=None, reasoning=reasoning)
-    return Verdict(pass_=row.grade.pass_, score=row.grade.score, reasoning=reasoning)
+        return RecordedVerdict(pass_=None, score=None, reasoning=reasoning)
+    return RecordedVerdict(pass_=row.grade.pass_, score=row.grade.score, reasoning=reasoning)

@@ -15,10 +15,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from agenteval.errors import BadRecord
-from agenteval.review.labels import VERDICTS, Label
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.text import visible
-from agenteval.wire.records import Record, check
+from agenteval.wire.calibration import VERDICTS, Label
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 TITLE = "# Grader calibration"
 TICKS = frozenset("xX✓✔☑")

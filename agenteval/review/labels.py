@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
 from agenteval.errors import BadRecord
-from agenteval.reports.passes import Row
-from agenteval.streams.jsonl import Refusals, Source, read_checked
-from agenteval.wire.records import Id, Record, Wire, check
-
-VERDICTS = {"pass": True, "fail": False, "ambiguous": None}
-
-
-class Label(Wire):
-    """What a person says of an answer; `pass` or `label`, whichever is there."""
-
-    id: Id
-    """The id of the result."""
-    pass_: bool | None | msgspec.UnsetType = msgspec.field(name="pass", default=msgspec.UNSET)
-    """Whether the answer is right; null when the task leaves it open."""
-    label: str | None = None
-    """The same in a word: pass, fail or ambiguous."""
-    note: str | None = None
-    """Why, in the person's words."""
-    output_hash: str | None = None
-    """Of the output that was judged, so that the label is not taken for that of another."""
-
-    @property
-    def verdict(self) -> bool | None:
-        """Pass or fail; None where the person cannot say."""
-        return VERDICTS[(self.label or "").strip().lower()] if self.pass_ is msgspec.UNSET else self.pass_
-
-    def is_for(self, row: Row) -> bool:
-        """Whether it was said of this output; without a hash it is taken to be."""
-        return self.output_hash in (None, output_hash(row.output))
-
-
-def output_hash(output: str) -> str:
-    """A few digits that another output does not have."""
-    return hashlib.sha256(output.encode()).hexdigest()[:16]
+from agenteval.streams.source import Refusals, Source, read_checked
+from agenteval.wire.calibration import VERDICTS, Label
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 
 def check_label(record: Record) -> Label:

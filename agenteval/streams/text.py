@@ -11,10 +11,6 @@ _ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)
 # Invisible characters that reorder a line (bidi overrides) or join what stands beside them (emoji
 # sequences, variation selectors): terminals do not agree how wide the outcome is.
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
-_ACTIVE = re.compile(r"[\\`*\[\]|#~$_&<>\n]")  # what means something inside a line of markdown
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
-_LINE_END = re.compile(r"\r\n?")
-_BACKTICKS = re.compile("`+")
 
 
 def visible(text: str) -> str:
@@ -73,30 +69,3 @@ def pad(text: str, columns: int) -> str:
 def preview(text: str, limit: int) -> str:
     """The first `limit` characters, and ... where there are more."""
     return text[:limit] + "..." if len(text) > limit else text
-
-
-def fenced(text: str, language: str) -> str:
-    """The text as it is, between fences longer than any it contains."""
-    shown = visible(_LINE_END.sub("\n", text))
-    runs = map(len, _BACKTICKS.findall(shown)) if "`" in shown else ()
-    fence = "`" * max(3, 1 + max(runs, default=0))
-    return f"{fence}{language}\n{shown}\n{fence}"
-
-
-def inline(text: str) -> str:
-    """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
-    if text.isprintable():  # one line, without controls
-        words = " ".join(text.split())
-    else:
-        lines = (" ".join(line.split()) for line in text.splitlines())
-        words = visible("\n".join(filter(None, lines)))
-    return _ACTIVE.sub(_escape, words)
-
-
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
-    if char == "_":
-        text, at = found.string, found.start()
-        if 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum():
-            return char  # test_001 is no markup
-    return _HTML.get(char) or "\\" + char

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from agenteval.errors import BadRecord
-from agenteval.models.chat_protocol import Answer, Call, ModelError
+from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki, WikiError
 from agenteval.wire.records import Record
@@ -69,25 +69,25 @@ TOOLS = [
 PARAMETERS = {"wikipedia_search": "query", "wikipedia_get_page": "title"}
 
 
-class Ask(Protocol):
+class AskModel(Protocol):
     """Puts messages to a model."""
 
     def __call__(
         self, messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None
-    ) -> Answer: ...
+    ) -> ModelAnswer: ...
 
 
-class Failed(Exception):
+class AgentFailed(Exception):
     """The agent cannot go on: the model or the wiki, in one line."""
 
 
 # --- the conversation ---------------------------------------------------------------------------
 
 
-class Conversation:
+class AgentConversation:
     """One question, from the first search to the answer."""
 
-    def __init__(self, ask: Ask, tools: dict[str, Tool], *, mode: str, steps: int, session: str) -> None:
+    def __init__(self, ask: AskModel, tools: dict[str, Tool], *, mode: str, steps: int, session: str) -> None:
         self.ask, self.tools, self.steps, self.session = ask, tools, steps, session
         wanted = MODES[mode]
         with open(INSTRUCTIONS, encoding="utf-8") as file:
@@ -104,7 +104,7 @@ class Conversation:
         try:
             text = yield from self._work()
             final = yield from self._conclude(text)
-        except Failed as error:
+        except AgentFailed as error:
             yield self._event("result", is_error=True, error=str(error), usage=self.used)
             return
         yield self._event("result", is_error=False, result=final, usage=self.used)
@@ -122,7 +122,7 @@ class Conversation:
         self.messages.append({"role": "user", "content": NO_MORE})
         return self._say().text
 
-    def _use(self, call: Call) -> Iterator[Event]:
+    def _use(self, call: FunctionCall) -> Iterator[Event]:
         """One tool call and its result, both told; whatever goes wrong is the model's to deal with."""
         given = _arguments(call.arguments)
         yield self._event("tool_call", id=call.id, name=call.name, input=given if given is not None else call.arguments)
@@ -130,7 +130,7 @@ class Conversation:
             result = self._call_tool(call.name, given)
         except WikiError as error:
             yield self._event("tool_result", id=call.id, name=call.name, output={"error": str(error)}, is_error=True)
-            raise Failed(f"the wiki cannot be used: {error}") from None
+            raise AgentFailed(f"the wiki cannot be used: {error}") from None
         yield self._event("tool_result", id=call.id, name=call.name, output=result, is_error="error" in result)
         self.messages.append({"role": "tool", "tool_call_id": call.id, "content": encode(result).decode()})
 
@@ -153,16 +153,16 @@ class Conversation:
             said = self._say(schema=ANSWER_SCHEMA).text
             final = read_final(said)
             if final is None:
-                raise Failed(f"the model gave no structured answer: {' '.join(said[:200].split()) or 'nothing'}")
+                raise AgentFailed(f"the model gave no structured answer: {' '.join(said[:200].split()) or 'nothing'}")
         if final["answer"] != text:
             yield self._event("message", text=final["answer"])
         return final
 
-    def _say(self, *, tools: list[Record] | None = None, schema: Record | None = None) -> Answer:
+    def _say(self, *, tools: list[Record] | None = None, schema: Record | None = None) -> ModelAnswer:
         try:
             answer = self.ask(self.messages, tools=tools, schema=schema)
         except ModelError as error:
-            raise Failed(str(error)) from None
+            raise AgentFailed(str(error)) from None
         self.model = answer.model
         if answer.usage is not None:
             for name, tokens in answer.usage._asdict().items():
@@ -215,7 +215,7 @@ def _tidy(found: Record) -> Record:
 
 
 def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
-    """The agent's two tools; what cannot be found is told to the model, a wiki that does not answer is Failed."""
+    """The agent's two tools; what cannot be found is told to the model, a wiki that does not answer is AgentFailed."""
 
     def search(query: str) -> Record:
         hits = wiki.search(query, results)

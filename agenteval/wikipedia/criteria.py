@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from agenteval.errors import UserError
 from agenteval.streams.jsonl import read_json
-from agenteval.wikipedia.score import CriterionResult, EvaluationSummary
+from agenteval.wire.evaluation import CriterionResult, EvaluationSummary
 
 SEED = {
     "minimum": {"avg_hit_rate": 0.80, "avg_mrr": 0.70, "avg_judge_score": 0.75},

@@ -6,16 +6,16 @@ no mean, and every mean has its n in `counts`. Field names are the seed's, snake
 
 from collections.abc import Callable, Iterable
 from math import fsum
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from agenteval.errors import BadRecord
-from agenteval.reports.passes import Row, is_grader_error
-from agenteval.wire.records import GraderResult, Id, Rate, Record, check
+from agenteval.wire.evaluation import EvaluationSummary, QuestionCounts, QuestionScore
+from agenteval.wire.records import GraderResult, Record
+from agenteval.wire.result_view import ResultView, is_grader_error
+from agenteval.wire.validation import check
 
-Count = Annotated[int, Meta(ge=0)]
 SOURCES, JUDGE = "sources", "judge"
 TURNS = "\n"
 
@@ -23,150 +23,20 @@ CountText = Callable[[str, str], int]
 """How many tokens a text is for a model."""
 
 
-class Snake(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """snake_case on the wire, as the Wikipedia seed has it."""
-
-
 # --- the report ---------------------------------------------------------------------------------
-
-
-class QuestionScore(Snake):
-    """What one question came to; null is a value that nobody measured."""
-
-    question: str
-    """What was asked; turns joined by newlines."""
-    hit_rate: Rate | None
-    """1 where at least one expected source was found, else 0."""
-    mrr: Rate | None
-    """1 / rank of the first expected source, 0 where there is none."""
-    judge_score: Rate | None
-    """The judge's overall score."""
-    num_tokens: int | None
-    """Tokens of the agent, in and out, and of the judge."""
-    combined_score: float | None
-    """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null where one is missing or there are no tokens."""
-    id: Id
-    """The prompt's id."""
-    failed: bool
-    """Whether the agent failed; the figures are those that graders gave what there was."""
-    errors: list[str] | None = None
-    """What went wrong with the agent; not there when nothing did."""
-    grader_errors: list[str] | None = None
-    """Graders that failed on it, whose values are null; not there when none did."""
-    tokens_approximate: bool = False
-    """The agent reported no tokens: the question and the answer were counted instead."""
-    tokens_not_positive: bool = False
-    """The agent reported 0 tokens or fewer: there is no combined score."""
-
-
-class Counts(Snake):
-    """Over how many questions each mean is, and what is out of the ordinary."""
-
-    hit_rate: Count
-    """Questions with a hit rate."""
-    mrr: Count
-    """Questions with a reciprocal rank."""
-    judge_score: Count
-    """Questions with a judge's score."""
-    combined_score: Count
-    """Questions with a combined score."""
-    num_tokens: Count
-    """Questions whose tokens are known, or counted."""
-    failed: Count
-    """Questions on which the agent failed."""
-    grader_errors: Count
-    """Questions on which a grader failed."""
-    tokens_approximate: Count
-    """Questions whose tokens were counted, because the agent reported none."""
-    tokens_not_positive: Count
-    """Questions for which the agent reported 0 tokens or fewer: they have no combined score."""
-
-
-class EvaluationSummary(Snake):
-    """Means over the questions that have a value; null where none has one."""
-
-    avg_hit_rate: Rate | None
-    """Share of the questions for which an expected source was found."""
-    avg_mrr: Rate | None
-    """Mean reciprocal rank of the first expected source."""
-    avg_judge_score: Rate | None
-    """Mean of the judge's scores."""
-    avg_combined_score: float | None
-    """Mean of the combined scores."""
-    best_combined_score: float | None
-    """The combined score of the best question."""
-    avg_num_tokens: float | None
-    """Mean tokens of a question."""
-    total_tokens: int | None
-    """Tokens of all questions."""
-    counts: Counts
-    """Over how many questions each mean is."""
-
-
-class EvaluationMetadata(Snake):
-    """What was evaluated and how; null is what the records do not say, or do not agree on. More of the user's own."""
-
-    ground_truth_file: str | None
-    """File of the questions and their expected sources."""
-    search_mode: str | None
-    """How much the agent was asked to search."""
-    judge_model: str | None
-    """Model that judged."""
-    model: str | None
-    """Model that answered."""
-    alpha: float
-    """Exponent of the hit rate."""
-    beta: float
-    """Exponent of the tokens, in thousands."""
-    gamma: float
-    """Exponent of the judge's score."""
-
-
-class CriterionResult(Snake):
-    """Something that was demanded of the summary, and whether it is so."""
-
-    name: str
-    """The field of the summary."""
-    operator: str
-    """The value must be > or >= the minimum."""
-    minimum: float
-    """What is demanded."""
-    value: float | None
-    """What the summary has."""
-    n: Count
-    """Over how many questions the value is."""
-    met: bool
-    """Whether the value is as demanded; a value that nobody measured is not."""
-
-
-class Evaluation(Snake, kw_only=True):
-    """A whole evaluation: means, what was evaluated, and a result per question."""
-
-    timestamp: str
-    """When it was made, in UTC."""
-    num_questions: Count
-    """How many questions there are, failed ones included."""
-    summary: EvaluationSummary
-    """What it all comes to."""
-    metadata: EvaluationMetadata
-    """What was evaluated and how."""
-    criteria: list[CriterionResult] | None = None
-    """What was demanded, and whether it is so; not there when nothing was."""
-    results: list[QuestionScore]
-    """The questions, in the order of the input."""
 
 
 # --- one question -------------------------------------------------------------------------------
 
 
-class Graded(Row):
+class GradedView(ResultView):
     """What is read of a graded record."""
 
     metadata: dict[str, Any] | None = None
     outcome: dict[str, Any] | None = None
 
 
-class Weights(NamedTuple):
+class ScoreWeights(NamedTuple):
     """The exponents of the combined score."""
 
     alpha: float = 2.0
@@ -174,7 +44,7 @@ class Weights(NamedTuple):
     gamma: float = 1.5
 
 
-class Tokens(NamedTuple):
+class QuestionTokens(NamedTuple):
     """What a question used up, the judge included; None where nobody knows."""
 
     total: int | None
@@ -182,7 +52,9 @@ class Tokens(NamedTuple):
     positive: bool  # the agent's own, without the judge's
 
 
-def combined_score(hit_rate: float | None, judge: float | None, tokens: int | None, weights: Weights) -> float | None:
+def combined_score(
+    hit_rate: float | None, judge: float | None, tokens: int | None, weights: ScoreWeights
+) -> float | None:
     """hit_rate^alpha * judge^gamma / (tokens/1000)^beta; None where one is missing or there are no tokens."""
     if hit_rate is None or judge is None or tokens is None or tokens <= 0:
         return None
@@ -193,9 +65,9 @@ def combined_score(hit_rate: float | None, judge: float | None, tokens: int | No
     return score
 
 
-def score_question(record: Record, weights: Weights, count_text: CountText) -> tuple[QuestionScore, str | None]:
+def score_question(record: Record, weights: ScoreWeights, count_text: CountText) -> tuple[QuestionScore, str | None]:
     """The figures of a graded record, and the model that judged it; BadRecord where it is none."""
-    row = check(record, Graded)
+    row = check(record, GradedView)
     sources, judge = verdict_of(row, SOURCES, "hit_rate"), verdict_of(row, JUDGE, "overall_score")
     hit_rate, judge_score = rate_in(sources, SOURCES, "hit_rate"), rate_in(judge, JUDGE, "overall_score")
     tokens = tokens_of(record, row, judge, count_text)
@@ -223,7 +95,7 @@ def told(record: Record, *names: str) -> str | None:
     return next((value for value in values if value and isinstance(value, str)), None)
 
 
-def verdict_of(row: Graded, name: str, field: str) -> GraderResult | None:
+def verdict_of(row: GradedView, name: str, field: str) -> GraderResult | None:
     """What the grader of that name found, else the one whose outcome has that field; None where it failed."""
     named = (row.scores or {}).get(name)
     every = [named] if named else list((row.scores or {}).values()) or ([row.score] if row.score else [])
@@ -234,7 +106,7 @@ def verdict_of(row: Graded, name: str, field: str) -> GraderResult | None:
     return None
 
 
-def failed_graders(row: Graded) -> list[str]:
+def failed_graders(row: GradedView) -> list[str]:
     """The names of the graders that failed on a record; `grader` for one without a name."""
     named = [name for name, verdict in (row.scores or {}).items() if is_grader_error(row, verdict)]
     return named or (["grader"] if row.grader_error else [])
@@ -258,14 +130,14 @@ def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | 
     return None if value is None else float(value)
 
 
-def tokens_of(record: Record, row: Graded, judge: GraderResult | None, count_text: CountText) -> Tokens:
+def tokens_of(record: Record, row: GradedView, judge: GraderResult | None, count_text: CountText) -> QuestionTokens:
     """The agent's tokens and the judge's; where the agent reports none, its question and answer are counted."""
     judged = sum(number_in(judge, JUDGE, field) or 0 for field in ("input_tokens", "output_tokens"))
     reported = row.tokens
     if reported is not None:
-        return Tokens(round(reported + judged), approximate=False, positive=reported > 0)
+        return QuestionTokens(round(reported + judged), approximate=False, positive=reported > 0)
     counted = count_text(f"{row.turns(TURNS)}\n{row.output}", told(record, "model") or "")
-    return Tokens(round(counted + judged), approximate=True, positive=counted > 0)
+    return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
 
 
 def judge_model_of(judge: GraderResult | None) -> str | None:
@@ -277,7 +149,7 @@ def judge_model_of(judge: GraderResult | None) -> str | None:
 # --- all questions ------------------------------------------------------------------------------
 
 
-class Agreed:
+class CommonValue:
     """A text that records carry, as long as all that carry it agree."""
 
     def __init__(self) -> None:
@@ -297,10 +169,10 @@ class Agreed:
 class Scoring:
     """The figures of every question, as records come in; a few hundred bytes each are kept."""
 
-    def __init__(self, weights: Weights, count_text: CountText) -> None:
+    def __init__(self, weights: ScoreWeights, count_text: CountText) -> None:
         self.weights, self.count_text = weights, count_text
         self.results: list[QuestionScore] = []
-        self.told = {name: Agreed() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
+        self.told = {name: CommonValue() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
         self._seen: set[str] = set()
 
     def add(self, record: Record) -> QuestionScore:
@@ -328,7 +200,7 @@ class Scoring:
             best_combined_score=max(combined, default=None),
             avg_num_tokens=mean(tokens),
             total_tokens=round(fsum(tokens)) if tokens else None,
-            counts=Counts(
+            counts=QuestionCounts(
                 hit_rate=len(hit_rates),
                 mrr=len(mrrs),
                 judge_score=len(judged),

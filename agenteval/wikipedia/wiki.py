@@ -39,14 +39,14 @@ HEADING = re.compile(r"=+ .* =+")
 Json = dict[str, Any]
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A page that a search found, with a line of its text around the match."""
 
     title: str
     snippet: str
 
 
-class Page(NamedTuple):
+class WikiPage(NamedTuple):
     """A page: its own title, after redirects, beside the one asked for; truncated tells that there was more text."""
 
     title: str
@@ -112,7 +112,7 @@ class Wiki:
         self._library.USER_AGENT = _agent_name(user_agent or USER_AGENT)
         self._library.requests = _Transport(self.api_url, pause, retries, timeout, sleep)
 
-    def search(self, query: str, count: int = 5) -> list[Hit]:
+    def search(self, query: str, count: int = 5) -> list[SearchHit]:
         """The pages that match best, in the wiki's order; a query too long for a wiki loses its last words."""
         query = _one_line(query)
         if len(query) > LONGEST_QUERY:
@@ -124,9 +124,9 @@ class Wiki:
         asked = {"list": "search", "srsearch": query, "srlimit": count, "srprop": "snippet", "srinfo": "totalhits"}
         with _sense(self.api_url):
             found = self._library._wiki_request(asked)["query"]["search"]
-            return [Hit(hit["title"], _plain(hit.get("snippet", ""))) for hit in found][:count]
+            return [SearchHit(hit["title"], _plain(hit.get("snippet", ""))) for hit in found][:count]
 
-    def page(self, title: str) -> Page:
+    def page(self, title: str) -> WikiPage:
         """The page with this title or redirect; Ambiguous where it lists several, NoPage where there is none."""
         wanted = _one_line(title.partition("#")[0])
         if not wanted or NO_TITLE.search(wanted) or len(wanted.encode()) > LONGEST_TITLE:
@@ -135,7 +135,7 @@ class Wiki:
             with _sense(self.api_url):
                 found = self._library.page(wanted, auto_suggest=False)
                 text, truncated = cut(found.content, self.text_limit)
-                return Page(found.title, found.url, text, title, truncated)
+                return WikiPage(found.title, found.url, text, title, truncated)
         except self._library.PageError:
             raise NoPage(f"there is no page {_quoted(title)}", self._like(wanted)) from None
         except self._library.DisambiguationError as error:

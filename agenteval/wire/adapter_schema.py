@@ -197,7 +197,7 @@ class ResultEvent(_Part):
     """What went wrong, a text or a list of texts; else the final text."""
 
 
-class Usage(_Part):
+class UsagePaths(_Part):
     """Where the agent reports tokens and cost: each a path, or a list of paths; all the numbers they find are added."""
 
     match: Condition | list[Condition] | None = None
@@ -271,7 +271,7 @@ class HeadlessAdapter(_Part):
     """Kinds of events in passthrough mode."""
     result: ResultEvent | None = None
     """The event with the final text; not given: the turn's last message is the output."""
-    usage: Usage | None = None
+    usage: UsagePaths | None = None
     """Where tokens and cost are reported."""
     metadata: Facts | None = None
     """What a run tells of itself for `metadata` of its result: name → path; the last event that has it counts. The

@@ -11,12 +11,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from agenteval.review import calibration, labels
-from agenteval.review.balance import Balance
-from agenteval.wikipedia.score import Evaluation
 from agenteval.wire import adapter_schema as headless
+from agenteval.wire import calibration, records
 from agenteval.wire import comparison as reports
-from agenteval.wire import records
+from agenteval.wire.balance import Balance
+from agenteval.wire.evaluation import Evaluation
 from agenteval.wire.trials_comparison import TrialsComparisonReport
 
 JsonSchema = dict[str, Any]
@@ -35,7 +34,7 @@ SCHEMAS: dict[str, Kind] = {
     "SummaryResult": records.Summary,
     "ValidationResult": records.Validation,
     "BalanceAnalysis": Balance,
-    "Label": labels.Label,
+    "Label": calibration.Label,
     "CalibrationReport": calibration.CalibrationReport,
     "ComparisonReport": reports.ComparisonReport,
     "TrialsComparisonReport": TrialsComparisonReport,

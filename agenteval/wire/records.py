@@ -7,16 +7,12 @@ JSON Schema that ae-schemas exports.
 Annotations are not postponed here: msgspec evaluates them one by one, which costs every tool a millisecond.
 """
 
-import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from agenteval.errors import BadRecord
-
 Record = dict[str, Any]
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -316,52 +312,3 @@ GRADER_FIELDS = (
     "toolErrors",
     "errors",
 )
-
-_TYPE_NAMES = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-_ERROR = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$", re.DOTALL)
-_EXPECTED = re.compile(r"^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$", re.DOTALL)
-
-
-def check(record: Any, kind: type[T]) -> T:
-    """The record as `kind`; BadRecord says which field is wrong and how."""
-    try:
-        return msgspec.convert(record, kind)
-    except msgspec.ValidationError as error:
-        raise BadRecord(explain(str(error), record)) from None
-
-
-def explain(message: str, record: Any = None) -> str:
-    """msgspec's message in the words of this suite: `"id" must be a string, got an integer`."""
-    found = _ERROR.match(message)
-    if found is None:  # pragma: no cover - the pattern matches any text
-        return message
-    what, path = found["what"], (found["path"] or "").lstrip(".")
-    if missing := re.match(r"Object missing required field `([^`]+)`", what):
-        return f'"{f"{path}." if path else ""}{missing[1]}" is missing'
-    expected = _EXPECTED.match(what)
-    if expected is None:
-        return f'"{path}": {what}' if path else what
-    want = " or ".join(_TYPE_NAMES.get(name.strip(), name.strip()) for name in expected["want"].split("|"))
-    rest = expected["rest"].replace("of length >= 1", "that is not empty").replace("`", "")
-    got = f", got {_TYPE_NAMES.get(expected['got'], expected['got'])}" if expected["got"] else _number_at(record, path)
-    subject = f'"{path}"' if path else "a record"
-    return f"{subject} must be {want}{rest}{got}"
-
-
-def _number_at(record: Any, path: str) -> str:
-    """`, got 7` where a number stands at that path: its type was right, its size was not."""
-    value = record
-    for name in re.findall(r"[^.\[\]]+", path):
-        try:
-            value = value[int(name)] if isinstance(value, list) else value[name]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return ""
-    return f", got {value}" if isinstance(value, int | float) else ""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agenteval.adapters.reader import Reading, load_adapter
-from agenteval.agents.acp.client import Client, Desk, read_message
+from agenteval.agents.acp.client import Client, RequestHandler, read_message
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
@@ -292,7 +292,7 @@ OPTIONS = [
 def test_permission(options: Any, allowed: str | None, denied: str | None, tmp_path: Path) -> None:
     request = {"id": "a", "method": "session/request_permission", "params": {"options": options}}
     for deny, chosen in ((False, allowed), (True, denied)):
-        answer = json.loads(Desk(str(tmp_path), deny=deny).serve(request))
+        answer = json.loads(RequestHandler(str(tmp_path), deny=deny).serve(request))
         outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
         assert answer == {"jsonrpc": "2.0", "id": "a", "result": {"outcome": outcome}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.agents.rate_limit import Pacer, parse_rate
+from agenteval.agents.rate_limit import RateLimiter, parse_rate
 
 RATES = {"2/s": 2.0, "30/min": 0.5, "90/m": 1.5, "3600/h": 1.0, "0.5/s": 0.5, " 1/S ": 1.0}
 
@@ -22,7 +22,7 @@ def test_rates_that_are_none(text: str) -> None:
 
 def test_starts_are_evenly_spread_and_never_caught_up() -> None:
     now = [100.0]
-    pacer = Pacer(2.0, lambda: now[0])
+    pacer = RateLimiter(2.0, lambda: now[0])
     assert [pacer.wait() for _ in range(3)] == [0.0, 0.5, 1.0]
     now[0] = 110.0
     assert [pacer.wait() for _ in range(2)] == [0.0, 0.5], "what was not used is gone"
@@ -30,7 +30,7 @@ def test_starts_are_evenly_spread_and_never_caught_up() -> None:
 
 def test_who_waits_for_a_place_when_all_are_held_takes_another() -> None:
     now = [0.0]
-    pacer = Pacer(2.0, lambda: now[0])
+    pacer = RateLimiter(2.0, lambda: now[0])
     assert [pacer.wait() for _ in range(3)] == [0.0, 0.5, 1.0]
     pacer.hold(5.0)
     assert pacer.holds == 1
@@ -39,7 +39,7 @@ def test_who_waits_for_a_place_when_all_are_held_takes_another() -> None:
 
 def test_a_hold_is_for_all() -> None:
     now = [0.0]
-    pacer = Pacer(None, lambda: now[0])
+    pacer = RateLimiter(None, lambda: now[0])
     assert pacer.wait() == 0.0
     pacer.hold(5.0)
     pacer.hold(2.0)

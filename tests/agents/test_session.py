@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
-from agenteval.agents.rate_limit import Pacer
-from agenteval.agents.session import Conditions, Limits, failure_of, run_prompt
+from agenteval.agents.rate_limit import RateLimiter
+from agenteval.agents.session import Conditions, Limits, run_prompt
 from agenteval.errors import UserError
 from agenteval.processes.loop import EndTree, Job, Pause, RunProcess
-from agenteval.processes.process import Command, Outcome
+from agenteval.processes.outcome import Outcome, failure_of
+from agenteval.processes.process import Command
 from agenteval.streams.redaction import Redactor
 
 GOOD = Outcome(
@@ -72,7 +73,7 @@ def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str,
         ShellAgent("true"),
         key=7,
         prepare=lambda: "/somewhere",
-        conditions=Conditions(Pacer(), limits),
+        conditions=Conditions(RateLimiter(), limits),
     )
     return script.drive(job), script.pauses
 
@@ -144,7 +145,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
     def prepare() -> str:
         raise OSError(28, "No space left on device")
 
-    conditions = Conditions(Pacer(), Limits(retries=2))
+    conditions = Conditions(RateLimiter(), Limits(retries=2))
     job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare=prepare, conditions=conditions)
     record = Script().drive(job)
     assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
@@ -233,7 +234,7 @@ def test_what_the_user_wants_to_be_tried_again() -> None:
 
 def test_secrets_are_not_recorded() -> None:
     spoken = GOOD._replace(stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
-    conditions = Conditions(Pacer(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
+    conditions = Conditions(RateLimiter(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
     script = Script(spoken)
     job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare="/tmp", conditions=conditions)
     record = script.drive(job)

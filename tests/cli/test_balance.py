@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from agenteval.review.balance import Balance, Census, bar, categories_of, chart, kind_of, value_at
+from agenteval.review.balance import Census, bar, categories_of, chart, kind_of, value_at
 from agenteval.streams.text import width
+from agenteval.wire.balance import Balance
 from tests.support.tool import Record, jsonl, on_terminal, run, write
 
 

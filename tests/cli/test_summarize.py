@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.results.brief import Outline, Story, head_and_tail, section, summary_of, text_at
+from agenteval.reports.results.brief import head_and_tail, section, summary_of, text_at
 from agenteval.streams.jsonl import encode
+from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
 from tests.support.tool import Record, jsonl, run, start, write
 
 RESULT: Record = {"id": "a", "input": "question", "output": "answer"}
@@ -18,11 +19,11 @@ TIMED: Record = {**RESULT, "timing": {"start": 1000, "end": 2500, "total": 1400}
 
 
 def short(record: Record) -> Any:
-    return msgspec.json.decode(encode(summary_of(msgspec.convert(record, Outline))))
+    return msgspec.json.decode(encode(summary_of(msgspec.convert(record, ResultWithCalls))))
 
 
 def shown(**fields: Any) -> str:
-    return section(msgspec.convert({**RESULT, **fields}, Story))
+    return section(msgspec.convert({**RESULT, **fields}, ResultWithSteps))
 
 
 def step(**fields: Any) -> str:
@@ -66,7 +67,7 @@ def test_a_duration_that_nobody_knows_is_left_out(timing: Record | None) -> None
 
 
 def test_numbers_stay_what_they_are() -> None:
-    assert b'"duration":1400}' in encode(summary_of(msgspec.convert(TIMED, Outline)))
+    assert b'"duration":1400}' in encode(summary_of(msgspec.convert(TIMED, ResultWithCalls)))
 
 
 # --- markdown -----------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def test_section() -> None:
 
 
 def test_what_is_not_known_has_no_line() -> None:
-    assert section(msgspec.convert({"id": "a", "output": "o"}, Story)) == (
+    assert section(msgspec.convert({"id": "a", "output": "o"}, ResultWithSteps)) == (
         "## Evaluation Record: a\n\n**Trajectory:** (empty)\n\n**Output:** o\n\n---\n\n"
     )
 

@@ -16,27 +16,27 @@ from agenteval.cli.tools import compare as tool
 from agenteval.comparison import pairing as comparing
 from agenteval.comparison import result_rows as runs
 from agenteval.comparison import results as comparison
-from agenteval.comparison.input_files import RunSource, Shelf, read_run, read_runs
-from agenteval.comparison.pairing import Ranked
-from agenteval.comparison.result_rows import NamedRun, ResultFacts, Row, Run
-from agenteval.comparison.results import RESULTS, Weights
+from agenteval.comparison.input_files import RecordIndex, RunSource, read_run, read_runs
+from agenteval.comparison.pairing import PromptRanking
+from agenteval.comparison.result_rows import NamedRun, ResultFacts, ResultRow, RunRows
+from agenteval.comparison.results import RESULTS, QualityWeights
 from agenteval.errors import UserError
 from agenteval.reports.comparison import markdown
 from agenteval.streams.console import Console
-from agenteval.wire.records import check
+from agenteval.wire.validation import check
 
 Json = dict[str, Any]
 
 
-def row(**fields: Any) -> Row:
+def row(**fields: Any) -> ResultRow:
     """The row of a result with these fields."""
     return runs.boil_down(check({"id": "p", **fields}, ResultFacts))
 
 
-def run_of(label: str, scores: list[float | None]) -> Run[Row]:
+def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
     """A run with one row per score."""
-    return Run(
-        label, {f"p{i}": Row(score=score, passed=bool(score and score >= 0.5)) for i, score in enumerate(scores)}
+    return RunRows(
+        label, {f"p{i}": ResultRow(score=score, passed=bool(score and score >= 0.5)) for i, score in enumerate(scores)}
     )
 
 
@@ -135,15 +135,21 @@ def test_what_a_failed_grader_left_is_no_score() -> None:
 
 
 def test_quality_leaves_out_what_is_not_graded() -> None:
-    rows = [Row(score=1.0, passed=True), Row(score=0.4), Row(), Row(grader_error=True), Row(grader_error=True)]
+    rows = [
+        ResultRow(score=1.0, passed=True),
+        ResultRow(score=0.4),
+        ResultRow(),
+        ResultRow(grader_error=True),
+        ResultRow(grader_error=True),
+    ]
     found = runs.quality(rows)
     assert (found.n, found.ungraded, found.grader_errors) == (2, 1, 2)
     assert (found.avg_score, found.pass_rate, found.pass_count, found.fail_count) == (0.7, 0.5, 1, 1)
 
 
 def test_figures_over_nothing_are_null() -> None:
-    assert (runs.quality([Row()]).avg_score, runs.quality([Row()]).pass_rate) == (None, None)
-    found = runs.performance([Row()])
+    assert (runs.quality([ResultRow()]).avg_score, runs.quality([ResultRow()]).pass_rate) == (None, None)
+    found = runs.performance([ResultRow()])
     assert (found.latency.n, found.latency.mean, found.latency.p50, found.total_duration) == (0, None, None, None)
     assert runs.reliability([]).completion_rate is None
     assert runs.trajectory_info([]).avg_step_count is None
@@ -168,7 +174,7 @@ def test_latency_by_hand() -> None:
 
 
 def test_completed_means_output_and_no_errors() -> None:
-    rows = [Row(), Row(has_output=False), Row(failed=True), Row(tool_errors=True)]
+    rows = [ResultRow(), ResultRow(has_output=False), ResultRow(failed=True), ResultRow(tool_errors=True)]
     found = runs.reliability(rows)
     assert (found.completion_rate, found.tool_errors, found.tool_error_rate) == (0.5, 1, 0.25)
 
@@ -176,27 +182,29 @@ def test_completed_means_output_and_no_errors() -> None:
 # --- strategies and head to head ----------------------------------------------------------------
 
 
-def weighted_scores(*rows: Row, weights: Weights | None = None) -> list[float | None]:
+def weighted_scores(*rows: ResultRow, weights: QualityWeights | None = None) -> list[float | None]:
     """The weighted scores of the rows of one prompt."""
-    judged = comparison.weighted(weights or Weights()).judge("p", {str(i): row for i, row in enumerate(rows)})
+    judged = comparison.weighted(weights or QualityWeights()).judge("p", {str(i): row for i, row in enumerate(rows)})
     return list(judged.scores.values())
 
 
 def test_weighted_score_as_in_the_seed() -> None:
-    good, bad = Row(score=0.8, duration=1000), Row(score=0.5, duration=3000, tool_errors=True)
+    good, bad = ResultRow(score=0.8, duration=1000), ResultRow(score=0.5, duration=3000, tool_errors=True)
     assert weighted_scores(good, bad) == pytest.approx([0.8 * 0.5 + 0.3 / 2 + 0.2, 0.5 * 0.5 + 0.3 / 4])
 
 
 def test_errors_make_a_run_unreliable() -> None:
-    assert weighted_scores(Row(score=1, duration=0, failed=True), Row(score=1, duration=0)) == pytest.approx([0.8, 1])
+    assert weighted_scores(
+        ResultRow(score=1, duration=0, failed=True), ResultRow(score=1, duration=0)
+    ) == pytest.approx([0.8, 1])
 
 
 def test_an_unknown_term_is_left_out_for_all() -> None:
-    graded, ungraded = Row(score=0.1, duration=1000), Row(duration=1000)
+    graded, ungraded = ResultRow(score=0.1, duration=1000), ResultRow(duration=1000)
     assert weighted_scores(graded, ungraded) == pytest.approx([(0.3 / 2 + 0.2) / 0.5] * 2)
-    timed, untimed = Row(score=1.0, duration=9000), Row(score=0.5)
+    timed, untimed = ResultRow(score=1.0, duration=9000), ResultRow(score=0.5)
     assert weighted_scores(timed, untimed) == pytest.approx([1.0, (0.25 + 0.2) / 0.7])
-    assert weighted_scores(graded, ungraded, weights=Weights(1, 0, 0)) == [None, None]
+    assert weighted_scores(graded, ungraded, weights=QualityWeights(1, 0, 0)) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -227,9 +235,12 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 
 
 def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
-    a, b = Run("a", {"p": Row(score=1.0, duration=1000)}), Run("b", {"p": Row(score=0.2, duration=1000)})
-    c = Run("c", {"p": Row(duration=10)})
-    found = comparison.head_to_head([a, b, c], comparison.weighted(Weights()))
+    a, b = (
+        RunRows("a", {"p": ResultRow(score=1.0, duration=1000)}),
+        RunRows("b", {"p": ResultRow(score=0.2, duration=1000)}),
+    )
+    c = RunRows("c", {"p": ResultRow(duration=10)})
+    found = comparison.head_to_head([a, b, c], comparison.weighted(QualityWeights()))
     assert found.prompts[0].winner == "c"
     assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]
 
@@ -330,7 +341,7 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     console = Console("test", progress=False)
     found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
     rankings = tool.ask_about(RESULTS, found, sources, rank_by_output, console)
-    assert rankings["p0"] == Ranked({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
+    assert rankings["p0"] == PromptRanking({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
     match = comparison.head_to_head(found, comparing.by_rankings(rankings))
     prompts, [pair] = match.prompts, match.pairwise
     assert [prompt.winner for prompt in prompts] == ["a", None, "a"]
@@ -353,7 +364,7 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
     writer.wait()
     rows = read_run("pipe", source, Console("test", progress=False), RESULTS).rows
     assert [(id, row.line) for id, row in rows.items()] == [("p", 1), ("q", 3)]
-    assert Shelf(source).record(3) == {"id": "q"}
+    assert RecordIndex(source).record(3) == {"id": "q"}
 
 
 # --- markdown ------------------------------------------------------------------------------------
@@ -361,8 +372,8 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
 
 def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     some, none = run_of("some", [0.5] * 25), run_of("none", [])
-    meta = tool.describe(RESULTS, [some, none], "weighted", tool.Settings(weights=Weights()), 0.0)
-    text = markdown(comparison.compare([some, none], comparison.weighted(Weights()), meta))
+    meta = tool.describe(RESULTS, [some, none], "weighted", tool.CompareSettings(weights=QualityWeights()), 0.0)
+    text = markdown(comparison.compare([some, none], comparison.weighted(QualityWeights()), meta))
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text
     assert "**some and none: no prompt is graded in both.**" in text

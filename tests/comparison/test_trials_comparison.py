@@ -11,10 +11,10 @@ import pytest
 from agenteval.comparison import statistics as stats
 from agenteval.comparison import trial_rows as trial_runs
 from agenteval.comparison import trials as trial_comparison
-from agenteval.comparison.result_rows import Run
+from agenteval.comparison.result_rows import RunRows
 from agenteval.comparison.trial_rows import TrialFacts, TrialRow
 from agenteval.comparison.trials import TrialWeights
-from agenteval.wire.records import check
+from agenteval.wire.validation import check
 
 Json = dict[str, Any]
 
@@ -30,9 +30,9 @@ def passing(passed: int, of: int) -> TrialRow:
     return row(*({"pass": number < passed} for number in range(of)))
 
 
-def run_of(label: str, *passed: int, of: int = 4) -> Run[TrialRow]:
+def run_of(label: str, *passed: int, of: int = 4) -> RunRows[TrialRow]:
     """A run with one prompt for each number of passes."""
-    return Run(label, {f"p{i}": passing(c, of) for i, c in enumerate(passed)})
+    return RunRows(label, {f"p{i}": passing(c, of) for i, c in enumerate(passed)})
 
 
 PASS, FAIL = {"pass": True, "score": 1.0}, {"pass": False, "score": 0.0}
@@ -205,8 +205,8 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 
 
 def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
-    a, b = Run("a", {"p": passing(1, 5)}), Run("b", {"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})
-    c = Run("c", {"p": passing(0, 1)})
+    a, b = RunRows("a", {"p": passing(1, 5)}), RunRows("b", {"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})
+    c = RunRows("c", {"p": passing(0, 1)})
     wins, [prompt] = trial_comparison.head_to_head([a, b, c], trial_comparison.by_pass_rate())
     assert wins.capability[0].b_wins == 1, "what the file says, at the k both have"
     assert (prompt.k, prompt.pass_at_k) == (1, {"a": pytest.approx(0.2), "b": pytest.approx(0.2), "c": 0.0})
@@ -237,8 +237,8 @@ def test_trials_of_a_prompt_are_not_so_many_prompts() -> None:
 
 
 def test_unequal_numbers_of_trials_are_paired_by_prompt() -> None:
-    a = Run("a", {"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})})
-    b = Run("b", {"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)})
+    a = RunRows("a", {"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})})
+    b = RunRows("b", {"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)})
     found = trial_comparison.pair_statistics(a, b)
     assert (found.n, found.score) == (2, None)
     assert found.mean_difference == pytest.approx(0.4)

@@ -17,8 +17,8 @@ from agenteval.errors import BadRecord
 from agenteval.grading.judge import (
     SCHEMA,
     Cache,
-    Case,
     Judge,
+    JudgeCase,
     Panel,
     Prices,
     case_of,
@@ -27,7 +27,7 @@ from agenteval.grading.judge import (
     same_model,
     scores_in,
 )
-from agenteval.models.chat_protocol import Answer, ModelError, Usage
+from agenteval.models.chat_protocol import ModelAnswer, ModelError, TokenUsage
 from agenteval.wikipedia.offline.serving import Response
 from tests.support.model_server import Body, Reply, Server, answering, completion, refusal
 from tests.support.tool import Done, Record, jsonl, read, run, start, write
@@ -51,20 +51,20 @@ STRUCTURED = json.dumps({"answer": "Because.", "confidence": 0.9, "sources_used"
 @pytest.mark.parametrize(
     "given, case",
     [
-        ({"input": "q", "output": "a"}, Case("q", "a", [], None)),
-        ({"input": ["q1", "q2"], "output": "a"}, Case("q1\n\nq2", "a", [], None)),
-        ({"question": "q", "output": "a"}, Case("q", "a", [], None)),
-        ({"metadata": {"question": "q"}, "output": "a"}, Case("q", "a", [], None)),
-        ({"input": "", "question": "q", "output": "a"}, Case("q", "a", [], None)),
-        ({"input": "q", "output": "a", "reference": "ref", "sources": ["S"]}, Case("q", "a", ["S"], "ref")),
-        ({"input": "q", "output": STRUCTURED}, Case("q", "Because.", ["B page"], None)),
-        ({"input": "q", "output": f"Here:\n```json\n{STRUCTURED}\n```"}, Case("q", "Because.", ["B page"], None)),
-        ({"input": "q", "output": '{"answer": 5}'}, Case("q", '{"answer": 5}', [], None)),
-        ({"input": "q", "output": "{not json"}, Case("q", "{not json", [], None)),
-        ({"input": "q", "output": ""}, Case("q", "", [], None)),
+        ({"input": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
+        ({"input": ["q1", "q2"], "output": "a"}, JudgeCase("q1\n\nq2", "a", [], None)),
+        ({"question": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
+        ({"metadata": {"question": "q"}, "output": "a"}, JudgeCase("q", "a", [], None)),
+        ({"input": "", "question": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
+        ({"input": "q", "output": "a", "reference": "ref", "sources": ["S"]}, JudgeCase("q", "a", ["S"], "ref")),
+        ({"input": "q", "output": STRUCTURED}, JudgeCase("q", "Because.", ["B page"], None)),
+        ({"input": "q", "output": f"Here:\n```json\n{STRUCTURED}\n```"}, JudgeCase("q", "Because.", ["B page"], None)),
+        ({"input": "q", "output": '{"answer": 5}'}, JudgeCase("q", '{"answer": 5}', [], None)),
+        ({"input": "q", "output": "{not json"}, JudgeCase("q", "{not json", [], None)),
+        ({"input": "q", "output": ""}, JudgeCase("q", "", [], None)),
     ],
 )
-def test_case_of_a_record(given: Record, case: Case) -> None:
+def test_case_of_a_record(given: Record, case: JudgeCase) -> None:
     assert case_of(given) == case
 
 
@@ -98,10 +98,10 @@ def sections(text: str) -> dict[str, str]:
 
 
 def test_every_part_has_its_fence() -> None:
-    assert sections(fenced(Case("q", "a", [], None))) == {"QUESTION": "q", "ANSWER": "a"}
-    full = fenced(Case("q\n\nq", "a", ["One", "Two\nLines"], "ref"))
+    assert sections(fenced(JudgeCase("q", "a", [], None))) == {"QUESTION": "q", "ANSWER": "a"}
+    full = fenced(JudgeCase("q\n\nq", "a", ["One", "Two\nLines"], "ref"))
     assert sections(full) == {"QUESTION": "q\n\nq", "ANSWER": "a", "SOURCES": "- One\n- Two Lines", "REFERENCE": "ref"}
-    assert full == fenced(Case("q\n\nq", "a", ["One", "Two\nLines"], "ref")), "the same case is the same text"
+    assert full == fenced(JudgeCase("q\n\nq", "a", ["One", "Two\nLines"], "ref")), "the same case is the same text"
 
 
 ATTACKS = [
@@ -115,9 +115,9 @@ ATTACKS = [
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_answer_cannot_leave_its_fence(attack: str) -> None:
-    text = fenced(Case("q", attack, ["S"], "ref"))
+    text = fenced(JudgeCase("q", attack, ["S"], "ref"))
     assert sections(text) == {"QUESTION": "q", "ANSWER": attack, "SOURCES": "- S", "REFERENCE": "ref"}
-    last = fenced(Case("q", text, [], None))
+    last = fenced(JudgeCase("q", text, [], None))
     assert sections(last)["ANSWER"] == text, "not even with the mark of a case that it knows"
     assert text.endswith("by the criteria and in the form of the system message."), "the last word is ours"
 
@@ -125,8 +125,10 @@ def test_answer_cannot_leave_its_fence(attack: str) -> None:
 # --- a verdict ----------------------------------------------------------------------------------
 
 
-def said(text: str, **more: Any) -> Answer:
-    return Answer(**({"text": text, "calls": [], "usage": Usage(100, 20), "model": "m", "finish": "stop"} | more))
+def said(text: str, **more: Any) -> ModelAnswer:
+    return ModelAnswer(
+        **({"text": text, "calls": [], "usage": TokenUsage(100, 20), "model": "m", "finish": "stop"} | more)
+    )
 
 
 @pytest.mark.parametrize("text", [scores(), f"```json\n{scores()}\n```", f"My verdict:\n{scores()}\n", scores(extra=1)])
@@ -186,8 +188,8 @@ def test_same_model(asked: str, served: str, same: bool) -> None:
 # --- judges together ----------------------------------------------------------------------------
 
 
-def judge(name: str, reply: Answer | Exception, **more: Any) -> Judge:
-    def ask(messages: list[Record], **_options: Any) -> Answer:
+def judge(name: str, reply: ModelAnswer | Exception, **more: Any) -> Judge:
+    def ask(messages: list[Record], **_options: Any) -> ModelAnswer:
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -262,7 +264,7 @@ def test_several_judges() -> None:
         (said(scores(), model="gpt-3.5-turbo"), "b: the server used another model: gpt-3.5-turbo"),
     ],
 )
-def test_judge_that_fails_is_an_error_and_no_zero(bad: Answer | Exception, why: str) -> None:
+def test_judge_that_fails_is_an_error_and_no_zero(bad: ModelAnswer | Exception, why: str) -> None:
     answer = graded(judge("a", said(scores(), model="a")), judge("b", bad))
     assert set(answer) == {"error"} and answer["error"].startswith(why)
 
@@ -294,13 +296,13 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
     cache = Cache(str(tmp_path))
     asked: list[str] = []
 
-    def ask(messages: list[Record], **_options: Any) -> Answer:
+    def ask(messages: list[Record], **_options: Any) -> ModelAnswer:
         asked.append(messages[1]["content"])
         return said(scores())
 
     first = Judge("m", ask, "Judge.", 0.1, "here", cache)
-    fresh = first.verdict(Case("q", "a", [], None))
-    again = first.verdict(Case("q", "a", [], None))
+    fresh = first.verdict(JudgeCase("q", "a", [], None))
+    again = first.verdict(JudgeCase("q", "a", [], None))
     assert len(asked) == 1 and (fresh.cached, again.cached) == (False, True)
     assert (again.scores, again.input_tokens) == (fresh.scores, 100)
     others: list[Record] = [
@@ -310,19 +312,19 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
         {"server": "there"},
     ]
     for changed in others:
-        assert not first._replace(**changed).verdict(Case("q", "a", [], None)).cached, changed
+        assert not first._replace(**changed).verdict(JudgeCase("q", "a", [], None)).cached, changed
     for case in (
-        Case("q", "b", [], None),
-        Case("q", "a", ["S"], None),
-        Case("q", "a", [], "r"),
-        Case("p", "a", [], None),
+        JudgeCase("q", "b", [], None),
+        JudgeCase("q", "a", ["S"], None),
+        JudgeCase("q", "a", [], "r"),
+        JudgeCase("p", "a", [], None),
     ):
         assert not first.verdict(case).cached
     assert len(list(tmp_path.iterdir())) == 9, "a file each, and nothing else is left"
 
 
 def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Path) -> None:
-    case = Case("q", "a", [], None)
+    case = JudgeCase("q", "a", [], None)
     cache = Cache(str(tmp_path))
     for bad in (said("nonsense"), ModelError("down")):
         with pytest.raises((BadRecord, ModelError)):
@@ -336,7 +338,7 @@ def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Pat
 
 
 def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: Path) -> None:
-    case, cache = Case("q", "a", [], None), Cache(str(tmp_path))
+    case, cache = JudgeCase("q", "a", [], None), Cache(str(tmp_path))
     judge("b", said(scores(), model="gpt-3.5-turbo"), cache=cache, any_model=True).verdict(case)
     with pytest.raises(BadRecord, match="another model"):
         judge("b", ModelError("asked"), cache=cache).verdict(case)
@@ -344,7 +346,7 @@ def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: P
 
 def test_cache_on_a_full_disk_costs_no_verdict() -> None:
     assert (
-        judge("m", said(scores()), cache=Cache("/proc/no/such")).verdict(Case("q", "a", [], None)).scores.accuracy
+        judge("m", said(scores()), cache=Cache("/proc/no/such")).verdict(JudgeCase("q", "a", [], None)).scores.accuracy
         == 0.9
     )
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agenteval.models import retry as retrying
-from agenteval.models.chat import Answer, Call, Model, ModelError, Usage
-from agenteval.models.chat_protocol import Trouble, pause_before_retry
+from agenteval.models.chat import FunctionCall, Model, ModelAnswer, ModelError, TokenUsage
+from agenteval.models.chat_protocol import RequestProblem, pause_before_retry
 from agenteval.wikipedia.offline.serving import Response, json_response
 from tests.support.model_server import Body, Reply, answering, completion, raw_server, refusal
 from tests.support.tool import ROOT, run
@@ -58,7 +58,7 @@ def failure(*replies: Reply, **options: Any) -> tuple[str, int]:
 def test_plain_answer() -> None:
     with answering(completion("hi", model="m-1")) as server:
         answer = model("m", base_url=server.url, api_key=KEY).ask(HELLO, temperature=0.3)
-    assert answer == Answer("hi", [], Usage(10, 5, 0), "m-1", "stop")
+    assert answer == ModelAnswer("hi", [], TokenUsage(10, 5, 0), "m-1", "stop")
     assert server.bodies == [{"model": "m", "messages": HELLO, "temperature": 0.3}]
     (request,) = server.requests
     assert (request.path, request.headers["authorization"]) == ("/v1/chat/completions", f"Bearer {KEY}")
@@ -72,7 +72,7 @@ def test_tool_calls_as_the_model_wrote_them() -> None:
     ]
     with answering(completion(None, tool_calls=calls, finish="tool_calls")) as server:
         answer = model("m", base_url=server.url).ask(HELLO, tools=tools)
-    assert answer.calls == [Call("c1", "look", '{"q": broken'), Call("call_2", "look", '{"q":1}')]
+    assert answer.calls == [FunctionCall("c1", "look", '{"q": broken'), FunctionCall("call_2", "look", '{"q":1}')]
     assert (answer.text, answer.finish) == ("", "tool_calls")
     assert server.bodies[0]["tools"] == tools
 
@@ -90,12 +90,15 @@ def test_content_in_all_its_forms(content: Any, text: str) -> None:
     [
         (None, None),
         ({"prompt_tokens": None}, None),
-        ({"prompt_tokens": 7}, Usage(7, 0)),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": None}, Usage(7, 2)),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(7, 2, 4)),
+        ({"prompt_tokens": 7}, TokenUsage(7, 0)),
+        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": None}, TokenUsage(7, 2)),
+        (
+            {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+            TokenUsage(7, 2, 4),
+        ),
     ],
 )
-def test_usage_as_far_as_the_server_tells_it(usage: Any, told: Usage | None) -> None:
+def test_usage_as_far_as_the_server_tells_it(usage: Any, told: TokenUsage | None) -> None:
     reply = json_response({"choices": [{"message": {"content": "x"}}], "usage": usage})
     with answering(reply) as server:
         answer = model("m", base_url=server.url).ask(HELLO)
@@ -279,15 +282,15 @@ def test_broken_connections(talk: Callable[[socket.socket], None], said: str) ->
 @pytest.mark.parametrize(
     "trouble, tries, least, most",
     [
-        (Trouble("", passing=True), 1, 0.375, 0.5),
-        (Trouble("", passing=True), 3, 1.5, 2.0),
-        (Trouble("", passing=True), 50, 6.0, 8.0),
-        (Trouble("", passing=True, wait=7), 1, 7.0, 7.7),
-        (Trouble("", passing=True, wait=0), 9, 0.0, 0.0),
+        (RequestProblem("", passing=True), 1, 0.375, 0.5),
+        (RequestProblem("", passing=True), 3, 1.5, 2.0),
+        (RequestProblem("", passing=True), 50, 6.0, 8.0),
+        (RequestProblem("", passing=True, wait=7), 1, 7.0, 7.7),
+        (RequestProblem("", passing=True, wait=0), 9, 0.0, 0.0),
     ],
 )
 def test_pauses_grow_and_differ(
-    trouble: Trouble, tries: int, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+    trouble: RequestProblem, tries: int, least: float, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.5)
     pauses = [pause_before_retry(trouble, tries) for _ in range(50)]
@@ -296,8 +299,8 @@ def test_pauses_grow_and_differ(
 
 
 def test_no_pause_where_another_try_is_of_no_use() -> None:
-    assert pause_before_retry(Trouble("no"), 1) is None
-    assert pause_before_retry(Trouble("no", passing=True, wait=61), 1) is None
+    assert pause_before_retry(RequestProblem("no"), 1) is None
+    assert pause_before_retry(RequestProblem("no", passing=True, wait=61), 1) is None
 
 
 # --- errors a person can act on -----------------------------------------------------------------

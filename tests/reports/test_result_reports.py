@@ -11,24 +11,25 @@ import msgspec
 import pytest
 
 from agenteval.reports import FORMS, form
-from agenteval.reports.passes import Row
+from agenteval.reports.markup import inline
 from agenteval.reports.results.csv_ import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
 from agenteval.reports.results.markdown import head, output_block, section
-from agenteval.reports.results.summary import Summary, grade_facts, percentile, run_facts, seconds
+from agenteval.reports.results.summary import RunSummary, grade_facts, percentile, run_facts, seconds
 from agenteval.reports.results.table import layout, story, verdict
-from agenteval.streams.text import clip, inline, one_line, pad, visible, width
+from agenteval.streams.text import clip, one_line, pad, visible, width
+from agenteval.wire.result_view import ResultView
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 FAIL = {"pass": False, "score": 0.5}
 BROKEN = {"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}
 
 
-def row(**fields: Any) -> Row:
-    return msgspec.convert({"id": "a", "output": "o", **fields}, Row)
+def row(**fields: Any) -> ResultView:
+    return msgspec.convert({"id": "a", "output": "o", **fields}, ResultView)
 
 
-def summary_of(*rows: Row) -> Summary:
-    summary = Summary()
+def summary_of(*rows: ResultView) -> RunSummary:
+    summary = RunSummary()
     for each in rows:
         summary.add(each)
     return summary
@@ -112,7 +113,7 @@ def test_what_was_not_graded_is_counted_apart() -> None:
         ([row(score=BROKEN, graderError=True)], "1 (1 grader error)"),
     ],
 )
-def test_without_a_grade_there_is_no_rate(rows: list[Row], told: str) -> None:
+def test_without_a_grade_there_is_no_rate(rows: list[ResultView], told: str) -> None:
     assert grade_facts(summary_of(*rows)) == [("Records", told)]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.review.agreement import Table, agreement_of, kappa
+from agenteval.review.agreement import agreement_of, kappa
+from agenteval.wire.calibration import AgreementTable
 
 RATES = "precision recall failure_precision failure_recall"
 
 
-def table(true_pass: int, false_pass: int, false_fail: int, true_fail: int) -> Table:
-    return Table(true_pass=true_pass, false_pass=false_pass, false_fail=false_fail, true_fail=true_fail)
+def table(true_pass: int, false_pass: int, false_fail: int, true_fail: int) -> AgreementTable:
+    return AgreementTable(true_pass=true_pass, false_pass=false_pass, false_fail=false_fail, true_fail=true_fail)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_cannot_be_told_is_none_and_not_zero(counts: tuple[int, int, int, i
 
 
 def test_a_table_counts_pairs() -> None:
-    counted = Table()
+    counted = AgreementTable()
     for grader, human in [(True, True), (True, False), (True, False), (False, True), (False, False)]:
         counted.add(grader=grader, human=human)
     assert counted == table(1, 2, 1, 1)

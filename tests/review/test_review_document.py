@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenteval.reports.calibration import section
-from agenteval.reports.results.brief import Story
 from agenteval.review.calibration import Item
 from agenteval.review.document import armoured, harmless, read_reviews, review_block
-from agenteval.review.labels import Label, output_hash
+from agenteval.wire.calibration import Label, output_hash
+from agenteval.wire.result_view import ResultWithSteps
 from tests.support.tool import Record
 
 WORDS = {"pass": True, "fail": False, "ambiguous": None}
@@ -83,7 +83,7 @@ def item(name: str, text: str, **fields: Any) -> Item:
         "scores": {text: {"pass": False, "score": 0.0, "reasoning": text}, "b": {"pass": False, "score": 0.0}},
         **fields,
     }
-    return Item(record, msgspec.convert(record, Story))
+    return Item(record, msgspec.convert(record, ResultWithSteps))
 
 
 def tick(text: str, word: str) -> str:

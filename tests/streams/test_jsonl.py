@@ -13,19 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
-from agenteval.streams.jsonl import (
-    CHUNK,
-    Output,
-    Source,
-    decode,
-    decode_record,
-    encode,
-    open_output,
-    read_batches,
-    read_records,
-    read_typed,
-    written_ids,
-)
+from agenteval.streams.jsonl import decode, decode_record, encode
+from agenteval.streams.output import Output, open_output, written_ids
+from agenteval.streams.source import CHUNK, Source, read_batches, read_records, read_typed
 from agenteval.wire.records import Gradable
 
 

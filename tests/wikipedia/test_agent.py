@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agenteval.models.chat_protocol import Answer, Call, ModelError, Usage
-from agenteval.wikipedia.agent import Conversation, Tool, read_final, wiki_tools
-from agenteval.wikipedia.wiki import Ambiguous, Hit, NoPage, Page, WikiError
+from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError, TokenUsage
+from agenteval.wikipedia.agent import AgentConversation, Tool, read_final, wiki_tools
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, WikiError, WikiPage
 from tests.support.tool import Record, jsonl, run
 
 QUESTION = "Why do people fear losses more than they enjoy gains of the same size?"
@@ -26,33 +26,33 @@ class Scripted:
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
 
-    def __call__(self, messages: list[Record], **how: Any) -> Answer:
+    def __call__(self, messages: list[Record], **how: Any) -> ModelAnswer:
         self.asked.append({"messages": [dict(message) for message in messages], **how})
         said = self.answers.pop(0)
         if isinstance(said, Exception):
             raise said
         text, calls = (said, []) if isinstance(said, str) else said
-        return Answer(text=text, calls=calls, usage=Usage(10, 2, 1), model="scripted", finish="stop")
+        return ModelAnswer(text=text, calls=calls, usage=TokenUsage(10, 2, 1), model="scripted", finish="stop")
 
 
-def search(query: str, **_more: Any) -> Call:
-    return Call("c1", "wikipedia_search", json.dumps({"query": query}))
+def search(query: str, **_more: Any) -> FunctionCall:
+    return FunctionCall("c1", "wikipedia_search", json.dumps({"query": query}))
 
 
 class Shelf:
     """A wiki of one page."""
 
-    def search(self, query: str, count: int) -> list[Hit]:
+    def search(self, query: str, count: int) -> list[SearchHit]:
         if query == "down":
             raise WikiError("https://wiki answered 503 (tried 4 times)")
-        return [Hit("Loss aversion", f"{query}: losses loom larger")][:count]
+        return [SearchHit("Loss aversion", f"{query}: losses loom larger")][:count]
 
-    def page(self, title: str) -> Page:
+    def page(self, title: str) -> WikiPage:
         if title == "Losses":
             raise NoPage('there is no page "Losses"', ["Loss aversion"])
         if title == "Loss":
             raise Ambiguous('"Loss" may mean several things', ["Loss aversion", "Loss function"])
-        return Page(title, f"https://wiki/{title}", "Losses loom larger than gains.", title, truncated=False)
+        return WikiPage(title, f"https://wiki/{title}", "Losses loom larger than gains.", title, truncated=False)
 
 
 def tools() -> dict[str, Tool]:
@@ -61,11 +61,11 @@ def tools() -> dict[str, Tool]:
 
 
 def told(model: Scripted, *, steps: int = 5) -> list[Record]:
-    return list(Conversation(model, tools(), mode="evaluation", steps=steps, session="s").answer(QUESTION))
+    return list(AgentConversation(model, tools(), mode="evaluation", steps=steps, session="s").answer(QUESTION))
 
 
 def test_searches_reads_and_answers() -> None:
-    page = Call("c2", "wikipedia_get_page", '{"title": "Loss aversion"}')
+    page = FunctionCall("c2", "wikipedia_get_page", '{"title": "Loss aversion"}')
     events = told(Scripted(("I look.", [search("loss gain")]), ("", [page]), json.dumps(FINAL)))
     assert [event["type"] for event in events] == [
         "start",
@@ -119,13 +119,13 @@ def test_the_limit_of_steps() -> None:
     assert events[-1]["result"] == FINAL
 
 
-MISTAKES: dict[str, tuple[Call, str]] = {
-    "no such tool": (Call("c", "google", "{}"), "there is no tool google"),
-    "broken arguments": (Call("c", "wikipedia_search", '{"query": '), 'needs "query"'),
-    "wrong type": (Call("c", "wikipedia_get_page", '{"title": 7}'), 'needs "title"'),
-    "empty": (Call("c", "wikipedia_search", '{"query": " "}'), 'needs "query"'),
-    "missing page": (Call("c", "wikipedia_get_page", '{"title": "Losses"}'), "no page"),
-    "ambiguous page": (Call("c", "wikipedia_get_page", '{"title": "Loss"}'), "several things"),
+MISTAKES: dict[str, tuple[FunctionCall, str]] = {
+    "no such tool": (FunctionCall("c", "google", "{}"), "there is no tool google"),
+    "broken arguments": (FunctionCall("c", "wikipedia_search", '{"query": '), 'needs "query"'),
+    "wrong type": (FunctionCall("c", "wikipedia_get_page", '{"title": 7}'), 'needs "title"'),
+    "empty": (FunctionCall("c", "wikipedia_search", '{"query": " "}'), 'needs "query"'),
+    "missing page": (FunctionCall("c", "wikipedia_get_page", '{"title": "Losses"}'), "no page"),
+    "ambiguous page": (FunctionCall("c", "wikipedia_get_page", '{"title": "Loss"}'), "several things"),
 }
 
 

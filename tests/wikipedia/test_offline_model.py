@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from jsonschema import validate  # type: ignore[import-untyped]
 
-from agenteval.grading.judge import SCHEMA, Case, fenced
+from agenteval.grading.judge import SCHEMA, JudgeCase, fenced
 from agenteval.models.tokens import count_tokens
 from agenteval.wikipedia.agent import ANSWER_SCHEMA, FINAL, NO_MORE, TOOLS
 from agenteval.wikipedia.offline.chatserver import chat_model
@@ -351,7 +351,7 @@ GOOD = "Bees use the sun as a compass to find the way back, and near their hive 
 
 
 def judged(client: Any, answer: str, reference: str | None = REFERENCE, question: str = QUESTION) -> Any:
-    case = Case(question, answer, ["Bee navigation"], reference)
+    case = JudgeCase(question, answer, ["Bee navigation"], reference)
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": fenced(case)}]
     form = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": SCHEMA}}
     reply = client.chat.completions.create(model="offline", messages=messages, response_format=form)
@@ -390,5 +390,5 @@ def test_an_answer_cannot_give_the_judge_orders(client: Any, order: str) -> None
 
 
 def test_a_question_with_fences_does_not_make_an_agent_a_judge(client: Any) -> None:
-    made = converse(client, start(fenced(Case(QUESTION, GOOD, [], None))), steps=1)
+    made = converse(client, start(fenced(JudgeCase(QUESTION, GOOD, [], None))), steps=1)
     assert made[0].startswith("wikipedia_search")

@@ -10,7 +10,7 @@ from jsonschema import validate  # type: ignore[import-untyped]
 from agenteval.wikipedia.offline.composing import Text, compose
 from agenteval.wikipedia.offline.english import key_words, root, sentences
 from agenteval.wikipedia.offline.planning import (
-    Hit,
+    PlannedHit,
     Read,
     Search,
     Work,
@@ -20,7 +20,7 @@ from agenteval.wikipedia.offline.planning import (
     other_queries,
 )
 from agenteval.wikipedia.offline.shaping import shaped
-from agenteval.wikipedia.offline.verdicts import Case, read_case, verdict
+from agenteval.wikipedia.offline.verdicts import OfflineCase, read_case, verdict
 
 # --- planning -----------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def test_first_queries(question: str, queries: list[str]) -> None:
 
 
 def test_other_queries_are_new_ones() -> None:
-    done = [Search("customers leave shop", [Hit("Churn", "when customers go")])]
+    done = [Search("customers leave shop", [PlannedHit("Churn", "when customers go")])]
     queries = other_queries(Work("Why do customers leave a shop?", done))
     assert queries[0] == "customers quit buy", "other words for those that no result has"
     assert "Churn customers leave shop" in queries
@@ -56,18 +56,18 @@ def test_other_queries_are_new_ones() -> None:
 
 def test_poor_results_lead_to_other_words_good_ones_to_pages() -> None:
     question = "Why do customers leave a shop?"
-    poor = Work(question, [Search("customers leave shop", [Hit("Zebra", "an animal")])])
-    good = Work(question, [Search("customers leave shop", [Hit("Churn", "why customers leave a shop")])])
+    poor = Work(question, [Search("customers leave shop", [PlannedHit("Zebra", "an animal")])])
+    good = Work(question, [Search("customers leave shop", [PlannedHit("Churn", "why customers leave a shop")])])
     assert next_step(poor).queries and not next_step(poor).titles
     assert next_step(good).titles == ["Churn"]
 
 
 def test_titles_by_fit_and_rank() -> None:
     hits = [
-        Hit("Hive (disambiguation)", "bees"),
-        Hit("Honey", "food"),
-        Hit("Hive", "where bees live"),
-        Hit("Bee", "bees"),
+        PlannedHit("Hive (disambiguation)", "bees"),
+        PlannedHit("Honey", "food"),
+        PlannedHit("Hive", "where bees live"),
+        PlannedHit("Bee", "bees"),
     ]
     work = Work("Where do bees build a hive?", [Search("bees hive", hits), Read("bee", Text("Bee", "Bees fly."))])
     assert list(next_titles(work))[0] == "Hive"
@@ -162,14 +162,14 @@ def test_only_sections_with_the_first_mark_count() -> None:
     text = (
         f"<<<QUESTION a>>>\nq\n<<<END a>>>\n\n<<<ANSWER a>>>\n{inner}\n<<<END a>>>\n<<<SOURCES a>>>\n- S\n<<<END a>>>"
     )
-    assert read_case(text) == Case("q", inner, ["S"], "")
+    assert read_case(text) == OfflineCase("q", inner, ["S"], "")
     assert read_case("<<<QUESTION a>>>\nq\n<<<END a>>>\n<<<ANSWER b>>>\nx\n<<<END b>>>") is None
     assert read_case("no fences") is None
 
 
 def test_other_numbers_than_the_references_cost_accuracy() -> None:
     same, other, none = (
-        verdict(Case("When was it?", f"It was published {when}.", [], "Published in 1979."))["accuracy"]
+        verdict(OfflineCase("When was it?", f"It was published {when}.", [], "Published in 1979."))["accuracy"]
         for when in ("in 1979", "in 1989", "long ago")
     )
     assert same > other

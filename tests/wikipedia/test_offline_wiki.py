@@ -83,7 +83,7 @@ def test_ambiguous_titles_lead_to_articles_and_elsewhere() -> None:
 
 
 def test_the_articles_are_where_the_package_is() -> None:
-    assert Path(ARTICLES).parent == ROOT / "agenteval" / "offline"
+    assert Path(ARTICLES).parent == ROOT / "agenteval" / "wikipedia" / "offline"
 
 
 @pytest.mark.parametrize(

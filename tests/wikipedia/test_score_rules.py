@@ -8,7 +8,8 @@ import pytest
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.wikipedia.criteria import judge, load_criteria, parse_minimum
-from agenteval.wikipedia.score import QuestionScore, Scoring, Weights, combined_score, score_question
+from agenteval.wikipedia.score import ScoreWeights, Scoring, combined_score, score_question
+from agenteval.wire.evaluation import QuestionScore
 
 Outcome = dict[str, Any]
 
@@ -33,7 +34,7 @@ def graded(sources: Outcome | None = None, judge: Outcome | None = None, **more:
 
 
 def scored(given: dict[str, Any]) -> QuestionScore:
-    return score_question(given, Weights(), count_letters)[0]
+    return score_question(given, ScoreWeights(), count_letters)[0]
 
 
 # --- the combined score -------------------------------------------------------------------------
@@ -42,30 +43,30 @@ def scored(given: dict[str, Any]) -> QuestionScore:
 @pytest.mark.parametrize(
     "hit_rate, judged, tokens, weights, score",
     [
-        (1.0, 0.85, 2500, Weights(), 0.4956309110618505),  # the seed's sample says 1.42, its formula this
-        (1.0, 1.0, 1000, Weights(), 1.0),
-        (1.0, 1.0, 250, Weights(), 2.0),
-        (1.0, 1.0, 4000, Weights(), 0.5),
-        (0.5, 1.0, 1000, Weights(), 0.25),
-        (0.5, 1.0, 1000, Weights(alpha=1), 0.5),
-        (1.0, 0.25, 1000, Weights(), 0.125),
-        (1.0, 0.25, 1000, Weights(gamma=0), 1.0),
-        (1.0, 1.0, 4000, Weights(beta=1), 0.25),
-        (1.0, 1.0, 10**9, Weights(beta=0), 1.0),
-        (0.0, 1.0, 1000, Weights(), 0.0),
-        (0.0, 0.0, 1000, Weights(0, 0, 0), 1.0),
-        (1.0, 0.0, 1, Weights(), 0.0),
-        (1.0, 1.0, 10**300, Weights(beta=10), 0.0),
-        (1.0, 1.0, 1, Weights(beta=10), 1e30),
-        (1.0, 1.0, 0, Weights(), None),
-        (1.0, 1.0, -5, Weights(), None),
-        (1.0, 1.0, None, Weights(), None),
-        (None, 1.0, 1000, Weights(), None),
-        (1.0, None, 1000, Weights(), None),
+        (1.0, 0.85, 2500, ScoreWeights(), 0.4956309110618505),  # the seed's sample says 1.42, its formula this
+        (1.0, 1.0, 1000, ScoreWeights(), 1.0),
+        (1.0, 1.0, 250, ScoreWeights(), 2.0),
+        (1.0, 1.0, 4000, ScoreWeights(), 0.5),
+        (0.5, 1.0, 1000, ScoreWeights(), 0.25),
+        (0.5, 1.0, 1000, ScoreWeights(alpha=1), 0.5),
+        (1.0, 0.25, 1000, ScoreWeights(), 0.125),
+        (1.0, 0.25, 1000, ScoreWeights(gamma=0), 1.0),
+        (1.0, 1.0, 4000, ScoreWeights(beta=1), 0.25),
+        (1.0, 1.0, 10**9, ScoreWeights(beta=0), 1.0),
+        (0.0, 1.0, 1000, ScoreWeights(), 0.0),
+        (0.0, 0.0, 1000, ScoreWeights(0, 0, 0), 1.0),
+        (1.0, 0.0, 1, ScoreWeights(), 0.0),
+        (1.0, 1.0, 10**300, ScoreWeights(beta=10), 0.0),
+        (1.0, 1.0, 1, ScoreWeights(beta=10), 1e30),
+        (1.0, 1.0, 0, ScoreWeights(), None),
+        (1.0, 1.0, -5, ScoreWeights(), None),
+        (1.0, 1.0, None, ScoreWeights(), None),
+        (None, 1.0, 1000, ScoreWeights(), None),
+        (1.0, None, 1000, ScoreWeights(), None),
     ],
 )
 def test_combined_score(
-    hit_rate: float | None, judged: float | None, tokens: int | None, weights: Weights, score: float | None
+    hit_rate: float | None, judged: float | None, tokens: int | None, weights: ScoreWeights, score: float | None
 ) -> None:
     found = combined_score(hit_rate, judged, tokens, weights)
     assert found is None if score is None else found == pytest.approx(score)
@@ -178,7 +179,7 @@ def test_refused(given: dict[str, Any], says: str) -> None:
 
 
 def scoring(*records: dict[str, Any]) -> Scoring:
-    made = Scoring(Weights(), count_letters)
+    made = Scoring(ScoreWeights(), count_letters)
     for number, given in enumerate(records):
         made.add({**given, "id": str(number)})
     return made

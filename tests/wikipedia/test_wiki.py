@@ -21,7 +21,7 @@ from agenteval.errors import UserError
 from agenteval.wikipedia.offline.corpus import Article, Corpus
 from agenteval.wikipedia.offline.mediawiki import mediawiki
 from agenteval.wikipedia.offline.serving import App, Request, Response, json_response, serving
-from agenteval.wikipedia.wiki import Ambiguous, Hit, NoPage, Wiki, WikiError, cut
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, Wiki, WikiError, cut
 from tests.support.tool import ROOT
 
 PARAGRAPH = "This sentence is one of many that are alike. " * 20
@@ -51,8 +51,8 @@ def wiki(url: str) -> Wiki:
 
 def test_search_gives_titles_and_plain_snippets(wiki: Wiki) -> None:
     assert wiki.search("apples") == [
-        Hit("Apple", "A fruit. It is <sweet> & round. Eat it."),
-        Hit("Tree", "An apple grows on it."),
+        SearchHit("Apple", "A fruit. It is <sweet> & round. Eat it."),
+        SearchHit("Tree", "An apple grows on it."),
     ]
     assert [hit.title for hit in wiki.search("apples", count=1)] == ["Apple"]
     assert wiki.search("zzz") == []
@@ -199,7 +199,7 @@ def test_it_says_who_it_is() -> None:
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_a_busy_server_is_asked_again_later_each_time(status: int) -> None:
     with scripted(failed(status), failed(status), GOOD) as (wiki, script, waits):
-        assert wiki.search("apple") == [Hit("Apple", "x")]
+        assert wiki.search("apple") == [SearchHit("Apple", "x")]
     assert len(script.requests) == 3
     assert 0.3 < waits[0] <= 0.5 < waits[1] <= 1.0
 

@@ -19,7 +19,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from agenteval.adapters.reader import parse_adapter
 from agenteval.errors import BadRecord, UserError
 from agenteval.wire.json_schema import SCHEMAS, schema_of, structs_in
-from agenteval.wire.records import GRADER_FIELDS, check
+from agenteval.wire.records import GRADER_FIELDS
+from agenteval.wire.validation import check
 from tests.support.schema_building import BASE
 from tests.support.tool import ROOT, Record, run, script, write
 from tests.support.wrong_schemas import BAD_PATHS, WRONG

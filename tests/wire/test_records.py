@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from agenteval.errors import BadRecord
-from agenteval.wire.records import GRADER_FIELDS, Gradable, GraderResult, Prompt, Raw, Result, Step, check, explain
+from agenteval.wire.records import GRADER_FIELDS, Gradable, GraderResult, Prompt, Raw, Result, Step
+from agenteval.wire.validation import check, explain
 
 PROMPT = {"id": "a", "input": "x"}
 RAW = {**PROMPT, "rawLines": ["x"], "timing": {"start": 1, "end": 2}}

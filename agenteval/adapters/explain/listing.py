@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 from msgspec import to_builtins
 
-from agenteval.adapters.explain.tracing import TYPE_VALUES, Note, SeenPart, Watched, cut, pairs, value
+from agenteval.adapters.explain.tracing import TYPE_VALUES, Note, SeenPart, TracedAdapter, cut, pairs, value
 from agenteval.adapters.jsonpath import compile_path
 from agenteval.adapters.reader import Reader, decode_leniently, turn_spans
 from agenteval.adapters.rules import EventTest, ItemTest, item_kind
@@ -27,7 +27,7 @@ Tell = tuple[str, Callable[[Any], Any]]  # the name of a field, and what of an e
 USUAL: list[Tell] = [(name, compile_path(f"$.{name}").get) for name in ("type", "event", "kind", "method")]
 
 
-class Row(NamedTuple):
+class ExplainedLine(NamedTuple):
     """One row of an explanation, of the line or lines with this number."""
 
     number: str
@@ -43,7 +43,7 @@ class Explainer:
     """Explains record by record, and at the end what the schema never used."""
 
     def __init__(self, config: HeadlessAdapter, source: str) -> None:
-        self.adapter = Watched(config, source)
+        self.adapter = TracedAdapter(config, source)
         self.tells = telling(self.adapter)
         self.gathers = config.output_mode == "text"
         self.records = self.lines = 0
@@ -73,7 +73,9 @@ class Explainer:
         if self.lines and (fields := list(unused(self.adapter, several=self.records > 1))):
             yield f"never took anything: {'; '.join(fields)}"
 
-    def _turn(self, reader: Reader, raw: Record, start: int, end: int, missed: Counter[str]) -> Iterator[list[Row]]:
+    def _turn(
+        self, reader: Reader, raw: Record, start: int, end: int, missed: Counter[str]
+    ) -> Iterator[list[ExplainedLine]]:
         """The rows of each line of a turn."""
         lines, times = raw["rawLines"], raw.get("lineTimes")
         first = len(reader.out.steps)
@@ -88,37 +90,40 @@ class Explainer:
         if self.gathers:
             yield self._together(lines[start:end], span(start, end), reader.out.steps[first:])
 
-    def _rows(self, number: int, line: str, missed: Counter[str]) -> list[Row]:
+    def _rows(self, number: int, line: str, missed: Counter[str]) -> list[ExplainedLine]:
         """What was taken from a line, or what kind of line it is."""
         parts, notes = self.adapter.witness.drain()
         if notes:
             return arranged(str(number), parts, notes)
         kind = kind_of(line, self.tells)
         missed[kind] += 1
-        return [Row(str(number), "-", kind, cut(line)), *arranged("", parts, [])]
+        return [ExplainedLine(str(number), "-", kind, cut(line)), *arranged("", parts, [])]
 
-    def _together(self, lines: list[str], number: str, steps: list[Step]) -> list[Row]:
+    def _together(self, lines: list[str], number: str, steps: list[Step]) -> list[ExplainedLine]:
         """What was taken from the text that the lines of a turn are."""
         if not any(lines):
             return []
         if not self.adapter.events:
-            return [Row(number, step["type"], "outputMode text", pairs({"content": step["content"]})) for step in steps]
+            return [
+                ExplainedLine(number, step["type"], "outputMode text", pairs({"content": step["content"]}))
+                for step in steps
+            ]
         rows = arranged(number, *self.adapter.witness.drain())
-        return rows or [Row(number, "-", "no rule", cut(" ".join(lines)))]
+        return rows or [ExplainedLine(number, "-", "no rule", cut(" ".join(lines)))]
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def arranged(number: str, parts: list[SeenPart], notes: list[Note]) -> list[Row]:
+def arranged(number: str, parts: list[SeenPart], notes: list[Note]) -> list[ExplainedLine]:
     """Each part of a text with what was taken from it, then what was taken from the whole; a number stands once."""
-    of_parts: dict[int, list[Row]] = {id(seen.part): [] for seen in parts}
-    of_all: list[Row] = []
+    of_parts: dict[int, list[ExplainedLine]] = {id(seen.part): [] for seen in parts}
+    of_all: list[ExplainedLine] = []
     for kind, label, what, item in notes:
-        of_parts.get(id(item), of_all).append(Row(number, kind, label, what))
+        of_parts.get(id(item), of_all).append(ExplainedLine(number, kind, label, what))
     rows = []
     for line, rule, text, part in parts:
-        rows.append(Row(str(line), "part", rule, text))
+        rows.append(ExplainedLine(str(line), "part", rule, text))
         rows += [row._replace(number="") for row in of_parts[id(part)]]
     rows += of_all
     shown = ""
@@ -128,7 +133,7 @@ def arranged(number: str, parts: list[SeenPart], notes: list[Note]) -> list[Row]
     return rows
 
 
-def shortened(lines: Iterable[list[Row]]) -> Iterator[str]:
+def shortened(lines: Iterable[list[ExplainedLine]]) -> Iterator[str]:
     """The rows of all lines; of a run that says nothing new, such as noise and further pieces, the first few."""
     for alike, group in groupby(lines, key=_alike):
         if alike is None:
@@ -140,7 +145,7 @@ def shortened(lines: Iterable[list[Row]]) -> Iterator[str]:
             yield more if count > 1 else str(last)
 
 
-def _alike(rows: list[Row]) -> tuple[str, str] | None:
+def _alike(rows: list[ExplainedLine]) -> tuple[str, str] | None:
     """What lines of a run have in common; None for a line that says something."""
     return (rows[0].kind, rows[0].rule) if len(rows) == 1 and rows[0].kind[0] in "-+(" else None
 
@@ -190,7 +195,7 @@ def counted(count: int, noun: str) -> str:
 # --- lines that no rule takes -----------------------------------------------------------------------
 
 
-def telling(adapter: Watched) -> list[Tell]:
+def telling(adapter: TracedAdapter) -> list[Tell]:
     """The fields by which the schema tells events apart, the one it asks most first."""
     tests: list[EventTest | ItemTest] = [test for rule in adapter.rules for test in rule.tests]
     tests += [test for action in adapter.actions for test in action.tests]
@@ -240,7 +245,7 @@ def _event(line: str) -> Any:
 # --- what the schema has and no line used -----------------------------------------------------------
 
 
-def unused(adapter: Watched, several: bool) -> Iterator[str]:
+def unused(adapter: TracedAdapter, several: bool) -> Iterator[str]:
     """The fields of the schema that took nothing, with the first line that was meant for them."""
     took, vain = adapter.ledger.took, adapter.ledger.vain
     for field in fields(adapter):
@@ -253,7 +258,7 @@ def unused(adapter: Watched, several: bool) -> Iterator[str]:
             yield field
 
 
-def fields(adapter: Watched) -> Iterator[str]:
+def fields(adapter: TracedAdapter) -> Iterator[str]:
     """The fields of the schema that take something from lines; those of a rule only when the rule itself does."""
     config = adapter.config
     if config.nested_events:
@@ -274,7 +279,7 @@ def fields(adapter: Watched) -> Iterator[str]:
         yield "resume.sessionIdPath"
 
 
-def _rule_fields(adapter: Watched) -> Iterator[str]:
+def _rule_fields(adapter: TracedAdapter) -> Iterator[str]:
     types = adapter.config.passthrough_type_map
     if adapter.config.output_mode == "passthrough":
         yield from (f"{TYPE_VALUES}.{word}" for word in (types and types.type_values) or {})

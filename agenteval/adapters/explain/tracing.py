@@ -41,7 +41,7 @@ class SeenPart(NamedTuple):
     part: Any
 
 
-class Face(NamedTuple):
+class RuleName(NamedTuple):
     """One of the rules as a reader knows it: its field, what it is called, and its extracts."""
 
     field: str
@@ -71,7 +71,7 @@ def pairs(values: dict[str, Any]) -> str:
     return " ".join(f"{name}={value(found)}" for name, found in values.items() if found is not None)
 
 
-class Ledger:
+class FieldUse:
     """Which fields of a schema took something from any line, and which only matched one: where, and what was wrong."""
 
     def __init__(self) -> None:
@@ -83,17 +83,17 @@ class Ledger:
         self.vain.setdefault(field, (record, line, why))
 
 
-class Witness(Trajectory):
+class TraceRecorder(Trajectory):
     """A trajectory that notes what each rule does to it."""
 
-    def __init__(self, record_id: str, ledger: Ledger) -> None:
+    def __init__(self, record_id: str, ledger: FieldUse) -> None:
         super().__init__(record_id)
         self.notes: list[Note] = []
         self.parts: list[SeenPart] = []
         self.record, self.ledger = record_id, ledger
         self.line = 0
         self.told: dict[str, Any] = {}  # what this turn has said of itself so far
-        self._rule: Face | None = None
+        self._rule: RuleName | None = None
         self._item: Any = None
         self._began: dict[int, int] = {}  # id of a step → the line of its call
         self._places: dict[int, int] = {}  # id of a part → the line in which it begins
@@ -116,7 +116,7 @@ class Witness(Trajectory):
         full = {id(note.item) for note in notes if note.kind != EMPTY and note.item is not None}
         return parts, [note for note in notes if note.kind != EMPTY or id(note.item) not in full]
 
-    def emit(self, rule: Face, item: Any, act: Callable[[], None]) -> None:
+    def emit(self, rule: RuleName, item: Any, act: Callable[[], None]) -> None:
         """Let a rule do what it does with an item."""
         before, self.line = self.line, self._places.get(id(item), self.line)
         self._rule, self._item = rule, item
@@ -229,20 +229,20 @@ class Witness(Trajectory):
         self.ledger.matched(self._rule.field, self.record, self.line, why)
 
 
-class Watched(Adapter):
+class TracedAdapter(Adapter):
     """An adapter that tells a witness which of its parts is at work; it reads as any other does."""
 
     def __init__(self, config: HeadlessAdapter, source: str) -> None:
-        self.ledger = Ledger()
-        self.witness = Witness("", self.ledger)
+        self.ledger = FieldUse()
+        self.witness = TraceRecorder("", self.ledger)
         super().__init__(config, source, self._saw_parts)
         self._fails = [compile_path(text) for text in as_list(config.result and config.result.is_error_path)]
         if self._unfold is not None:
             self._unfold = self._watch_unfolding(self._unfold)
 
-    def begin(self, record_id: str) -> Witness:
+    def begin(self, record_id: str) -> TraceRecorder:
         """The witness of one more record."""
-        self.witness = Witness(record_id, self.ledger)
+        self.witness = TraceRecorder(record_id, self.ledger)
         return self.witness
 
     def dispatch(self, rules: list[Rule], actions: list[Action]) -> Dispatch:
@@ -276,7 +276,7 @@ class Watched(Adapter):
 
         return watch
 
-    def _watch_rule(self, rule: Rule, face: Face) -> Rule:
+    def _watch_rule(self, rule: Rule, face: RuleName) -> Rule:
         def watch(item: Any, event: Event, out: Trajectory) -> None:
             self.witness.emit(face, item, lambda: rule.emit(item, event, out))
 
@@ -329,11 +329,11 @@ class Watched(Adapter):
         self.ledger.matched(field, witness.record, witness.line, why)
 
 
-def _face(n: int, event: OutputEvent, config: HeadlessAdapter) -> Face:
+def _face(n: int, event: OutputEvent, config: HeadlessAdapter) -> RuleName:
     """What a reader of the schema calls its rule; in passthrough mode the value that stands for a step."""
     extract = {name: as_list(paths) for name, paths in to_builtins(event.extract or {}).items()}
     field = f"outputEvents[{n}]"
     if config.output_mode == "passthrough" and isinstance(event.match, Condition):
         types = config.passthrough_type_map or PassthroughTypeMap()
-        return Face(f"{TYPE_VALUES}.{event.match.value}", f"{types.type_field}={event.match.value}", extract)
-    return Face(field, field, extract)
+        return RuleName(f"{TYPE_VALUES}.{event.match.value}", f"{types.type_field}={event.match.value}", extract)
+    return RuleName(field, field, extract)

@@ -14,7 +14,8 @@ from typing import Any
 from agenteval import __version__
 from agenteval.agents.acp.files import FileRefused, WorkFiles
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import BOM, decode, encode
+from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.source import BOM
 
 VERSION = 1
 CAPABILITIES = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
@@ -47,7 +48,7 @@ class Client:
         self.heard = 0
         self.session_began: float | None = None
         self.first_update: float | None = None
-        self._desk = Desk(cwd, deny=deny)
+        self._desk = RequestHandler(cwd, deny=deny)
         self._session: Any = None
         self._logins: list[str] = []
         self._number = 0
@@ -137,7 +138,7 @@ class Client:
         return text
 
 
-class Desk:
+class RequestHandler:
     """Answers what an agent asks: permission is given or denied, files are served below one directory."""
 
     def __init__(self, cwd: str, *, deny: bool) -> None:

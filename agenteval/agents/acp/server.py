@@ -34,11 +34,14 @@ from agenteval import __version__
 from agenteval.adapters.reader import Reader
 from agenteval.agents.acp.updates import LiveTrajectory, Update, result_chunk
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent
-from agenteval.agents.session import DEFAULT_MAX_OUTPUT, failure_of
+from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, Stopped, UserError
-from agenteval.processes.process import Command, printed_lines
-from agenteval.processes.supervisor import Processes
-from agenteval.streams.jsonl import Output, Source, decode
+from agenteval.processes.outcome import failure_of, printed_lines
+from agenteval.processes.process import Command
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.jsonl import decode
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 
 MANY = 500  # prompts at a time, each in a thread of its own
 FAREWELL = 3.0  # seconds in which what was asked is answered when the client has gone
@@ -54,7 +57,7 @@ def serve(agent: SchemaAgent, source: Source, *, timeout: float | None, say: Say
     if not debug:
         logging.disable(logging.CRITICAL)  # the SDK logs with tracebacks what it answers anyway
         warnings.simplefilter("ignore")
-    processes = Processes(MANY)
+    processes = ProcessSupervisor(MANY)
     try:
         asyncio.run(_serve(HeadlessAgent(agent, processes, timeout, say), source))
     finally:
@@ -77,10 +80,12 @@ async def _serve(agent: HeadlessAgent, source: Source) -> None:
 class HeadlessAgent:
     """What the SDK calls; each session is a conversation with the schema's command line."""
 
-    def __init__(self, agent: SchemaAgent, processes: Processes, timeout: float | None, say: Say | None) -> None:
+    def __init__(
+        self, agent: SchemaAgent, processes: ProcessSupervisor, timeout: float | None, say: Say | None
+    ) -> None:
         self.agent, self.processes, self.say = agent, processes, say
         self.timeout = timeout or agent.timeout or DEFAULT_TIMEOUT
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, ServedSession] = {}
         self.threads = ThreadPoolExecutor(MANY)
         self.leaving = False
 
@@ -102,8 +107,8 @@ class HeadlessAgent:
         """A new conversation in a directory."""
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
             raise acp.RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
-        key = self.processes.new_key()
-        session = Session(self, f"session-{key}", key, cwd)
+        key = self.processes.new_agent_key()
+        session = ServedSession(self, f"session-{key}", key, cwd)
         self.sessions[session.name] = session
         return acp.NewSessionResponse(session_id=session.name)
 
@@ -119,20 +124,20 @@ class HeadlessAgent:
         session = self.sessions.get(session_id)
         if session is not None and session.busy:
             session.done = True
-            await asyncio.to_thread(self.processes.end_and_wait, session.key)
+            await asyncio.to_thread(self.processes.terminate_tree, session.key)
 
     def leave(self) -> None:
         """The client has gone, or we are told to: end every process."""
         self.leaving = True
         threading.Thread(target=self.processes.stop, daemon=True).start()
 
-    def _session(self, name: str) -> Session:
+    def _session(self, name: str) -> ServedSession:
         if name not in self.sessions:
             raise acp.RequestError(INVALID_PARAMS, f"no such session: {name}")
         return self.sessions[name]
 
 
-class Session:
+class ServedSession:
     """One conversation with the command line; a Peer of its process in each turn."""
 
     talks, turn = False, 0

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from agenteval.agents.kinds import find_program
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
 from agenteval.agents.workspaces.git import OWN_CONFIG, START, git_environment
 from agenteval.errors import UserError
 from agenteval.processes.process import Command
-from agenteval.processes.supervisor import Processes
+from agenteval.processes.programs import find_program
+from agenteval.processes.supervisor import ProcessSupervisor
 
 LONGEST_NAME = 100
 CLONE_TIMEOUT = 600.0
@@ -38,7 +38,7 @@ def workspace_name(prompt_id: str, trial: int | None = None) -> str:
 class Workspaces:
     """Makes the directories below a base, each with the template's content."""
 
-    def __init__(self, base: str, template: str | None, processes: Processes, *, git: bool = False) -> None:
+    def __init__(self, base: str, template: str | None, processes: ProcessSupervisor, *, git: bool = False) -> None:
         if not base:
             raise UserError("--workspace-dir: it is empty; name a directory")
         self.base = os.path.abspath(base)

@@ -7,7 +7,7 @@ from agenteval.cli.tool import comparable, input_argument, output_option, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import (
-    Ranked,
+    RankedSource,
     expected_of,
     hit_rate,
     mrr,
@@ -61,7 +61,7 @@ def grade_sources(
     }
 
 
-def explain(ranked: Ranked, min_recall: float) -> str:
+def explain(ranked: RankedSource, min_recall: float) -> str:
     """What was found where, and what is missing."""
     found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
     missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]

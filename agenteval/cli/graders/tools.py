@@ -42,7 +42,7 @@ class Rules(NamedTuple):
     structure: Structure | None = None
 
 
-class Call(NamedTuple):
+class ToolCallRule(NamedTuple):
     """A tool call."""
 
     name: str
@@ -64,7 +64,9 @@ def grade_tools(record: Record, rules: Rules) -> Record:
     trajectory = record.get("trajectory")
     if not isinstance(trajectory, list):
         return {"error": '"trajectory" is missing: nothing is known of the tool calls'}
-    calls = [Call(str(step.get("name")), step.get("status") == "failed") for step in trajectory if _is_call(step)]
+    calls = [
+        ToolCallRule(str(step.get("name")), step.get("status") == "failed") for step in trajectory if _is_call(step)
+    ]
     checks = list(call_checks(calls, rules, record.get("toolErrors") is True))
     outcome: Record = {
         "calls": dict(Counter(call.name for call in calls)),
@@ -92,7 +94,7 @@ def _is_call(step: Any) -> bool:
     return isinstance(step, dict) and step.get("type") == "tool_call"
 
 
-def _tally(calls: list[Call]) -> str:
+def _tally(calls: list[ToolCallRule]) -> str:
     counts = Counter(preview(one_line(call.name, TEXT_WIDTH), TEXT_WIDTH) for call in calls)
     return _listed([f"{name} {count}x" for name, count in counts.items()]) or "nothing"
 
@@ -104,7 +106,7 @@ def _listed(texts: list[str], separator: str = ", ") -> str:
 # --- checks -------------------------------------------------------------------------------------
 
 
-def call_checks(calls: list[Call], rules: Rules, tool_errors: bool) -> Iterator[Check]:
+def call_checks(calls: list[ToolCallRule], rules: Rules, tool_errors: bool) -> Iterator[Check]:
     """One check per rule on the calls."""
     for name, least in rules.required:
         good, every = len(succeeded(calls, name)), sum(called(calls, name))
@@ -122,17 +124,17 @@ def call_checks(calls: list[Call], rules: Rules, tool_errors: bool) -> Iterator[
         yield Check(not (failed or tool_errors), f"tool calls failed: {_listed(failed) or 'says toolErrors'}")
 
 
-def called(calls: list[Call], name: str) -> list[bool]:
+def called(calls: list[ToolCallRule], name: str) -> list[bool]:
     """For each call, whether it is one of that tool."""
     return [fnmatchcase(call.name, name) for call in calls]
 
 
-def succeeded(calls: list[Call], name: str) -> list[Call]:
+def succeeded(calls: list[ToolCallRule], name: str) -> list[ToolCallRule]:
     """The calls of that tool that did not fail."""
     return [call for call, same in zip(calls, called(calls, name), strict=True) if same and not call.failed]
 
 
-def order_check(calls: list[Call], names: list[str]) -> Check:
+def order_check(calls: list[ToolCallRule], names: list[str]) -> Check:
     """Whether the first calls of these tools came in this order; one that was never called did not."""
     first = [called(calls, name).index(True) for name in names if any(called(calls, name))]
     in_order = len(first) == len(names) and all(a <= b for a, b in pairwise(first))

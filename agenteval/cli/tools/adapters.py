@@ -12,14 +12,15 @@ from agenteval.cli.completion import Names
 from agenteval.cli.startup import click
 from agenteval.cli.tool import output_option, tool
 from agenteval.errors import OK, UserError, nearest
-from agenteval.streams.jsonl import Output, encode
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
 from agenteval.streams.text import clip, pad
 
 WIDEST = 44  # of a column in a pipe; what is longer moves the rest of its line
 TITLES = ("ADAPTER", "TELLS", "TRIED ON", "WHAT IT IS")
 
 
-class Entry(msgspec.Struct, rename="camel"):
+class AdapterEntry(msgspec.Struct, rename="camel"):
     """What the list says of one adapter; `kind` is the trajectoryRichness of what it reads."""
 
     name: str
@@ -61,20 +62,20 @@ def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> in
     return OK
 
 
-def entries() -> list[Entry]:
+def entries() -> list[AdapterEntry]:
     """All adapters, by name."""
     return [entry_of(name) for name in bundled_adapters()]
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> AdapterEntry:
     """What the list says of one; UserError if there is none."""
     config = parse_headless(schema_file(name), name)
-    return Entry(
+    return AdapterEntry(
         config.name, tells(config), config.proven_on, config.session_mode, config.command, config.description or ""
     )
 
 
-def summary_of(entry: Entry) -> str:
+def summary_of(entry: AdapterEntry) -> str:
     """The first sentence of its description."""
     return entry.description.partition(". ")[0].rstrip(".")
 
@@ -97,13 +98,13 @@ def listing(columns: int | None) -> bytes:
     return _lines(clip(line, columns) for line in _aligned(rows, columns))
 
 
-def tried_on(entry: Entry) -> str:
+def tried_on(entry: AdapterEntry) -> str:
     """The program and its version, without the owner of the package; how many programs, if several."""
     tried = (entry.proven_on or "-").split(", ")
     return tried[0].rpartition("/")[2] if len(tried) == 1 else f"{len(tried)} programs"
 
 
-def aim_of(entry: Entry) -> str:
+def aim_of(entry: AdapterEntry) -> str:
     """What it is, without the name where that stands beside it."""
     return summary_of(entry).removeprefix(f"{entry.name}: ").removeprefix(f"{entry.name}, ")
 
@@ -118,7 +119,7 @@ def _lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def as_json_text(told: Entry | list[Entry]) -> bytes:
+def as_json_text(told: AdapterEntry | list[AdapterEntry]) -> bytes:
     """One entry or all, as JSON for people too."""
     return msgspec.json.format(encode(msgspec.to_builtins(told)), indent=2) + b"\n"
 

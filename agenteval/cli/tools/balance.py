@@ -12,7 +12,9 @@ from agenteval.cli.tool import input_argument, output_option, strict_option, too
 from agenteval.errors import FAILED, OK
 from agenteval.review.balance import Census, chart
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source, encode
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 
 
 def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:

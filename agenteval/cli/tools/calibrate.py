@@ -19,13 +19,17 @@ from agenteval.cli.tool import (
 )
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source, encode, text_lines
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, text_lines
 from agenteval.streams.text import clip
-from agenteval.wire.records import Record, check
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 if TYPE_CHECKING:
-    from agenteval.review.calibration import Calibration, CalibrationReport, Item
-    from agenteval.review.labels import Label, Labels
+    from agenteval.review.calibration import Calibration, Item
+    from agenteval.review.labels import Labels
+    from agenteval.wire.calibration import CalibrationReport, Label
 
 NAME = "ae-calibrate"
 SAMPLE = 10
@@ -79,7 +83,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
         console.finish()
         return
     from agenteval.grading.apply import GraderRun, unjudged
-    from agenteval.reports.results.brief import Story
+    from agenteval.wire.result_view import ResultWithSteps
 
     texts, stream, concurrency, timeout = graders
     run = GraderRun(texts, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
@@ -91,7 +95,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
             yield [unjudged(item.record)]
 
     def collect(graded: Record) -> None:
-        calibration.settle(waiting.popleft()._replace(again=check(graded, Story)))
+        calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
 
     run(picked, source, collect)
 

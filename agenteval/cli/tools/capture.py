@@ -6,14 +6,14 @@ from typing import Any
 
 from agenteval.adapters.extract import result_of
 from agenteval.cli.agent_options import (
+    AgentSettings,
     GraderSettings,
-    Settings,
     agent_options,
     extraction_adapter,
     extraction_option,
     inline_grader_options,
 )
-from agenteval.cli.prompt_run import Run
+from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
 from agenteval.cli.tool import input_argument, tool
 from agenteval.processes.loop import Job
@@ -53,7 +53,7 @@ def main(
     An agent that fails is data: its record has `errors` and the exit code stays 0 (see -e). A grader
     that fails costs its record only: `graderError` is true there, and the exit code is 1.
     """
-    run = Run("ae-capture", path, Settings(**options), GraderSettings(grader, stream, grader_timeout))
+    run = PromptRun("ae-capture", path, AgentSettings(**options), GraderSettings(grader, stream, grader_timeout))
     adapter = extraction_adapter(run.agent, extract)
 
     def capture(prompt: Record) -> Job[Record | None]:

@@ -12,11 +12,11 @@ import msgspec
 
 from agenteval.cli.startup import click
 from agenteval.cli.tool import choose_format, grader_options, output_option, progress_option, strict_option, tool
-from agenteval.comparison.input_files import RunSource, Shelf, find_format, read_runs
+from agenteval.comparison.input_files import RecordIndex, RunSource, find_format, read_runs
 from agenteval.comparison.pairing import (
     Ask,
-    Kind,
-    Ranked,
+    ComparisonKind,
+    PromptRanking,
     Strategy,
     by_rankings,
     custom_rankings,
@@ -24,10 +24,11 @@ from agenteval.comparison.pairing import (
     prompt_ids,
     shared_prompts,
 )
-from agenteval.comparison.result_rows import Run, label_runs, named_run
+from agenteval.comparison.result_rows import RunRows, label_runs, named_run
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, encode
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
 from agenteval.wire.comparison import ComparisonAnswer, ReportMeta, StrategyName
 from agenteval.wire.records import Record
 
@@ -69,7 +70,7 @@ def read_iterations(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-class Settings(NamedTuple):
+class CompareSettings(NamedTuple):
     """What the strategy goes by; None where it has no part in it."""
 
     weights: Any = None
@@ -77,13 +78,13 @@ class Settings(NamedTuple):
     seed: int | None = None
 
 
-def read_settings(strategy: str, kind: Kind, environment: Mapping[str, str], seed: int) -> Settings:
+def read_settings(strategy: str, kind: ComparisonKind, environment: Mapping[str, str], seed: int) -> CompareSettings:
     """Only what this strategy uses is looked at, so that nothing else can be wrong."""
     if strategy == "weighted":
-        return Settings(weights=read_weights(environment, kind.weights))
+        return CompareSettings(weights=read_weights(environment, kind.weights))
     if strategy == "statistical":
-        return Settings(iterations=read_iterations(environment), seed=seed)
-    return Settings()
+        return CompareSettings(iterations=read_iterations(environment), seed=seed)
+    return CompareSettings()
 
 
 def choose_strategy(strategy: StrategyName | None, grader: str | None) -> StrategyName:
@@ -95,7 +96,7 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
     return "custom" if grader else strategy or "weighted"
 
 
-def choose_kind(name: str) -> Kind:
+def choose_kind(name: str) -> ComparisonKind:
     """What is compared; the other kind is not even imported."""
     if name == "trials":
         from agenteval.comparison.trials import TRIALS
@@ -112,11 +113,11 @@ def choose_kind(name: str) -> Kind:
 def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
     """The grader, loaded, as a function from payloads to answers."""
     from agenteval.grading.graders import Failure, open_graders, parse_grader
-    from agenteval.processes.supervisor import Processes
+    from agenteval.processes.supervisor import ProcessSupervisor
     from agenteval.processes.worker_pool import Pool
 
     spec = parse_grader(text, stream=stream)
-    processes = Processes(concurrency)
+    processes = ProcessSupervisor(concurrency)
     try:
         [grader] = open_graders([spec], processes, timeout=timeout, kind=ComparisonAnswer)
     except UserError:
@@ -138,17 +139,17 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
 
 
 def ask_about(
-    kind: Kind, runs: Sequence[Run[Any]], sources: Sequence[RunSource], ask: Ask, console: Console
-) -> dict[str, Ranked]:
+    kind: ComparisonKind, runs: Sequence[RunRows[Any]], sources: Sequence[RunSource], ask: Ask, console: Console
+) -> dict[str, PromptRanking]:
     """Every shared prompt put to the comparison grader; failures are said and counted."""
-    shelves = {run.label: Shelf(source) for run, source in zip(runs, sources, strict=True)}
+    shelves = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
     payloads = (
         kind.payload(id, {label: shelves[label].record(row.line) for label, row in rows.items()}, rows)
         for id, rows in shared_prompts(runs)
     )
-    rankings: dict[str, Ranked] = {}
+    rankings: dict[str, PromptRanking] = {}
 
-    def emit(id: str, ranked: Ranked) -> None:
+    def emit(id: str, ranked: PromptRanking) -> None:
         rankings[id] = ranked
         console.advance(failed=ranked.error is not None, label=id)
         if ranked.error is not None:
@@ -161,7 +162,9 @@ def ask_about(
     return rankings
 
 
-def make_strategy(kind: Kind, name: str, settings: Settings, rankings: Mapping[str, Ranked]) -> Strategy[Any]:
+def make_strategy(
+    kind: ComparisonKind, name: str, settings: CompareSettings, rankings: Mapping[str, PromptRanking]
+) -> Strategy[Any]:
     """How that strategy sees a prompt."""
     if settings.weights:
         return kind.weighted(settings.weights)
@@ -169,7 +172,7 @@ def make_strategy(kind: Kind, name: str, settings: Settings, rankings: Mapping[s
 
 
 def describe(
-    kind: Kind, runs: Sequence[Run[Any]], strategy: StrategyName, settings: Settings, now: float
+    kind: ComparisonKind, runs: Sequence[RunRows[Any]], strategy: StrategyName, settings: CompareSettings, now: float
 ) -> ReportMeta:
     """The report's meta: what was compared, and all that is needed to do it again."""
     ids = prompt_ids(runs)
@@ -198,7 +201,7 @@ def say_missing(meta: ReportMeta, console: Console) -> None:
         )
 
 
-def render(report: Any, form: str, kind: Kind) -> bytes:
+def render(report: Any, form: str, kind: ComparisonKind) -> bytes:
     """The report as it is written."""
     if form == "json":
         return msgspec.json.format(encode(report), indent=2) + b"\n"

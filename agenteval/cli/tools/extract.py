@@ -12,7 +12,8 @@ from agenteval.cli.startup import click
 from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source, read_records
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw
 

@@ -7,21 +7,22 @@ import time
 from agenteval.cli.startup import click
 from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports import FORMS, Page, form
+from agenteval.reports import FORMS, ReportContext, form
 from agenteval.reports.passes import Rows
 from agenteval.streams.console import Console, supports_color
-from agenteval.streams.jsonl import Output, Source
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 from agenteval.streams.text import visible
 
 
-def page_for(style: str, output: Output) -> Page:
+def page_for(style: str, output: Output) -> ReportContext:
     """The page that a form is written to: as wide as the terminal, 100 columns where there is none."""
     generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if style != "table" or output.path is not None:
-        return Page(generated=generated)
+        return ReportContext(generated=generated)
     import shutil  # its compression modules cost 5 ms, and only a table asks for the width
 
-    return Page(shutil.get_terminal_size((100, 24)).columns, output.isatty() and supports_color(), generated)
+    return ReportContext(shutil.get_terminal_size((100, 24)).columns, output.isatty() and supports_color(), generated)
 
 
 @tool("ae-format")

@@ -17,7 +17,8 @@ from agenteval.cli.tool import (
 from agenteval.errors import FAILED, OK
 from agenteval.grading.apply import GraderRun
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Source, open_output, read_batches
+from agenteval.streams.output import open_output
+from agenteval.streams.source import Source, read_batches
 from agenteval.wire.records import Gradable, Record
 
 

@@ -10,7 +10,7 @@ from agenteval.cli.startup import click
 from agenteval.cli.tool import milliseconds, tool
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Source
+from agenteval.streams.source import Source
 
 EXIT_STATUS = """\
 Exit status:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.cli.agent_options import Settings, agent_options
-from agenteval.cli.prompt_run import Run
+from agenteval.cli.agent_options import AgentSettings, agent_options
+from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import input_argument, tool
 from agenteval.processes.loop import Job
 from agenteval.wire.records import Record
@@ -32,7 +32,7 @@ def main(path: str | None, **options: Any) -> int:
     An agent that fails, crashes or times out is data: its record has `errors` and the exit code
     stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
     """
-    run = Run("ae-run", path, Settings(**options))
+    run = PromptRun("ae-run", path, AgentSettings(**options))
 
     def emit(raw: Record) -> None:
         run.write(raw)

@@ -8,7 +8,8 @@ from agenteval.cli.completion import Names
 from agenteval.cli.startup import click
 from agenteval.cli.tool import output_option, tool
 from agenteval.errors import OK, UserError, nearest
-from agenteval.streams.jsonl import Output, encode
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
 from agenteval.wire.json_schema import SCHEMAS, schema_of, summary_of
 
 

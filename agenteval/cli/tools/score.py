@@ -23,9 +23,12 @@ from agenteval.cli.tool import (
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.evaluation import markdown, remarks, table
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source, encode, read_checked
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, read_checked
 from agenteval.wikipedia.criteria import Criterion, in_words, judge, load_criteria, parse_minimum
-from agenteval.wikipedia.score import Evaluation, EvaluationMetadata, Scoring, Weights
+from agenteval.wikipedia.score import ScoreWeights, Scoring
+from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
 NAME = "ae-score"
 MOST_WEIGHT = 10
@@ -44,7 +47,7 @@ def own_metadata(texts: tuple[str, ...]) -> dict[str, str]:
     for text, (key, equals, _) in zip(texts, pairs, strict=True):
         if not (key and equals):
             raise UserError(f"--meta {text}: write KEY=VALUE")
-        if key in Weights._fields:
+        if key in ScoreWeights._fields:
             raise UserError(f"--meta {text}: use --{key}")
     return {key: value for key, _, value in pairs}
 
@@ -109,9 +112,9 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
     ),
 )
 @input_argument("GRADED")
-@weight_option("alpha", Weights().alpha, "the hit rate")
-@weight_option("beta", Weights().beta, "the tokens")
-@weight_option("gamma", Weights().gamma, "the judge's score")
+@weight_option("alpha", ScoreWeights().alpha, "the hit rate")
+@weight_option("beta", ScoreWeights().beta, "the tokens")
+@weight_option("gamma", ScoreWeights().gamma, "the judge's score")
 @click.option("--criteria", metavar="NAME|FILE", help="Exit 1 unless met: minimum, target, or a JSON file of minima.")
 @click.option("--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 below this mean; repeatable.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Put into the metadata; repeatable.")
@@ -179,7 +182,7 @@ def main(
     console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    scoring = Scoring(Weights(alpha, beta, gamma), count_text)
+    scoring = Scoring(ScoreWeights(alpha, beta, gamma), count_text)
     console.begin(None, "records")
     for _record, result in read_checked(source, scoring.add, console):
         console.advance(failed=result.failed, label=result.id)

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from agenteval.cli.startup import click
 from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports.results.brief import Outline, Story, section, summary_of
+from agenteval.reports.results.brief import section, summary_of
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source, encode, read_typed
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, read_typed
+from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
 
 
 @tool("ae-summarize")
@@ -51,11 +54,11 @@ def main(path: str | None, markdown: bool, output: str | None, strict: bool, pro
 
 def summaries(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
     """Each record's id and its summary as a line."""
-    for result in read_typed(source, Outline, console):
+    for result in read_typed(source, ResultWithCalls, console):
         yield result.id, encode(summary_of(result)) + b"\n"
 
 
 def sections(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
     """Each record's id and its section of markdown."""
-    for result in read_typed(source, Story, console):
+    for result in read_typed(source, ResultWithSteps, console):
         yield result.id, section(result).encode()

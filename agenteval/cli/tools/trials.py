@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from agenteval.adapters.extract import result_of
 from agenteval.cli.agent_options import (
+    AgentSettings,
     GraderSettings,
-    Settings,
     agent_options,
     extraction_adapter,
     extraction_option,
     inline_grader_options,
 )
-from agenteval.cli.prompt_run import Run
+from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
 from agenteval.cli.tool import input_argument, tool
 from agenteval.errors import BadRecord, UserError
@@ -40,7 +40,7 @@ class Finished(NamedTuple):
 class Trials:
     """Runs every trial as a job of its own and writes a prompt's record when its last one is done."""
 
-    def __init__(self, run: Run, extract: str | None, k: int) -> None:
+    def __init__(self, run: PromptRun, extract: str | None, k: int) -> None:
         self.run, self.k, self.graded = run, k, bool(run.specs)
         self.adapter = extraction_adapter(run.agent, extract)
         self.metadata: Record = {"agent": self.adapter.config.name}
@@ -138,8 +138,8 @@ def main(
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
-    settings = Settings(**options)
+    settings = AgentSettings(**options)
     if settings.resume and settings.output:
         _refuse_another_k(settings.output, k)
-    run = Run("ae-trials", path, settings, GraderSettings(grader, stream, grader_timeout))
+    run = PromptRun("ae-trials", path, settings, GraderSettings(grader, stream, grader_timeout))
     return Trials(run, extract, k)()

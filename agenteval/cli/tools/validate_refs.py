@@ -19,7 +19,8 @@ from agenteval.cli.tool import (
 from agenteval.errors import FAILED, OK
 from agenteval.grading.apply import GraderRun, unjudged
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import Output, Source
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 from agenteval.streams.text import clip
 from agenteval.wire.records import Record
 
@@ -65,7 +66,7 @@ def validation(prompt: Record, graded: Record) -> Record:
     return record | {field: value for field, value in unjudged(prompt).items() if field not in record}
 
 
-class Tally:
+class ValidationCounts:
     """How many references passed, and which did not."""
 
     def __init__(self) -> None:
@@ -137,7 +138,7 @@ def main(
     run = GraderRun(grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
-    tally = Tally()
+    tally = ValidationCounts()
 
     def batches(limit: int) -> Iterator[list[Record]]:
         prompts = iter(references)
@@ -155,7 +156,7 @@ def main(
     return FAILED if console.refused or tally.failed or tally.unjudged else OK
 
 
-def report(tally: Tally, without: int, console: Console) -> None:
+def report(tally: ValidationCounts, without: int, console: Console) -> None:
     """Say what did not pass, and what was passed over."""
     if without:
         what = "1 prompt has no reference" if without == 1 else f"{without} prompts have no reference"

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
-from agenteval.streams.jsonl import Output, Source, text_lines
-from agenteval.wikipedia.agent import MODES, Conversation, Event, wiki_tools
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, text_lines
+from agenteval.wikipedia.agent import MODES, AgentConversation, Event, wiki_tools
 
 DEFAULT_MODEL = "gpt-4o-mini"
 OFFLINE_MODEL = "offline"
@@ -25,7 +26,7 @@ Exit status:
 """
 
 
-class Settings(NamedTuple):
+class WikiAgentSettings(NamedTuple):
     """The options, as the user gave them."""
 
     model: str
@@ -92,7 +93,7 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: obj
     'agenteval[wikipedia]'.
     """
     question = read_question(words, prompt)
-    settings = Settings(**options)  # type: ignore[arg-type]
+    settings = WikiAgentSettings(**options)  # type: ignore[arg-type]
     output = Output()
     failed = True
     with ExitStack() as servers:
@@ -113,7 +114,7 @@ def read_question(words: tuple[str, ...], prompt: str | None) -> str:
     return text.strip()
 
 
-def events(question: str, settings: Settings, servers: ExitStack) -> Iterator[Event]:
+def events(question: str, settings: WikiAgentSettings, servers: ExitStack) -> Iterator[Event]:
     """What happens, with the model and the wiki that the options name."""
     from agenteval.models.chat import Model, ModelError, needs_openai
     from agenteval.wikipedia.wiki import Wiki, needs_wikipedia
@@ -134,7 +135,7 @@ def events(question: str, settings: Settings, servers: ExitStack) -> Iterator[Ev
         text_limit=settings.text_limit,
         pause=pause,
     )
-    conversation = Conversation(
+    conversation = AgentConversation(
         lambda messages, **how: model.ask(messages, temperature=settings.temperature, **how),
         wiki_tools(wiki, MODES[settings.mode].results),
         mode=settings.mode,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from agenteval.reports.passes import Row
+from agenteval.reports.markup import fenced, inline
 from agenteval.streams.jsonl import encode
-from agenteval.streams.text import fenced, inline, preview
-from agenteval.wire.records import Record, Step, StepType, Summary, Wire
+from agenteval.streams.text import preview
+from agenteval.wire.records import Step, StepType, Summary
+from agenteval.wire.result_view import ResultView, ResultWithCalls, ResultWithSteps
 
 STEP_PREVIEW = 100
 PLAN_PREVIEW = 80
@@ -28,20 +29,7 @@ _word = lru_cache(256)(inline)  # names and the like: the same few in every reco
 # --- a short record -----------------------------------------------------------------------------
 
 
-class Call(Wire):
-    """What a summary tells of a step; what the tool was given and gave back is passed over unread."""
-
-    type: StepType
-    name: str | None = None
-
-
-class Outline(Row):
-    """The fields that a summary is made of."""
-
-    trajectory: list[Call] | None = None
-
-
-def summary_of(result: Outline) -> Summary:
+def summary_of(result: ResultWithCalls) -> Summary:
     """The result in short."""
     calls = result.trajectory or ()
     return Summary(
@@ -53,7 +41,7 @@ def summary_of(result: Outline) -> Summary:
     )
 
 
-def _duration(result: Row) -> float | None:
+def _duration(result: ResultView) -> float | None:
     """Milliseconds; a clock that was set back measured nothing."""
     return result.duration if result.duration is not None and result.duration >= 0 else None
 
@@ -61,14 +49,7 @@ def _duration(result: Row) -> float | None:
 # --- markdown -----------------------------------------------------------------------------------
 
 
-class Story(Row):
-    """The fields that a section is made of."""
-
-    trajectory: list[Step] | None = None
-    metadata: Record | None = None
-
-
-def section(result: Story) -> str:
+def section(result: ResultWithSteps) -> str:
     """One result: what was asked, each step, the output and what became of it; nothing in it is markup."""
     parts = [f"## Evaluation Record: {inline(result.id)}"]
     if result.input is not None:
@@ -81,7 +62,7 @@ def section(result: Story) -> str:
     return "\n\n".join([*parts, "---"]) + "\n\n"
 
 
-def fact_lines(result: Story) -> Iterator[str]:
+def fact_lines(result: ResultWithSteps) -> Iterator[str]:
     """What else is known of the run; what is not known has no line."""
     if result.metadata:
         yield "**Metadata:** " + ", ".join(f"{_word(key)}={_value(value)}" for key, value in result.metadata.items())
@@ -107,7 +88,7 @@ def _value(value: Any) -> str:
 # --- steps --------------------------------------------------------------------------------------
 
 
-def trajectory_lines(result: Story) -> Iterator[str]:
+def trajectory_lines(result: ResultWithSteps) -> Iterator[str]:
     """The steps as a numbered list, each with its id."""
     shown_id = inline(result.id)
     for number, step in enumerate(result.trajectory or (), 1):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agenteval.reports import Page
-from agenteval.reports.passes import Number, Row, Rows
+from agenteval.reports import ReportContext
+from agenteval.reports.passes import Rows
 from agenteval.streams.text import visible
+from agenteval.wire.result_view import Number, ResultView
 
 COLUMNS = ("id", "input", "hint", "output", "tool_errors", "duration_ms")
 GRADED = ("pass", "score", "reasoning")
@@ -17,7 +18,7 @@ GRADED = ("pass", "score", "reasoning")
 _FORMULA = re.compile("[\\s\u200b-\u200f\u2060\ufeff]*[=+\\-@＝＋－＠]|[\t\r\n]")
 
 
-def render(rows: Rows, _page: Page) -> Iterator[bytes]:
+def render(rows: Rows, _page: ReportContext) -> Iterator[bytes]:
     """The header, then one line per record."""
     graded = rows.may_be_graded()
     yield line_of(COLUMNS + GRADED if graded else COLUMNS)
@@ -30,7 +31,7 @@ def line_of(cells: tuple[str, ...]) -> bytes:
     return visible(",".join(cells) + "\r\n").encode()
 
 
-def plain_cells(row: Row) -> tuple[str, ...]:
+def plain_cells(row: ResultView) -> tuple[str, ...]:
     """What every record has."""
     return (
         text_cell(row.id),
@@ -42,7 +43,7 @@ def plain_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def graded_cells(row: Row) -> tuple[str, ...]:
+def graded_cells(row: ResultView) -> tuple[str, ...]:
     """The verdict; where the grader failed, only why: a 0 that nobody gave would spoil the column's mean."""
     reasoning = text_cell(row.score.reasoning if row.score else None)
     if row.grade is None:

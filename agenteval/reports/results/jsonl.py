@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.reports import Page
+from agenteval.reports import ReportContext
 from agenteval.reports.passes import Rows
 from agenteval.streams.jsonl import encode
 
 
-def render(rows: Rows, _page: Page) -> Iterator[bytes]:
+def render(rows: Rows, _page: ReportContext) -> Iterator[bytes]:
     """One line per record, as it comes."""
     for record in rows.records():
         yield encode(record) + b"\n"

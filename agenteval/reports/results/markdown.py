@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agenteval.comparison.statistics import wilson
-from agenteval.reports import Page
-from agenteval.reports.passes import Row, Rows, is_grader_error
-from agenteval.reports.results.summary import Grades, Summary, grade_facts, run_facts
-from agenteval.streams.text import fenced, inline, preview
+from agenteval.reports import ReportContext
+from agenteval.reports.markup import fenced, inline
+from agenteval.reports.passes import Rows
+from agenteval.reports.results.summary import Grades, RunSummary, grade_facts, run_facts
+from agenteval.streams.text import preview
 from agenteval.wire.records import GraderResult
+from agenteval.wire.result_view import ResultView, is_grader_error
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
 
 
-def render(rows: Rows, page: Page) -> Iterator[bytes]:
+def render(rows: Rows, page: ReportContext) -> Iterator[bytes]:
     """The summary of all records, then each of them."""
-    summary = Summary()
+    summary = RunSummary()
     for row in rows.first_pass():
         summary.add(row)
     yield head(summary, page.generated).encode()
@@ -28,7 +30,7 @@ def render(rows: Rows, page: Page) -> Iterator[bytes]:
 # --- the top ------------------------------------------------------------------------------------
 
 
-def head(summary: Summary, generated: str) -> str:
+def head(summary: RunSummary, generated: str) -> str:
     """Title, summary, and the title of the list that follows."""
     total = "1 test case" if summary.records == 1 else f"{summary.records} test cases"
     lines = ["# Evaluation Results", "", f"Generated: {generated}", f"Total: {total}", "", "## Summary", ""]
@@ -52,7 +54,7 @@ def grader_line(name: str, grades: Grades) -> str:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def section(row: Row) -> str:
+def section(row: ResultView) -> str:
     """One record: what was asked, what came back, and what the graders made of it."""
     parts = [f"### {inline(row.id)}"]
     if row.input is not None:
@@ -76,7 +78,7 @@ def output_block(output: str) -> str:
     return f"**Output**{cut}:\n\n{fenced(preview(output, OUTPUT_PREVIEW), 'text')}"
 
 
-def score_block(row: Row, score: GraderResult) -> str:
+def score_block(row: ResultView, score: GraderResult) -> str:
     """The verdict and why; with several graders, each one's."""
     lines = [f"**Score**: {verdict(score, bool(row.grader_error))}"]
     if score.reasoning:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agenteval.comparison.statistics import wilson
-from agenteval.reports.passes import Number, Row, is_grader_error
 from agenteval.wire.records import GraderResult
+from agenteval.wire.result_view import Number, ResultView, is_grader_error
 
 PERCENTILES = (50, 90, 99)
 
@@ -60,7 +60,7 @@ class Grades:
 
 
 @dataclass
-class Summary:
+class RunSummary:
     """The sums over all results seen so far."""
 
     records: int = 0
@@ -76,7 +76,7 @@ class Summary:
     cached_tokens: Mean = field(default_factory=Mean)
     cost: Mean = field(default_factory=Mean)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ResultView) -> None:
         """One more result."""
         self.records += 1
         self.agent_failures += bool(row.failures)
@@ -90,7 +90,7 @@ class Summary:
             self.cached_tokens.add(row.timing.cached_tokens)
             self.cost.add(row.timing.cost_usd)
 
-    def _add_grades(self, row: Row) -> None:
+    def _add_grades(self, row: ResultView) -> None:
         if row.grader_error:
             self.grader_errors += 1
         elif row.score is None:
@@ -114,7 +114,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
 # --- words --------------------------------------------------------------------------------------
 
 
-def grade_facts(summary: Summary) -> list[tuple[str, str]]:
+def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """What the graders found, as lines of (what, how much); without a grade there is no rate."""
     lines = [("Records", records_line(summary))]
     if summary.grades.count:
@@ -123,7 +123,7 @@ def grade_facts(summary: Summary) -> list[tuple[str, str]]:
     return lines
 
 
-def run_facts(summary: Summary) -> list[tuple[str, str]]:
+def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """How the runs went, as lines of (what, how much); what nobody measured is left out."""
     lines = []
     if summary.agent_failures:
@@ -142,7 +142,7 @@ def run_facts(summary: Summary) -> list[tuple[str, str]]:
     return lines
 
 
-def records_line(summary: Summary) -> str:
+def records_line(summary: RunSummary) -> str:
     """How many records, and what became of them."""
     parts = [
         (summary.grades.passed, "passed"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.reports import Page
-from agenteval.reports.passes import Row, Rows
-from agenteval.reports.results.summary import Summary, grade_facts, pass_rate, run_facts, seconds
+from agenteval.reports import ReportContext
+from agenteval.reports.passes import Rows
+from agenteval.reports.results.summary import RunSummary, grade_facts, pass_rate, run_facts, seconds
 from agenteval.streams.text import clip, one_line, pad, width
+from agenteval.wire.result_view import ResultView
 
 TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT FAILED")
 ID, RIGHT, LAST = 1, {2, 3, 4}, 5  # numbers are set to the right
@@ -18,9 +19,9 @@ GREEN, RED, YELLOW, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
 
-def render(rows: Rows, page: Page) -> Iterator[bytes]:
+def render(rows: Rows, page: ReportContext) -> Iterator[bytes]:
     """The summary of all records, then a line for each."""
-    summary, widest = Summary(), [0] * (len(TITLES) - 1)
+    summary, widest = RunSummary(), [0] * (len(TITLES) - 1)
     for row in rows.first_pass():
         summary.add(row)
         for at, cell in enumerate(cells(row, page.width)):
@@ -36,7 +37,7 @@ def render(rows: Rows, page: Page) -> Iterator[bytes]:
 # --- the top ------------------------------------------------------------------------------------
 
 
-def head(summary: Summary, page: Page) -> list[str]:
+def head(summary: RunSummary, page: ReportContext) -> list[str]:
     """The summary, one fact a line; with several graders, a line for each."""
     lines = grade_facts(summary)
     if len(summary.graders) > 1:
@@ -52,7 +53,7 @@ def head(summary: Summary, page: Page) -> list[str]:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def verdict(row: Row) -> str:
+def verdict(row: ResultView) -> str:
     """One word for what became of a record."""
     if row.grader_error:
         return "no grade"
@@ -61,7 +62,7 @@ def verdict(row: Row) -> str:
     return "pass" if row.score.pass_ else "FAIL"
 
 
-def cells(row: Row, limit: int) -> tuple[str, ...]:
+def cells(row: ResultView, limit: int) -> tuple[str, ...]:
     """All columns but the last; a number nobody measured is empty."""
     return (
         verdict(row),
@@ -72,7 +73,7 @@ def cells(row: Row, limit: int) -> tuple[str, ...]:
     )
 
 
-def story(row: Row) -> str:
+def story(row: ResultView) -> str:
     """Why it failed, where it did and somebody said so; else the output."""
     if row.failures:
         return row.failures[0]
@@ -81,7 +82,7 @@ def story(row: Row) -> str:
     return row.output
 
 
-def record_line(row: Row, columns: list[int], page: Page) -> str:
+def record_line(row: ResultView, columns: list[int], page: ReportContext) -> str:
     """One record on one line."""
     told = (*cells(row, page.width), one_line(story(row), page.width))
     line = line_of(told, columns)

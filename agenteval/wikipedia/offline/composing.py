@@ -54,7 +54,7 @@ class Draft(NamedTuple):
     """Roots of the question that stand in no page that was read."""
 
 
-class Line(NamedTuple):
+class ScoredSentence(NamedTuple):
     """A sentence, where it stands, and how far the question's terms are in it."""
 
     page: int
@@ -71,7 +71,7 @@ class Line(NamedTuple):
 class Sentence(NamedTuple):
     """A line and what it is worth."""
 
-    line: Line
+    line: ScoredSentence
     worth: float
 
 
@@ -91,7 +91,7 @@ def compose(question: str, pages: Sequence[Text]) -> Draft:
     return Draft(text, round(min(0.95, 0.2 + 0.75 * covered), 2), [pages[n].title for n in order], covered, missing)
 
 
-def _covered(lines: Sequence[Line], terms: Mapping[str, float]) -> tuple[float, float]:
+def _covered(lines: Sequence[ScoredSentence], terms: Mapping[str, float]) -> tuple[float, float]:
     """The share of the question that lines speak of, where scattered words count less, and that of the best line."""
     whole = sum(terms.values()) or 1.0
     at_once = max((_sum(line.context, terms) for line in lines), default=0.0) / whole
@@ -107,7 +107,7 @@ def _no_answer(pages: Sequence[Text]) -> str:
 # --- sentences ----------------------------------------------------------------------------------
 
 
-def _lines(number: int, page: Text, terms: Iterable[str]) -> Iterator[Line]:
+def _lines(number: int, page: Text, terms: Iterable[str]) -> Iterator[ScoredSentence]:
     """The sentences of a page, headings left out."""
     title = matched(terms, roots(page.title))
     heading: Match = {}
@@ -118,12 +118,12 @@ def _lines(number: int, page: Text, terms: Iterable[str]) -> Iterator[Line]:
             continue
         for count, text in enumerate(sentences(paragraph)):
             own = matched(terms, roots(text))
-            yield Line(number, place, text, count > 0, heading, own, _either(title, heading, own))
+            yield ScoredSentence(number, place, text, count > 0, heading, own, _either(title, heading, own))
             place += 1
 
 
 def _weigh(
-    question: str, pages: Sequence[Text], lines: Sequence[Line], weights: Mapping[str, float]
+    question: str, pages: Sequence[Text], lines: Sequence[ScoredSentence], weights: Mapping[str, float]
 ) -> Iterator[Sentence]:
     """The sentences with what each is worth; a text that was cut ends in half a sentence, which is left out."""
     named = [coverage(dict.fromkeys(roots(page.title), 1.0), weights) for page in pages]
@@ -138,7 +138,7 @@ def _weigh(
             yield Sentence(line, worth * fits * _form(line, wanted))
 
 
-def _form(line: Line, wanted: Sequence[re.Pattern[str]]) -> float:
+def _form(line: ScoredSentence, wanted: Sequence[re.Pattern[str]]) -> float:
     """How fit a sentence is by its form: the right kind of fact, to be understood alone, not too long."""
     fit = THE_RIGHT_KIND if any(kind.search(line.text) for kind in wanted) else 1.0
     fit *= ALONE if line.goes_on and LEANS_BACK.match(line.text) else 1.0
@@ -183,7 +183,7 @@ def _by_worth(chosen: list[Sentence]) -> list[int]:
 # --- terms --------------------------------------------------------------------------------------
 
 
-def _rarity(term: str, lines: Sequence[Line]) -> float:
+def _rarity(term: str, lines: Sequence[ScoredSentence]) -> float:
     """How much it says that a sentence has the term; most where hardly one has it."""
     having = sum(line.own.get(term, 0.0) for line in lines)
     return 1.0 + log((1 + len(lines)) / (1 + having))

@@ -11,8 +11,9 @@ import msgspec
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 from agenteval.wikipedia.offline.composing import Text
-from agenteval.wikipedia.offline.planning import MOST_PAGES, Hit, Read, Search, Work
-from agenteval.wire.records import Record, check
+from agenteval.wikipedia.offline.planning import MOST_PAGES, PlannedHit, Read, Search, Work
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 MOST_WANTED = 20
 LONGEST_QUESTION = 4000  # characters
@@ -36,7 +37,7 @@ class ToolCall(msgspec.Struct):
     function: Function
 
 
-class Tool(msgspec.Struct):
+class OfferedTool(msgspec.Struct):
     """A tool that is offered."""
 
     type: Literal["function"]
@@ -89,7 +90,7 @@ class ChatRequest(msgspec.Struct):
 
     model: str
     messages: list[Message]
-    tools: list[Tool] | None = None
+    tools: list[OfferedTool] | None = None
     tool_choice: Literal["none", "auto", "required"] | Choice | None = None
     response_format: Format | None = None
     parallel_tool_calls: bool | None = None
@@ -153,7 +154,7 @@ def _check_order(messages: Sequence[Message]) -> None:
         raise Refused(f"{why}. Without a response: {', '.join(open_calls)}", "messages")
 
 
-def offered(tools: Sequence[Tool] | None) -> tuple[Offer | None, Offer | None]:
+def offered(tools: Sequence[OfferedTool] | None) -> tuple[Offer | None, Offer | None]:
     """The tools that search and that give a page, as far as their names tell."""
     search = page = None
     for tool in tools or ():
@@ -164,7 +165,7 @@ def offered(tools: Sequence[Tool] | None) -> tuple[Offer | None, Offer | None]:
     return search, page
 
 
-def _parameter(tool: Tool, usual: str) -> str:
+def _parameter(tool: OfferedTool, usual: str) -> str:
     described = tool.function.parameters or {}
     names = [*_texts(described.get("required")), *_keys(described.get("properties"))]
     return usual if usual in names else next(iter(names), usual)
@@ -222,10 +223,10 @@ def _outcome(call: Function, content: str) -> Search | Read:
     return Read(asked, instead=others)
 
 
-def _hit(result: Record) -> Hit:
+def _hit(result: Record) -> PlannedHit:
     title, snippet = result.get("title"), result.get("snippet")
     plain = re.sub(r"<[^>]+>", "", snippet) if isinstance(snippet, str) else ""
-    return Hit(title if isinstance(title, str) else "", plain)
+    return PlannedHit(title if isinstance(title, str) else "", plain)
 
 
 def _texts(value: Any) -> list[str]:

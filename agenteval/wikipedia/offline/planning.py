@@ -34,7 +34,7 @@ BETWEEN = re.compile(r"\b(?:and|or|versus|vs|than|from|with|between|to)\b|[,;]",
 SIDE_PAGE = re.compile(r"\(disambiguation\)|^(List|Outline|Index|Timeline) of\b")
 
 
-class Hit(NamedTuple):
+class PlannedHit(NamedTuple):
     """A search result."""
 
     title: str
@@ -45,7 +45,7 @@ class Search(NamedTuple):
     """A search that was made; failed where it gave an error instead of results."""
 
     query: str
-    hits: Sequence[Hit] = ()
+    hits: Sequence[PlannedHit] = ()
     failed: bool = False
 
 
@@ -194,11 +194,11 @@ def fresh(queries: Sequence[str], work: Work) -> list[str]:
 # --- results ------------------------------------------------------------------------------------
 
 
-def ranked_hits(work: Work) -> list[Hit]:
+def ranked_hits(work: Work) -> list[PlannedHit]:
     """All results once, the likeliest to answer first: high in a search, the question's words in title and snippet."""
     terms = weighted_terms(work.question)
     scores: dict[str, float] = {}
-    hits: dict[str, Hit] = {}
+    hits: dict[str, PlannedHit] = {}
     for search in work.searches:
         for rank, hit in enumerate(search.hits):
             first = hits.setdefault(hit.title, hit)
@@ -218,7 +218,7 @@ def next_titles(work: Work) -> Iterator[str]:
     known = {_key(read.asked) for read in work.reads} | {_key(page.title) for page in work.pages}
     terms = weighted_terms(work.question)
     for read in work.reads:
-        chosen = max(read.instead, key=lambda title: _fit(Hit(title, ""), terms), default=None)
+        chosen = max(read.instead, key=lambda title: _fit(PlannedHit(title, ""), terms), default=None)
         if chosen and not read.page and _key(chosen) not in known:
             known.add(_key(chosen))
             yield chosen
@@ -227,7 +227,7 @@ def next_titles(work: Work) -> Iterator[str]:
             yield hit.title
 
 
-def _fit(hit: Hit, terms: dict[str, float]) -> float:
+def _fit(hit: PlannedHit, terms: dict[str, float]) -> float:
     in_title = coverage(dict.fromkeys(roots(hit.title), 1.0), terms)
     fit = TITLE * in_title + SNIPPET * coverage(terms, roots(f"{hit.title} {hit.snippet}"))
     return fit - 1.0 if SIDE_PAGE.search(hit.title) else fit

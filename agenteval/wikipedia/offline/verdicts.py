@@ -30,7 +30,7 @@ ORDERS = re.compile(
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-class Case(NamedTuple):
+class OfflineCase(NamedTuple):
     """What is to be judged; the reference and the sources may be empty."""
 
     question: str
@@ -39,17 +39,19 @@ class Case(NamedTuple):
     reference: str
 
 
-def read_case(text: str) -> Case | None:
+def read_case(text: str) -> OfflineCase | None:
     """The case that the fenced sections of a message make; None where there is no question or no answer in fences."""
     found = list(SECTION.finditer(text))
     marked = {one[1]: one[3] for one in reversed(found) if one[2] == found[0][2]}
     if not {"QUESTION", "ANSWER"} <= marked.keys():
         return None
     listed = (line.lstrip("-*• ").strip() for line in marked.get("SOURCES", "").splitlines())
-    return Case(marked["QUESTION"], marked["ANSWER"], [line for line in listed if line], marked.get("REFERENCE", ""))
+    return OfflineCase(
+        marked["QUESTION"], marked["ANSWER"], [line for line in listed if line], marked.get("REFERENCE", "")
+    )
 
 
-def verdict(case: Case) -> dict[str, Any]:
+def verdict(case: OfflineCase) -> dict[str, Any]:
     """Scores from 0 to 1 and what they come from."""
     kept, orders = _without_orders(case.answer)
     if not roots(kept):
@@ -71,7 +73,7 @@ def _about(orders: int) -> list[str]:
     return [f"left out, as it addresses the judge: {orders} sentence{'s'[: orders > 1]}"] if orders else []
 
 
-def _measure(case: Case, answer: str) -> tuple[float, float, float, list[str]]:
+def _measure(case: OfflineCase, answer: str) -> tuple[float, float, float, list[str]]:
     """Accuracy, completeness and relevance of an answer that says something, and the facts behind them."""
     asked, told = weighted_terms(case.question), frozenset(roots(answer))
     on_topic = coverage(asked, told)
@@ -103,7 +105,7 @@ def _numbers(reference: str, answer: str) -> float:
     return 0.6 + 0.4 * len(wanted & told) / len(wanted)
 
 
-def _fitting(case: Case, told: frozenset[str]) -> bool:
+def _fitting(case: OfflineCase, told: frozenset[str]) -> bool:
     """Whether a source is about what the question or the answer speaks of."""
     spoken = told | weighted_terms(case.question).keys()
     return any(set(roots(source)) & spoken for source in case.sources)

@@ -1,0 +1,81 @@
+"""How a process ended: its output, exit status and, if it failed, why."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """What a process printed and how it ended; `error` says why it could not be run."""
+
+    stdout: bytes
+    arrivals: list[tuple[int, float]]  # so many lines ended at that time.monotonic()
+    stderr: bytes
+    exit_code: int | None
+    signal: str | None
+    timed_out: bool
+    too_much: bool  # it printed more than it may, and was ended for it
+    started: float | None
+    error: str | None
+    left_helpers: bool
+    dismissed: bool = False  # it had nothing more to say, did not leave by itself, and was ended for it
+
+
+def printed_lines(outcome: Outcome) -> list[str]:
+    """What a process printed as lines of text; what is not UTF-8 is replaced."""
+    lines = outcome.stdout.decode("utf-8", "replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def read_status(status: int | None) -> tuple[int | None, str | None]:
+    """Exit code and signal of a child's status; None for what does not apply."""
+    if status is not None and status < 0:
+        return None, _signal_name(-status)
+    return status, None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def describe_start_failure(error: OSError | ValueError, program: str) -> str:
+    """Why a process could not be started, and what to do."""
+    number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+    advice = {
+        errno.ENOENT: "not found (or the interpreter its #! line names is not)",
+        errno.EACCES: "not executable: chmod +x it",
+        errno.ENOEXEC: "not a program: a script needs a #! line",
+        errno.E2BIG: "the prompt is too long for an argument; use a schema with prompt.stdin",
+        errno.EINVAL: "an argument or the environment has a NUL character, which no process can be given",
+    }
+    return f"cannot start {program}: {advice.get(number, os.strerror(number))}"
+
+
+def failure_of(outcome: Outcome, timeout: float) -> str | None:
+    """Why a process counts as failed, in one line; None when it does not."""
+    if outcome.error is not None:
+        return outcome.error
+    if outcome.too_much:
+        return "printed too much"
+    if outcome.timed_out:
+        return f"timeout: not done after {timeout:g} ms"
+    if outcome.signal is None and not outcome.exit_code:
+        return None
+    how = f"killed by {outcome.signal}" if outcome.signal else f"exited with code {outcome.exit_code}"
+    words = _last_words(outcome.stderr.decode("utf-8", "replace"))
+    return f"{how}: {words[:300]}" if words else how
+
+
+def _last_words(stderr: str) -> str:
+    """The last line with a word in it: a stack or an object often ends with brackets alone."""
+    lines = [line for line in map(str.strip, stderr.splitlines()) if line]
+    return next((line for line in reversed(lines) if re.search(r"\w", line)), lines[-1] if lines else "")
