@@ -1,7 +1,7 @@
 """A model as a judge: the case it is given, the verdict it returns, and what several judges say together.
 
-Data flow: record → JudgeCase → messages → model → Verdict → grader result. The material is fenced by a mark that it cannot
-contain, so that an answer cannot pass for something else; verdicts may be kept in a directory.
+Data flow: record → JudgeCase → messages → model → Verdict → grader result. The material is fenced by a mark that it
+cannot contain, so that an answer cannot pass for something else; verdicts may be cached in a directory.
 """
 
 from __future__ import annotations

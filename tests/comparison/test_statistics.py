@@ -145,7 +145,8 @@ def test_bootstrap_of_too_little() -> None:
 
 def test_numpy_is_imported_only_to_resample() -> None:
     code = (
-        "import sys, agenteval.cli.tools.compare; from agenteval.comparison import statistics as stats; stats.paired([1.0, 2.0]); "
+        "import sys, agenteval.cli.tools.compare; from agenteval.comparison import statistics as stats; "
+        "stats.paired([1.0, 2.0]); "
         "sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
