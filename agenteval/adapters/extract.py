@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from agenteval.adapters.reader import Adapter, richness
+from agenteval.adapters.reader import Adapter
 from agenteval.wire.records import Record
+from agenteval.wire.richness import richness_of
 
 # What becomes something else in a result; all other fields of a raw record stay as they are.
 RAW_ONLY = frozenset(("lineTimes", "turns", "exitCode", "signal", "timedOut", "error"))
@@ -23,7 +24,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Recor
         **(raw.get("metadata") or {}),
         **reading.facts,
         "agent": adapter.config.name,
-        "trajectoryRichness": richness(reading.trajectory),
+        "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
         **{field: raw[field] for field in ENDING if field in raw},
     }

@@ -24,7 +24,7 @@ from agenteval.adapters.rules import (
     compile_usage,
 )
 from agenteval.adapters.schema_file import parse_headless
-from agenteval.adapters.trajectory import Richness, Step, Time, Trajectory, as_text, richness
+from agenteval.adapters.trajectory import Step, Time, Trajectory, as_text
 from agenteval.errors import UserError, nearest
 from agenteval.wire.adapter_schema import (
     Condition,
@@ -35,8 +35,9 @@ from agenteval.wire.adapter_schema import (
     StepKind,
     UsageField,
 )
+from agenteval.wire.richness import Richness, richness_of
 
-__all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter", "richness"]
+__all__ = ["Adapter", "Reading", "bundled_adapters", "load_adapter", "parse_adapter"]
 
 BUNDLED = os.path.join(os.path.dirname(__file__), "schemas")
 Numbers = dict[str, int | float]
@@ -310,8 +311,7 @@ def tells(config: HeadlessAdapter) -> Richness:
     """How much a trajectory read with this schema can tell."""
     if config.output_mode == "passthrough":
         return "full"
-    kinds = {event.emit_as for event in config.output_events or []}
-    return "full" if kinds & {"thought", "tool_call", "plan"} else "messages-only"
+    return richness_of(None, ("message", *(event.emit_as for event in config.output_events or [])))
 
 
 def load_adapter(ref: str) -> Adapter:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 Step = dict[str, Any]
 Time = int | float | None
-Richness = Literal["full", "messages-only", "minimal"]
 
 STATUS_WORDS = {
     "pending": "pending queued scheduled created requested waiting proposed",
@@ -21,14 +20,6 @@ _STATUS = {word: status for status, words in STATUS_WORDS.items() for word in wo
 UNCHANGED = "unchanged"  # a status that is none: only more is known of the call
 UNEXPLAINED = "the agent reports an error"
 _FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
-
-
-def richness(trajectory: list[Step]) -> Richness:
-    """How much the trajectory tells: more than messages, messages only, or nothing."""
-    kinds = {step.get("type") for step in trajectory}
-    if kinds & {"thought", "tool_call", "plan"}:
-        return "full"
-    return "messages-only" if "message" in kinds else "minimal"
 
 
 def as_text(value: Any) -> str:

@@ -1,6 +1,8 @@
 """Typed views of a result: the fields that later stages read; the rest of the line is skipped unread."""
 
 from agenteval.wire.records import GraderResult, Id, Input, Record, Step, StepType, Wire
+from agenteval.wire.richness import Richness as Richness
+from agenteval.wire.richness import richness_of as richness_of
 
 Number = int | float  # as it came: 1200 does not turn into 1200.0
 

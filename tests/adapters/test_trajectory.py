@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.trajectory import richness
 from tests.support.schema_building import TOOLS, adapter, brief, call, end, event, is_type, lines
 
 PAIRS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
@@ -246,17 +245,3 @@ def test_pieces(why: str, events: list[Any], steps: list[tuple[Any, ...]]) -> No
 def test_pieces_end_with_the_turn_and_have_the_time_of_the_first() -> None:
     reading = adapter(outputEvents=DELTAS).read(lines(*map(piece, "abcd")), [1, 2, 3, 4], [2, 2])
     assert [(step["content"], step["timestamp"]) for step in reading.trajectory] == [("ab", 1), ("cd", 3)]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "found"),
-    [
-        ([], "minimal"),
-        (["message", "message"], "messages-only"),
-        (["message", "thought"], "full"),
-        (["tool_call"], "full"),
-        (["plan"], "full"),
-    ],
-)
-def test_richness(kinds: list[str], found: str) -> None:
-    assert richness([{"type": kind} for kind in kinds]) == found
