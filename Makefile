@@ -35,7 +35,7 @@ lint: $(STAMP) ## ruff and mypy --strict
 docs: $(STAMP) ## docs/wire-format.md and docs/tools.md, made from the code
 	@$(VENV)/bin/python docs/build.py
 
-bench: $(STAMP) ## ratios beside the seed's harness, xargs and the orjson floor
+bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare orjson
 	@$(VENV)/bin/python bench/run.py
 
 clean: ## remove what make made

@@ -1,1 +1,1 @@
-"""`make bench`: the suite beside the seed's harness, xargs and the orjson floor."""
+"""`make bench`: measures the suite against agent-eval-harness, xargs and bare orjson."""

@@ -1,7 +1,7 @@
-"""What is measured on: made up, the same every time, in the shape of what Claude Code prints.
+"""Generates the data: deterministic, in the format that Claude Code prints.
 
-Run as a script in a process of its own (`python bench/data.py KIND COUNT FILE`), so that the memory it takes
-is not counted as that of what is started next.
+Runs as a script in its own process (`python bench/data.py KIND COUNT FILE`), so that its memory does not count as
+that of the process measured next.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ START = 1_760_000_000_000
 
 
 class Prose:
-    """Text of any length, cut from one long made-up text."""
+    """Returns text of any length, cut from one long generated text."""
 
     def __init__(self, seed: int = 1) -> None:
         self.random = random.Random(seed)
@@ -42,7 +42,7 @@ class Prose:
 
 
 def raw_records(count: int, rounds: tuple[int, int] = (6, 18)) -> Iterator[Record]:
-    """Raw records with one thought or text, one call and its result per round: 20 to 60 lines of 300 to 3000 bytes."""
+    """Yields raw records of 20 to 60 lines; each round has a thought or text, a tool call and its result."""
     prose = Prose()
     for number in range(count):
         lines = list(_session(prose, number, prose.random.randint(*rounds)))
@@ -93,10 +93,10 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
         name = prose.random.choice(TOOLS)
         given = {"command": prose(20, 200), "description": prose(20, 60), "timeout": 1000 * turn}
         yield _event(prose, session, "assistant", {"type": "tool_use", "id": call, "name": name, "input": given})
-        said, failed = prose(50, 1100), prose.random.random() < 0.05
-        item = {"tool_use_id": call, "type": "tool_result", "content": said, "is_error": failed}
+        content, failed = prose(50, 1100), prose.random.random() < 0.05
+        item = {"tool_use_id": call, "type": "tool_result", "content": content, "is_error": failed}
         answer = _event(prose, session, "user", item)
-        yield {**answer, "tool_use_result": {"stdout": said, "stderr": "", "interrupted": False, "isImage": False}}
+        yield {**answer, "tool_use_result": {"stdout": content, "stderr": "", "interrupted": False, "isImage": False}}
         if turn % 4 == 0:
             yield {
                 "type": "system",
@@ -159,12 +159,12 @@ def _uuid(prose: Prose) -> str:
 
 
 def small_raw_records(count: int) -> Iterator[Record]:
-    """Raw records of 7 lines, to have many of them."""
+    """Yields short raw records of 7 lines, for runs with many records."""
     return raw_records(count, rounds=(1, 1))
 
 
 def results(count: int, seed: int = 2) -> Iterator[Record]:
-    """Graded results of 2.9 KB, valid for the seed's harness too."""
+    """Yields graded results of 2.9 KB that are valid input for agent-eval-harness too."""
     prose = Prose(seed)
     for number in range(count):
         total = prose.random.randrange(500, 60_000)
@@ -213,12 +213,12 @@ def _steps(prose: Prose, number: int) -> Iterator[Record]:
 
 
 def other_results(count: int) -> Iterator[Record]:
-    """Another run of the same prompts."""
+    """Yields another run of the same prompts."""
     return results(count, seed=3)
 
 
 def small_results(count: int) -> Iterator[Record]:
-    """Results with an output and a hint, no trajectory: 110 bytes."""
+    """Yields results of 110 bytes, with output and hint but no trajectory."""
     for number in range(count):
         yield {
             "id": f"case-{number:06}",
@@ -229,7 +229,7 @@ def small_results(count: int) -> Iterator[Record]:
 
 
 def prompts(count: int) -> Iterator[Record]:
-    """Short prompts."""
+    """Yields short prompts."""
     for number in range(count):
         yield {"id": f"case-{number:06}", "input": f"What is {number} + 1?"}
 
@@ -245,7 +245,7 @@ KINDS: dict[str, Callable[[int], Iterator[Record]]] = {
 
 
 def write(kind: str, count: int, path: str) -> None:
-    """The records as JSONL; beside them, ended by NUL instead, what xargs reads."""
+    """Writes the records as JSONL, and NUL-terminated to PATH.items for xargs."""
     with open(f"{path}.part", "w", encoding="utf-8") as file, open(f"{path}.items", "w", encoding="utf-8") as items:
         for record in KINDS[kind](count):
             line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
@@ -256,7 +256,7 @@ def write(kind: str, count: int, path: str) -> None:
 
 
 def make(folder: str, kind: str, count: int) -> str:
-    """The path of a file with so many records of this kind, made unless it is there and newer than this script."""
+    """Returns the path of a file with `count` records; generates it unless it exists and is newer than this script."""
     path = os.path.join(folder, f"{kind}-{count}.jsonl")
     if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(__file__):
         subprocess.run([sys.executable, os.path.abspath(__file__), kind, str(count), path], check=True)

@@ -1,7 +1,7 @@
-"""The floor under ae-extract: what bare orjson needs to write the same records, with Claude's events wired in.
+"""A lower bound for ae-extract: writes the same records with bare orjson and Claude's event format hard-coded.
 
-`python -S -E floor.py ORJSON-DIR RAW [--bare]`: no schema, no checks, no messages. With --bare the records are
-not even put together: only read, and about as much written.
+`python -S -E floor.py ORJSON-DIR RAW [--bare]`: no schema, no validation, no messages. With --bare it builds no
+records: it only parses every line and writes about as many bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DROPPED = {"rawLines", "lineTimes", "turns", *ENDING}
 
 
 def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
-    """The record that ae-extract -s claude writes."""
+    """Returns the record that ae-extract -s claude writes."""
     steps: list[dict[str, Any]] = []
     open_calls: dict[str, tuple[dict[str, Any], float]] = {}
     result: dict[str, Any] = {"id": raw["id"], "input": raw["input"], "output": ""}
@@ -90,13 +90,13 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
 
 
 def bare(raw: dict[str, Any], loads: Any = orjson.loads) -> list[Any]:
-    """Every event read, and about as much to write as there would be."""
+    """Parses every event; returns about as much data as a record has."""
     events = [loads(line) for line in raw["rawLines"]]
     return [event["message"]["content"] for event in events if "message" in event]
 
 
 def main() -> None:
-    """Raw records → results on stdout."""
+    """Reads raw records, writes results to stdout."""
     make: Any = bare if "--bare" in sys.argv else result_of
     out = sys.stdout.buffer
     with open(sys.argv[2], "rb") as lines:

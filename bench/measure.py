@@ -1,4 +1,4 @@
-"""One process measured, and several taken in turns."""
+"""Measures single processes, and several commands in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 MB = 1 << 20
-verbose = False  # every sample on stderr, as it comes
+verbose = False  # print every sample on stderr
 
 
 class Job(NamedTuple):
-    """A command to be measured; stdout goes to `stdout`, or nowhere."""
+    """A command to be measured; its output is discarded unless `stdout` names a file."""
 
     argv: Sequence[str]
     stdin: str = os.devnull
@@ -25,27 +25,27 @@ class Job(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What one run took: seconds by the clock, seconds of processor (children too), peak resident bytes."""
+    """One run: wall-clock seconds, CPU seconds (children included), peak resident bytes."""
 
     wall: float
     cpu: float
     peak: int
 
 
-class Broken(Exception):
-    """A job that failed: there is nothing to measure."""
+class JobFailed(Exception):
+    """A job exited with an error, so there is nothing to measure."""
 
 
 def run(job: Job) -> Sample:
-    """Run the job to its end; Broken with the end of its stderr unless it exits with 0."""
+    """Runs the job to completion; raises JobFailed with the tail of its stderr on a non-zero exit code."""
     with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout, tempfile.TemporaryFile() as stderr:
         start = time.perf_counter()
         process = subprocess.Popen(job.argv, stdin=stdin, stdout=stdout, stderr=stderr, env={**os.environ, **job.env})
         sample = reap(process, start)
         if process.returncode != 0:
             stderr.seek(0)
-            said = stderr.read().decode(errors="replace").strip()[-300:]
-            raise Broken(f"{' '.join(job.argv)[:200]}: exit {process.returncode}: {said}")
+            tail = stderr.read().decode(errors="replace").strip()[-300:]
+            raise JobFailed(f"{' '.join(job.argv)[:200]}: exit {process.returncode}: {tail}")
     if verbose:
         names = " ".join(os.path.basename(word) for word in job.argv)[:100]
         print(f"{sample.wall:8.3f} s {sample.cpu:8.3f} cpu {sample.peak / MB:6.1f} MB  {names}", file=sys.stderr)
@@ -53,15 +53,15 @@ def run(job: Job) -> Sample:
 
 
 def reap(process: subprocess.Popen[bytes], start: float) -> Sample:
-    """Wait for a process with wait4, whose peak is the largest of the process and of all it waited for."""
+    """Waits for a process with wait4; its peak covers the process and the children it waited for."""
     _pid, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
-def take_turns(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Sample]]:
-    """A, B, C, A, B, C, …: what disturbs one disturbs the others too. The first round only warms up."""
+def run_interleaved(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Sample]]:
+    """Runs A, B, C, A, B, C, … so that other load affects all jobs alike; the first round is a warm-up."""
     samples: dict[str, list[Sample]] = {name: [] for name in jobs}
     for job in jobs.values():
         run(job)
@@ -72,7 +72,7 @@ def take_turns(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Sample]]:
 
 
 class Ratio(NamedTuple):
-    """The median of the rounds' ratios, the smallest and the largest, and the ratio of processor time."""
+    """The median, smallest and largest wall-clock ratio over the rounds, and the median ratio of CPU time."""
 
     middle: float
     low: float
@@ -81,7 +81,7 @@ class Ratio(NamedTuple):
 
 
 def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
-    """Ours over theirs, round by round."""
+    """Divides our times by theirs, round by round."""
     rounds = list(zip(ours, theirs, strict=True))
     walls = [a.wall / b.wall for a, b in rounds]
     cpu = statistics.median(a.cpu / b.cpu for a, b in rounds)
@@ -89,17 +89,17 @@ def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
 
 
 def peak(samples: list[Sample]) -> int:
-    """The largest of the peaks, in bytes."""
+    """Returns the largest peak in bytes."""
     return max(sample.peak for sample in samples)
 
 
 def seconds(samples: list[Sample]) -> float:
-    """The median time by the clock."""
+    """Returns the median wall-clock time."""
     return statistics.median(sample.wall for sample in samples)
 
 
 def watch(job: Job) -> tuple[int, int]:
-    """Peak resident bytes of the process alone, and of its largest child (the guardian is one), by polling /proc."""
+    """Returns peak resident bytes of the process alone and of its largest child (the guardian), polled from /proc."""
     own = child = 0
     with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout:
         process = subprocess.Popen(job.argv, stdin=stdin, stdout=stdout, env={**os.environ, **job.env})

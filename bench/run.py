@@ -1,4 +1,4 @@
-"""`make bench`: the suite beside the seed's harness, xargs and the orjson floor, as a table of ratios."""
+"""`make bench`: measures the suite against agent-eval-harness, xargs and bare orjson, and prints a table of ratios."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from bench import contestants, measure, table
-from bench.measure import Broken
+from bench import baselines, measure, table
+from bench.measure import JobFailed
 from bench.rows import ROWS
 from bench.setting import Setting
 from bench.table import Finding
 
 NOTE = """
-measured  ours over theirs, by the clock: the median of the rounds' ratios (smallest–largest)
-cpu       the same of processor time, which other work on the machine disturbs less
-peak MB   resident, ours / theirs: the largest of the process and of all it waited for, not their sum (the
-          guardian of ae-run and ae-grade is one of them, the graders it starts too); less than {own:.0f} MB
-          cannot show: that is what the bench itself takes, and a child starts as its copy"""
+measured  wall-clock time, ours / theirs: median of the rounds' ratios (smallest–largest)
+cpu       the same ratio of CPU time, which is less sensitive to other load on the machine
+peak MB   peak resident memory, ours / theirs: the largest single process among the tool and the children it
+          waited for (the guardian of ae-run and ae-grade, graders), not their sum; values below {own:.0f} MB cannot
+          appear, because a child starts as a copy of the bench process"""
 
 
 def main() -> int:
-    """Measure the rows asked for; 1 when a goal was not met or a row could not be measured."""
+    """Measures the requested rows; returns 1 if a goal was not met or a row could not be measured."""
     options = _options()
     measure.verbose = options.verbose
     setting = Setting(options.repeat, options.quick, options.large)
-    for problem in contestants.missing():
-        print(f"bench: {problem}: measured without it", file=sys.stderr)
+    for problem in baselines.missing():
+        print(f"bench: {problem}: its rows are skipped", file=sys.stderr)
     print(table.heading())
     findings = [finding for name in options.rows or ROWS for finding in _measure(name, setting)]
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -45,7 +45,7 @@ def _measure(name: str, setting: Setting) -> list[Finding]:
         for finding in ROWS[name](setting):
             print(table.show(finding), flush=True)
             findings.append(finding)
-    except Broken as error:
+    except JobFailed as error:
         print(f"bench: {name}: {error}", file=sys.stderr)
         findings.append(Finding(name, "could not be measured", "-", met=False))
     return findings
@@ -60,13 +60,13 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help="rows to measure (all)")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds; the median counts (5)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    parser.add_argument("--large", action="store_true", help="extract: the memory at 400 MB too")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every single run on stderr")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds; the median is reported (5)")
+    parser.add_argument("--quick", action="store_true", help="use a tenth of the data")
+    parser.add_argument("--large", action="store_true", help="extract: also measure memory at 400 MB")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every single run on stderr")
     options = parser.parse_args()
     if unknown := [name for name in options.rows if name not in ROWS]:
-        parser.error(f"no row is called {unknown[0]}; there are {', '.join(ROWS)}")
+        parser.error(f"unknown row {unknown[0]}; rows: {', '.join(ROWS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
     return options

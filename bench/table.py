@@ -1,4 +1,4 @@
-"""Findings, as a table of ratios."""
+"""The table of findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 def of_ratio(row: str, what: str, found: Ratio, goal: float | None, peaks: str = "") -> Finding:
-    """A ratio of times, which should be small."""
+    """Returns the finding for a ratio of times; smaller is better."""
     measured = f"{found.middle:.2f} x ({found.low:.2f}–{found.high:.2f})"
     cpu = f"{found.cpu:.2f}"
     if goal is None:
@@ -32,7 +32,7 @@ def of_ratio(row: str, what: str, found: Ratio, goal: float | None, peaks: str =
 
 
 def of_memory(row: str, what: str, size: int, goal: int | None, peaks: str = "") -> Finding:
-    """A peak of resident memory in bytes; the goal is in MB."""
+    """Returns the finding for peak resident memory, given in bytes; the goal is in MB."""
     measured = f"{size / MB:.1f} MB"
     if goal is None:
         return Finding(row, what, measured, peaks=peaks)
@@ -40,21 +40,21 @@ def of_memory(row: str, what: str, size: int, goal: int | None, peaks: str = "")
 
 
 def against(ours: int, *others: int) -> str:
-    """Peaks side by side, ours first."""
+    """Returns peaks side by side in MB, ours first."""
     return " / ".join(f"{size / MB:.0f}" for size in (ours, *others))
 
 
 def line(cells: tuple[str, ...]) -> str:
-    """One line of the table."""
+    """Returns one line of the table."""
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)).rstrip()
 
 
 def heading() -> str:
-    """The names of the columns."""
+    """Returns the header line."""
     return line(COLUMNS)
 
 
 def show(found: Finding) -> str:
-    """The finding as a line of the table."""
+    """Returns the finding as a line of the table."""
     met = {True: "yes", False: "NO", None: "-"}[found.met]
     return line((found.row, found.what, found.measured, found.goal, met, found.cpu, found.peaks))

@@ -1,4 +1,4 @@
-"""The same grader as a function: ae-grade holds it in one long-lived Python."""
+"""The same grader as a function: ae-grade loads it into one long-lived Python process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def grade(record: dict[str, Any]) -> dict[str, Any]:
-    """Pass when the output has a "the"."""
+    """Passes outputs that contain "the"."""
     passed = "the" in record["output"]
     return {"pass": passed, "score": 1.0 if passed else 0.0}

@@ -1,4 +1,4 @@
-"""A trivial grader that loops over stdin; with a single line on stdin it is an ordinary one."""
+"""A trivial grader that loops over the lines of stdin; it also works with one process per record."""
 
 import json
 import sys

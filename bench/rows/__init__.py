@@ -1,4 +1,4 @@
-"""The rows of the table: name → what it measures."""
+"""The rows of the table: name → function that measures it."""
 
 from __future__ import annotations
 

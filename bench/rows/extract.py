@@ -1,13 +1,13 @@
-"""Extract of 100 MB of raw lines."""
+"""ae-extract on 100 MB of raw lines."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
-from bench import contestants, table
-from bench.measure import Broken, Job, peak, ratio, run, take_turns
-from bench.setting import Setting, seed_schema
+from bench import baselines, table
+from bench.measure import Job, JobFailed, peak, ratio, run, run_interleaved
+from bench.setting import Setting, harness_schema
 from bench.table import Finding
 
 RECORDS = 2_450  # 100 MB of raw lines
@@ -15,31 +15,31 @@ GROWTH = 1.1
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """Against the seed's harness and the orjson floor; memory at this and, with --large, at four times the size."""
+    """Compares with agent-eval-harness and bare orjson; measures memory, with --large also at four times the size."""
     count = setting.size(RECORDS)
     raw = setting.file("raw", count)
     jobs = {"ours": _ours(raw)}
-    if contestants.has_seed():
-        jobs["seed"] = Job(contestants.seed("extract", raw, "-s", seed_schema()))
-    if contestants.has_orjson():
-        jobs["floor"] = Job(contestants.floor(raw))
-        jobs["bare"] = Job(contestants.floor(raw, "--bare"))
+    if baselines.has_harness():
+        jobs["harness"] = Job(baselines.harness("extract", raw, "-s", harness_schema()))
+    if baselines.has_orjson():
+        jobs["floor"] = Job(baselines.floor(raw))
+        jobs["bare"] = Job(baselines.floor(raw, "--bare"))
         _check_same(setting, jobs["ours"], jobs["floor"])
-    found = take_turns(jobs, setting.repeat)
+    found = run_interleaved(jobs, setting.repeat)
     ours = found["ours"]
-    if "seed" in found:
-        peaks = table.against(peak(ours), peak(found["seed"]))
-        yield table.of_ratio("extract", "ae-extract / seed", ratio(ours, found["seed"]), 0.7, peaks)
+    if "harness" in found:
+        peaks = table.against(peak(ours), peak(found["harness"]))
+        yield table.of_ratio("extract", "ae-extract / agent-eval-harness", ratio(ours, found["harness"]), 0.7, peaks)
     if "floor" in found:
         yield table.of_ratio("extract", "ae-extract / orjson floor (same records)", ratio(ours, found["floor"]), 1.4)
-        yield table.of_ratio("extract", "ae-extract / orjson, nothing put together", ratio(ours, found["bare"]), None)
+        yield table.of_ratio("extract", "ae-extract / orjson, parsing only", ratio(ours, found["bare"]), None)
     yield table.of_memory("extract", f"ae-extract, peak at {count} records", peak(ours), 40)
     if setting.large:
         yield _growth(setting, peak(ours), count * 4)
 
 
 def _ours(raw: str) -> Job:
-    return Job([contestants.tool("ae-extract"), raw, "-s", "claude"])
+    return Job([baselines.tool("ae-extract"), raw, "-s", "claude"])
 
 
 def _growth(setting: Setting, before: int, count: int) -> Finding:
@@ -51,11 +51,11 @@ def _growth(setting: Setting, before: int, count: int) -> Finding:
 
 
 def _check_same(setting: Setting, ours: Job, floor: Job) -> None:
-    """A floor that writes something else is no floor."""
+    """Checks that the orjson version writes the same records as ae-extract: otherwise the ratio means nothing."""
     paths = setting.scratch("ours.jsonl"), setting.scratch("floor.jsonl")
     for job, path in zip((ours, floor), paths, strict=True):
         run(job._replace(stdout=path))
     with open(paths[0], "rb") as mine, open(paths[1], "rb") as theirs:
         for number, (one, other) in enumerate(zip(mine, theirs, strict=True), 1):
             if json.loads(one) != json.loads(other):
-                raise Broken(f"ae-extract and the floor differ in record {number}: {' and '.join(paths)}")
+                raise JobFailed(f"ae-extract and the floor differ in record {number}: {' and '.join(paths)}")

@@ -1,4 +1,4 @@
-"""The memory of each stage of a pipeline, at 10 000 and at 100 000 records."""
+"""Peak memory of each stage of a pipeline at 10 000 and at 100 000 records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 from bench import table
-from bench.contestants import tool
-from bench.measure import Broken, reap
+from bench.baselines import tool
+from bench.measure import JobFailed, reap
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -18,7 +18,7 @@ GROWTH = 1.1
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """cat raw | ae-extract | ae-grade | ae-format: ten times the records, the same memory."""
+    """Checks that ae-extract | ae-grade | ae-format need no more memory for ten times the records."""
     many = setting.size(RECORDS)
     few = many // 10
     before, after = (_peaks(setting.file("small-raw", count)) for count in (few, many))
@@ -30,7 +30,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
 
 
 def _peaks(raw: str) -> dict[str, int]:
-    """The peak of each stage, in bytes."""
+    """Returns the peak of each stage in bytes."""
     stages = {
         "cat": ["cat", raw],
         "ae-extract": [tool("ae-extract"), "-s", "claude"],
@@ -44,7 +44,7 @@ def _peaks(raw: str) -> dict[str, int]:
         sink = subprocess.DEVNULL if name == last else subprocess.PIPE
         process = subprocess.Popen(argv, stdin=source, stdout=sink)
         if source != subprocess.DEVNULL:
-            os.close(source)  # ours is one copy too many: a stage must see it when the next has gone
+            os.close(source)  # our copy would keep the pipe open after its reader has exited
         if process.stdout is not None:
             source = os.dup(process.stdout.fileno())
             process.stdout.close()
@@ -52,6 +52,6 @@ def _peaks(raw: str) -> dict[str, int]:
     start = time.perf_counter()
     found = {name: reap(process, start).peak for name, process in running.items()}
     if bad := [name for name, process in running.items() if process.returncode]:
-        raise Broken(f"{', '.join(bad)} failed")
+        raise JobFailed(f"{', '.join(bad)} failed")
     del found["cat"]
     return found

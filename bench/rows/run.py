@@ -1,12 +1,12 @@
-"""Run of 2 000 prompts with a trivial agent."""
+"""ae-run on 2 000 prompts with a trivial agent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
-from bench import contestants, table
-from bench.measure import MB, Job, peak, ratio, run, take_turns, watch
+from bench import baselines, table
+from bench.measure import MB, Job, peak, ratio, run, run_interleaved, watch
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -16,12 +16,12 @@ CROWD = 500
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """Against xargs -P N with the same N; then 500 agents at once."""
+    """Compares with xargs -P N at the same N; then runs 500 agents at once."""
     prompts = setting.file("prompts", setting.size(PROMPTS))
     for slots in SLOTS:
-        ours = Job([contestants.tool("ae-run"), prompts, "--simple", "/bin/echo {}", "-j", str(slots)])
-        theirs = Job(contestants.xargs(slots, "/bin/echo"), stdin=f"{prompts}.items")
-        found = take_turns({"ours": ours, "xargs": theirs}, setting.repeat)
+        ours = Job([baselines.tool("ae-run"), prompts, "--simple", "/bin/echo {}", "-j", str(slots)])
+        theirs = Job(baselines.xargs(slots, "/bin/echo"), stdin=f"{prompts}.items")
+        found = run_interleaved({"ours": ours, "xargs": theirs}, setting.repeat)
         peaks = table.against(peak(found["ours"]))
         yield table.of_ratio("run", f"ae-run -j {slots} / xargs -P {slots}", ratio(*found.values()), 1.3, peaks)
     own, guardian = watch(ours)
@@ -32,9 +32,9 @@ def measure(setting: Setting) -> Iterator[Finding]:
 def _crowd(setting: Setting) -> Iterator[Finding]:
     prompts = setting.file("prompts", CROWD)
     raw = setting.scratch("crowd.jsonl")
-    argv = [contestants.tool("ae-run"), prompts, "--shell", "exec sleep 1", "-j", str(CROWD)]
+    argv = [baselines.tool("ae-run"), prompts, "--shell", "exec sleep 1", "-j", str(CROWD)]
     ours = run(Job(argv, stdout=raw))
-    theirs = run(Job(contestants.xargs(CROWD, "sh", "-c", "exec sleep 1"), stdin=f"{prompts}.items"))
+    theirs = run(Job(baselines.xargs(CROWD, "sh", "-c", "exec sleep 1"), stdin=f"{prompts}.items"))
     with open(raw, "rb") as lines:
         records = [json.loads(line) for line in lines]
     good = sum(record["exitCode"] == 0 and "errors" not in record for record in records)

@@ -1,4 +1,4 @@
-"""Grade with long-lived graders: --stream, Python and JavaScript functions."""
+"""ae-grade with long-lived graders: --stream, Python and JavaScript functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from bench import contestants, table
-from bench.measure import Job, peak, seconds, take_turns
+from bench import baselines, table
+from bench.measure import Job, peak, run_interleaved, seconds
 from bench.setting import Setting, grader, loop_grader
 from bench.table import Finding
 
@@ -18,7 +18,7 @@ TIMES = 50
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """Records per second; the goal is 20 000, or 50 times the same grader with a process per record."""
+    """Measures records per second; the goal is 20 000, or 50 times the same grader with one process per record."""
     count = setting.size(RECORDS)
     loop = loop_grader(setting)
     for kind, size in (("results", "2.9 KB"), ("small-results", "110 B")):
@@ -31,7 +31,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
         }
         if runtime := next((name for name in ("bun", "node") if shutil.which(name, path=_path())), None):
             jobs[f"JavaScript ({runtime})"] = Job([*_grade(records), grader("hosted.mjs")], env={"PATH": _path()})
-        found = take_turns(jobs, setting.repeat)
+        found = run_interleaved(jobs, setting.repeat)
         single = SINGLE / seconds(found.pop("single"))
         yield Finding("stream", f"the grader alone, {size} records", f"{count / seconds(found.pop('alone')):.0f}/s")
         for name, samples in found.items():
@@ -44,8 +44,8 @@ def measure(setting: Setting) -> Iterator[Finding]:
 
 
 def _grade(records: str, *options: str) -> list[str]:
-    return [contestants.tool("ae-grade"), records, *options, "-g"]
+    return [baselines.tool("ae-grade"), records, *options, "-g"]
 
 
 def _path() -> str:
-    return os.pathsep.join((os.path.join(contestants.MODULES, ".bin"), os.environ.get("PATH", os.defpath)))
+    return os.pathsep.join((os.path.join(baselines.MODULES, ".bin"), os.environ.get("PATH", os.defpath)))

@@ -44,7 +44,7 @@ def test_fields_of_ones_own_are_let_through(fields: dict[str, Any]) -> None:
 
 
 def test_schemas_that_were_there_before_are_not_refused() -> None:
-    paths = [ROOT / "bench" / "claude-seed.json", *ROOT.glob("agenteval/adapters/schemas/*.json")]
+    paths = [ROOT / "bench" / "claude-agent-eval-harness.json", *ROOT.glob("agenteval/adapters/schemas/*.json")]
     for path in [*paths, *(ROOT / "examples" / "quickstart" / f"{name}.json" for name in ("careful", "hasty"))]:
         assert parse_adapter(path.read_bytes(), path.name).config.version == 1
 

@@ -1,4 +1,4 @@
-"""Where those come from that the suite is measured against; installed into the scratch folder when missing."""
+"""The programs that the suite is measured against; installed into the scratch folder if missing."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ SCRATCH = os.path.join(ROOT, ".scratch", "bench")
 PACKAGES = ("@plaited/agent-eval-harness@0.12.2", "bun")
 MODULES = os.path.join(SCRATCH, "node_modules")
 BUN = os.path.join(MODULES, "bun", "bin", "bun.exe")  # the binary itself, on Linux too: no wrapper to pay for
-SEED = os.path.join(MODULES, "@plaited", "agent-eval-harness", "bin", "cli.ts")
+HARNESS = os.path.join(MODULES, "@plaited", "agent-eval-harness", "bin", "cli.ts")
 ORJSON = os.path.join(SCRATCH, "orjson")
 
 
 def missing() -> list[str]:
-    """Why some of them cannot take part, a line each."""
-    return [problem for problem in (_install_seed(), _install_orjson()) if problem]
+    """Returns one line for each program that is not available, with the reason."""
+    return [problem for problem in (_install_harness(), _install_orjson()) if problem]
 
 
-def has_seed() -> bool:
-    """Whether the seed's harness is there, installing it first if need be."""
-    return not _install_seed()
+def has_harness() -> bool:
+    """Returns whether agent-eval-harness is available; installs it first if necessary."""
+    return not _install_harness()
 
 
 def has_orjson() -> bool:
-    """Whether orjson is there, installing it first if need be."""
+    """Returns whether orjson is available; installs it first if necessary."""
     return not _install_orjson()
 
 
 def tool(name: str) -> str:
-    """An executable of the suite, without the launcher in bin/."""
+    """Returns the installed executable of a tool, not its launcher in bin/."""
     return os.path.join(ROOT, ".venv", "bin", name)
 
 
-def seed(command: str, *arguments: str) -> list[str]:
-    """A command line of the seed's harness."""
-    return [BUN, SEED, command, *arguments]
+def harness(command: str, *arguments: str) -> list[str]:
+    """Returns a command line of agent-eval-harness."""
+    return [BUN, HARNESS, command, *arguments]
 
 
 def floor(*arguments: str) -> list[str]:
-    """A command line of the orjson floor."""
+    """Returns a command line of the bare orjson version of ae-extract."""
     script = os.path.join(ROOT, "bench", "floor.py")
     return [sys.executable, "-S", "-E", script, ORJSON, *arguments]
 
 
 def xargs(slots: int, *command: str) -> list[str]:
-    """xargs that starts `slots` at a time, with one NUL-ended item of stdin as last argument."""
+    """Returns an xargs command that runs `slots` processes at a time, with one NUL-terminated item each."""
     return ["xargs", "-0", "-P", str(slots), "-n", "1", *command]
 
 
 @cache
-def _install_seed() -> str:
-    if not (os.path.exists(BUN) and os.path.exists(SEED)):
+def _install_harness() -> str:
+    if not (os.path.exists(BUN) and os.path.exists(HARNESS)):
         npm = shutil.which("npm")
         if npm is None:
-            return "the seed's harness is not installed, and npm is not on PATH"
+            return "agent-eval-harness is not installed, and npm is not on PATH"
         os.makedirs(SCRATCH, exist_ok=True)
         _quietly([npm, "install", "--prefix", SCRATCH, "--no-audit", "--no-fund", *PACKAGES])
-    works = os.path.exists(SEED) and _quietly([BUN, SEED, "--version"])
-    return "" if works else "npm could not install the seed's harness (no network?)"
+    works = os.path.exists(HARNESS) and _quietly([BUN, HARNESS, "--version"])
+    return "" if works else "npm could not install agent-eval-harness (no network?)"
 
 
 @cache
