@@ -1,1 +1,1 @@
-"""`make test-agents`: the real agents, run by ae-capture against a scripted model on loopback."""
+"""`make test-agents`: runs real agents with ae-capture against a scripted model on loopback."""

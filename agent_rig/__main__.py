@@ -1,4 +1,4 @@
-"""`make test-agents`: install the real agents one by one, run the scenarios with each, and write docs/agents.md."""
+"""`make test-agents`: installs real agents one by one, runs the scenarios with each and writes docs/agents.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import date
 
 from agent_rig import table
 from agent_rig.catalogue import AGENTS, Agent
-from agent_rig.installing import ROOT, SCRATCH, NotInstalled, install
+from agent_rig.install import ROOT, SCRATCH, NotInstalled, install, node_programs
 from agent_rig.isolation import namespace_command
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import Row
@@ -20,40 +20,41 @@ RESULTS = SCRATCH / "results.json"
 
 
 def main() -> int:
-    """1 when an agent could not be run or a scenario failed."""
+    """Returns 1 if an agent could not be run or a scenario failed."""
     options = _options()
     prefix = namespace_command()
     if not prefix:
-        print("agents: no network namespace here (unshare -rn fails): run without", file=sys.stderr)
+        print("agent_rig: no network namespace (unshare -rn fails); running without isolation", file=sys.stderr)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     good = True
     for choice in options.agents or AGENTS:
         name, _, version = choice.partition("@")
-        row = _try(AGENTS[name], version, options.scenario or list(SCENARIOS), prefix)
+        row = _run_agent(AGENTS[name], version, options.scenario or list(SCENARIOS), prefix)
         good = good and not row.not_run and not any(row.problems.values())
-        _note(row)
+        _store(row)
     print(PAGE.read_text("utf-8"))
     return 0 if good else 1
 
 
-def _try(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) -> Row:
-    """The agent's row; an agent that does not install is told, and the others go on."""
-    row = Row(agent.name, "", str(date.today()), bool(prefix), sorted(agent.untold), {})
+def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) -> Row:
+    """Returns the agent's row of the table; an agent that cannot be installed is reported in it."""
+    row = Row(agent.name, "", str(date.today()), bool(prefix), sorted(agent.unreported), {})
     print(f"{agent.name:16}installing", file=sys.stderr, flush=True)
     try:
+        node_programs()  # before the agent: npm uses it, and there is no network inside the namespace
         row = row._replace(version=install(agent, version))
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
-    fitting = [name for name in scenarios if not (agent.by_text and SCENARIOS[name].needs_tool)]
-    command = [*prefix, sys.executable, "-m", "agent_rig.inside", agent.name, *fitting]
+    fitting = [name for name in scenarios if not (agent.without_tools and SCENARIOS[name].needs_tool)]
+    command = [*prefix, sys.executable, "-m", "agent_rig.run_scenarios", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
-        return row._replace(not_run=f"the run broke off with exit code {done.returncode}")
+        return row._replace(not_run=f"agent_rig.run_scenarios exited with code {done.returncode}")
     return row._replace(problems=json.loads(done.stdout))
 
 
-def _note(row: Row) -> None:
-    """Put the row among those of earlier runs, and write the page anew."""
+def _store(row: Row) -> None:
+    """Merges the row into those of earlier runs and rewrites the page."""
     rows = table.load(RESULTS)
     before = rows.get(row.agent)
     if before and before.version == row.version and not row.not_run:
@@ -65,11 +66,13 @@ def _note(row: Row) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m agent_rig", description=__doc__)
-    parser.add_argument("agents", nargs="*", metavar="AGENT[@VERSION]", help=f"of {', '.join(AGENTS)} (all)")
-    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one; repeatable")
+    parser.add_argument(
+        "agents", nargs="*", metavar="AGENT[@VERSION]", help=f"agents to run (all): {', '.join(AGENTS)}"
+    )
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="run only this scenario; repeatable")
     options = parser.parse_args()
     if unknown := [name for name in options.agents if name.partition("@")[0] not in AGENTS]:
-        parser.error(f"no agent is called {unknown[0]}; there are {', '.join(AGENTS)}")
+        parser.error(f"unknown agent {unknown[0]}; agents: {', '.join(AGENTS)}")
     return options
 
 

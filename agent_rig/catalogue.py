@@ -1,7 +1,7 @@
-"""The agents: where they come from, and what points each at the scripted model.
+"""The agents: the package to install, and the settings that point each at the scripted model.
 
-In `files` (below the agent's HOME) and in `env`, {url} is the address of the model. `untold` is what the program does
-not tell on stdout, so that no adapter can know it.
+In `files` (below the agent's HOME) and in `env`, {url} stands for the address of the model. `unreported` lists facts
+that the program does not print, so that no adapter can extract them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KILLED = "that a tool was killed"
 
 
 class Agent(NamedTuple):
-    """One program and its settings."""
+    """A program to install and its settings."""
 
     name: str
     source: str
@@ -31,14 +31,14 @@ class Agent(NamedTuple):
     also: tuple[str, ...] = ()
     env: dict[str, str] = {}
     files: dict[str, str] = {}
-    untold: frozenset[str] = frozenset()
-    counts_asides: bool = False
-    """Its tokens include what it asks the model beside the task."""
-    by_text: bool = False
-    """It has no tools: files are written in the answer, if at all."""
-    writes: bool = True
+    unreported: frozenset[str] = frozenset()
+    counts_side_requests: bool = False
+    """Its token counts include requests beside the task, such as one for a title."""
+    without_tools: bool = False
+    """It has no tools: it writes files from the text of the answer, if at all."""
+    writes_files: bool = True
     failure: str = "500"
-    """What it says when the model answers 500, unless it passes on what the model said."""
+    """Text in its error message when the model answers 500, unless it passes the model's own message on."""
 
 
 def _json(value: object) -> str:
@@ -106,8 +106,8 @@ GEMINI = Agent(
             }
         )
     },
-    untold=frozenset({EXIT, THOUGHTS, THOUGHT_TOKENS}),
-    counts_asides=True,
+    unreported=frozenset({EXIT, THOUGHTS, THOUGHT_TOKENS}),
+    counts_side_requests=True,
 )
 
 OPENCODE = Agent(
@@ -134,7 +134,7 @@ OPENCODE = Agent(
             }
         )
     },
-    untold=frozenset({RUNNING}),
+    unreported=frozenset({RUNNING}),
 )
 
 QWEN = Agent(
@@ -154,7 +154,7 @@ QWEN = Agent(
             }
         )
     },
-    counts_asides=True,
+    counts_side_requests=True,
 )
 
 COPILOT = Agent(
@@ -177,7 +177,7 @@ PI = Agent(
     "@mariozechner/pi-coding-agent",
     "0.73.1",
     env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
-    untold=frozenset({KILLED}),
+    unreported=frozenset({KILLED}),
     files={
         ".pi/agent/settings.json": _json({"defaultProvider": "scripted", "defaultModel": MODEL}),
         ".pi/agent/models.json": _json(
@@ -255,7 +255,7 @@ models:
     capabilities: [tool_use]
 """
     },
-    untold=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS}),
 )
 
 AIDER = Agent(
@@ -264,8 +264,8 @@ AIDER = Agent(
     "aider-chat",
     "0.86.2",
     env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
-    untold=frozenset({TOOLS, TOKENS}),
-    by_text=True,
+    unreported=frozenset({TOOLS, TOKENS}),
+    without_tools=True,
 )
 
 LLM = Agent(
@@ -283,9 +283,9 @@ LLM = Agent(
   supports_tools: true
 """,
     },
-    untold=frozenset({TOOLS, TOKENS}),
-    by_text=True,
-    writes=False,
+    unreported=frozenset({TOOLS, TOKENS}),
+    without_tools=True,
+    writes_files=False,
 )
 
 MINI = Agent(
@@ -301,7 +301,7 @@ MINI = Agent(
         "MSWEA_MODEL_NAME": f"openai/{MODEL}",
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     },
-    untold=frozenset({RUNNING}),
+    unreported=frozenset({RUNNING}),
 )
 
 GPTME = Agent(
@@ -315,7 +315,7 @@ GPTME = Agent(
         "MODEL": f"local/{MODEL}",
         "GPTME_TEST_MAX_RETRIES": "2",  # else eleven, over five minutes
     },
-    untold=frozenset({RUNNING}),
+    unreported=frozenset({RUNNING}),
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
 )
 

@@ -1,4 +1,4 @@
-"""What a model is asked and what it replies, whatever API it is said in."""
+"""Requests to a model and its replies, independent of the API."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ Body = dict[str, Any]
 _numbers = itertools.count(1)
 
 
-class Asked(NamedTuple):
+class ModelRequest(NamedTuple):
     """A request to the model."""
 
     prompt: str
-    """What the user said last."""
-    answered: bool
-    """The last word is a tool's result."""
+    """The last message of the user."""
+    ends_with_tool_result: bool
     tools: dict[str, Body]
-    """The JSON Schema of each tool's arguments."""
-    form: Body | None = None
-    """The JSON Schema that the answer has to follow, where one was given."""
+    """Tool name → JSON Schema of its arguments."""
+    answer_schema: Body | None = None
+    """The JSON Schema that the answer must follow, if any."""
 
 
 class Call(NamedTuple):
-    """A tool that the model wants to be run."""
+    """A tool call by the model."""
 
     name: str
     arguments: Body
 
 
 class Usage(NamedTuple):
-    """Tokens as one would pay them: `cached` is part of `input`, `reasoning` part of `output`."""
+    """Token counts as billed: `cached` is part of `input`, `reasoning` part of `output`."""
 
     input: int
     cached: int
@@ -39,7 +38,7 @@ class Usage(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What the model says; with a call it wants to go on."""
+    """A reply of the model; with a call, the conversation goes on."""
 
     text: str
     usage: Usage
@@ -48,18 +47,18 @@ class Reply(NamedTuple):
 
 
 def new_id(kind: str) -> str:
-    """An id that no other reply has."""
+    """Returns a unique id."""
     return f"{kind}_{next(_numbers):08d}"
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: a string, or a list of parts."""
+    """Returns the text of a message's content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     return "\n".join(part.get("text") or "" for part in content or [] if isinstance(part, dict))
 
 
 def halves(text: str) -> tuple[str, str]:
-    """The text in two pieces, as a stream would bring it."""
+    """Returns the text in two pieces, as deltas of a stream."""
     middle = len(text) // 2
     return text[:middle], text[middle:]

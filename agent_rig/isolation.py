@@ -1,4 +1,4 @@
-"""A network namespace with nothing but loopback, and the processes that are left in it."""
+"""Runs commands in a network namespace with nothing but loopback, and finds processes left over in it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
 def namespace_command() -> list[str]:
-    """What to put before a command so that it has nothing but loopback; nothing where the machine does not allow it."""
+    """Returns the words to put before a command to isolate it; empty if the machine does not allow that."""
     prefix = ["unshare", "-rn", "env", f"{INSIDE}=1"]
     allowed = shutil.which("unshare") and not subprocess.run([*prefix, "true"], capture_output=True).returncode
     return prefix if allowed else []
 
 
 def inside() -> bool:
-    """Whether this process was started in such a namespace."""
+    """Returns whether this process was started in such a namespace."""
     return bool(os.environ.get(INSIDE))
 
 
 def raise_loopback() -> None:
-    """Make the loopback interface of the namespace usable."""
+    """Brings the loopback interface of the namespace up."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
 
 
 def left_processes(mark: str, within: float) -> dict[int, str]:
-    """Processes of the scenario that are still there after so many seconds, by their command lines."""
+    """Returns the scenario's processes that still run after `within` seconds: pid → command line."""
     end = time.monotonic() + within
     while (left := _find(mark)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -45,15 +45,15 @@ def left_processes(mark: str, within: float) -> dict[int, str]:
 
 
 def end_processes(pids: dict[int, str]) -> None:
-    """Kill what a scenario left."""
+    """Kills processes that a scenario left running."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def _find(mark: str) -> dict[int, str]:
-    """Who carries the mark in arguments or environment; in a namespace, everybody else who lives in it."""
-    alone = inside()
+    """Finds processes with the mark in their arguments or environment and, if isolated, all in this namespace."""
+    isolated = inside()
     here = os.readlink("/proc/self/ns/net")
     found = {}
     for entry in Path("/proc").iterdir():
@@ -61,6 +61,6 @@ def _find(mark: str) -> dict[int, str]:
             with suppress(OSError):
                 command = (entry / "cmdline").read_bytes()
                 marked = mark.encode() in command + (entry / "environ").read_bytes()
-                if command and (marked or (alone and os.readlink(entry / "ns/net") == here)):
+                if command and (marked or (isolated and os.readlink(entry / "ns/net") == here)):
                     found[int(entry.name)] = command.replace(b"\0", b" ").decode("utf-8", "replace").strip()
     return found

@@ -1,4 +1,4 @@
-"""What is done with each agent, and what its record has to show then."""
+"""The scenarios that are run with each agent, and the checks of the record."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from agent_rig.script import (
     THOUGHT,
     Script,
 )
-from agent_rig.server import Model
+from agent_rig.server import ScriptedModel
 
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
-SAID = "it-was-written"
-BEGAN = "began.txt"
+PRINTED = "it-was-written"
+STARTED = "started.txt"
 FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
-LIMIT = 20_000  # ms until the time-out: enough for every agent to start and to call its tool
-PATIENCE = 400_000  # ms: some agents ask a model that fails for five minutes
-ENDS_WITHIN = 6.0  # seconds from the time-out or Ctrl-C to the end of the tool; two of them are the agent's grace
+LIMIT = 20_000  # ms until the timeout: enough for every agent to start and to call its tool
+PATIENCE = 400_000  # ms: some agents retry a failing model for five minutes
+ENDS_WITHIN = 6.0  # seconds from the timeout or Ctrl-C to the exit of ae-capture; two of them are the grace period
 INTERRUPTED = 130
 
 Record = dict[str, Any]
@@ -38,22 +38,22 @@ Problems = Iterator[str]
 
 
 class Run(NamedTuple):
-    """A scenario that was run with an agent."""
+    """A scenario that has been run with an agent."""
 
     agent: Agent
     record: Record
     code: int
     stderr: str
     workspace: Path
-    model: Model
-    began: bool
-    """The tool had begun, or the model had been asked where there is none, when the run was cut short."""
+    model: ScriptedModel
+    started: bool
+    """The tool was running, or for agents without tools the model was waiting, when the run was stopped."""
     overtime: float
-    """Seconds from the time-out or Ctrl-C to the end."""
+    """Seconds from the timeout or Ctrl-C to the exit of ae-capture."""
 
-    def tells(self, fact: str) -> bool:
-        """Whether the program prints that at all."""
-        return fact not in self.agent.untold
+    def reports(self, fact: str) -> bool:
+        """Returns whether the program prints that fact at all."""
+        return fact not in self.agent.unreported
 
 
 class Scenario(NamedTuple):
@@ -66,14 +66,14 @@ class Scenario(NamedTuple):
     timeout: int = PATIENCE
     interrupted: bool = False
     needs_tool: bool = False
-    """It says nothing of an agent that has no tools."""
+    """It does not apply to agents without tools."""
 
 
-# --- what a record shows --------------------------------------------------------------------------
+# --- checks of a record ----------------------------------------------------------------------------
 
 
 def tool_used(run: Run) -> Problems:
-    """One prompt, one tool, one answer."""
+    """Checks a run with one prompt, one tool call and one answer."""
     yield from _no_trouble(run)
     yield from _output(run, ANSWER)
     yield from _tool_step(run, "completed")
@@ -83,17 +83,17 @@ def tool_used(run: Run) -> Problems:
 
 
 def tool_failed(run: Run) -> Problems:
-    """The command exits 3: the step failed, the agent did not."""
+    """Checks that after a command that exits with 3 the step is failed, but the agent is not."""
     yield from _no_trouble(run)
     yield from _output(run, ANSWER)
-    yield from _tool_step(run, "failed" if run.tells(EXIT) else "completed")
-    if run.tells(TOOLS) and run.tells(EXIT) and not run.record["toolErrors"]:
+    yield from _tool_step(run, "failed" if run.reports(EXIT) else "completed")
+    if run.reports(TOOLS) and run.reports(EXIT) and not run.record["toolErrors"]:
         yield "toolErrors is false"
     yield from _tokens(run)
 
 
 def resumed(run: Run) -> Problems:
-    """The second turn knows of the first; tokens are those of both."""
+    """Checks that the second turn has the context of the first, and that the tokens of both are counted once."""
     yield from _no_trouble(run)
     yield from _output(run, REMEMBERED)
     yield from _tool_step(run, "completed")
@@ -102,36 +102,36 @@ def resumed(run: Run) -> Problems:
 
 
 def refused(run: Run) -> Problems:
-    """The model answers 500: the agent's own words are in the errors."""
+    """Checks that the agent's own message is in `errors` when the model answers 500."""
     if run.code:
         yield f"ae-capture exited with {run.code}"
     if not run.model.refused:
-        yield "the model was not asked"
+        yield "the model received no request"
     errors = run.record.get("errors") or []
     if not any(REFUSAL in error or run.agent.failure in error for error in errors):
-        yield f"errors do not tell of the refusal: {errors}"
+        yield f"errors do not mention the refusal: {errors}"
     if run.record["metadata"].get("timedOut"):
-        yield "it did not give up in time"
+        yield "the agent did not give up in time"
 
 
 def timed_out(run: Run) -> Problems:
-    """Cut off in the middle: the record is there, with what the agent had printed."""
+    """Checks that a run that timed out has a record with what the agent printed before."""
     yield from _cut_short(run, code=0)
     if not run.record["metadata"].get("timedOut"):
         yield "timedOut is false"
     if not any("timeout" in error for error in run.record.get("errors") or []):
-        yield f"errors do not tell of the time-out: {run.record.get('errors')}"
-    if run.tells(TOOLS) and run.tells(RUNNING):
+        yield f"errors do not mention the timeout: {run.record.get('errors')}"
+    if run.reports(TOOLS) and run.reports(RUNNING):
         yield from _pending(run)
 
 
 def interrupted(run: Run) -> Problems:
-    """Ctrl-C: the tool ends at once."""
+    """Checks that ae-capture exits soon after Ctrl-C."""
     yield from _cut_short(run, code=INTERRUPTED)
 
 
 def child_left(run: Run) -> Problems:
-    """The tool leaves a process behind: the answer comes, the process goes."""
+    """Checks that the answer arrives although the tool leaves a background process running."""
     yield from _no_trouble(run)
     yield from _output(run, ANSWER)
 
@@ -139,13 +139,13 @@ def child_left(run: Run) -> Problems:
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("tool", Script(f"echo hello > {FILE} && echo {SAID}"), tool_used),
-        Scenario("failing tool", Script(f"echo {SAID}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
-        Scenario("two turns", Script(f"echo hello > {FILE} && echo {SAID}"), resumed, [PROMPT, PROMPT_AGAIN]),
+        Scenario("tool", Script(f"echo hello > {FILE} && echo {PRINTED}"), tool_used),
+        Scenario("failing tool", Script(f"echo {PRINTED}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
+        Scenario("two turns", Script(f"echo hello > {FILE} && echo {PRINTED}"), resumed, [PROMPT, PROMPT_AGAIN]),
         Scenario("500", Script("true", status=500), refused),
         Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
-        Scenario("time-out", Script(f"echo > {BEGAN}; {FOREVER}", waits=True), timed_out, timeout=LIMIT),
-        Scenario("Ctrl-C", Script(f"echo > {BEGAN}; {FOREVER}", waits=True), interrupted, interrupted=True),
+        Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=LIMIT),
+        Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
     )
 }
 
@@ -162,13 +162,13 @@ def _no_trouble(run: Run) -> Problems:
 
 def _output(run: Run, wanted: str) -> Problems:
     output = run.record.get("output")
-    exact = run.tells(TOOLS)
+    exact = run.reports(TOOLS)
     if not isinstance(output, str) or not (output.strip() == wanted if exact else wanted in output):
         yield f"output is {_short(output)}"
 
 
 def _trajectory(run: Run) -> list[Record]:
-    """The steps without the tool by which some agents end."""
+    """Returns the steps without the tool call by which some agents end."""
     return [step for step in run.record["trajectory"] if not _is_ending(step)]
 
 
@@ -181,16 +181,16 @@ def _calls(run: Run) -> list[Record]:
 
 
 def _tool_step(run: Run, status: str) -> Problems:
-    if not run.tells(TOOLS):
+    if not run.reports(TOOLS):
         return
     calls = _calls(run)
     if len(calls) != 1:
         yield f"{len(calls)} tool calls instead of one: {_short([call['name'] for call in calls])}"
         return
     call = calls[0]
-    if f"echo {SAID}" not in json.dumps(call.get("input")):
+    if f"echo {PRINTED}" not in json.dumps(call.get("input")):
         yield f"tool input is {_short(call.get('input'))}"
-    if SAID not in json.dumps(call.get("output")):
+    if PRINTED not in json.dumps(call.get("output")):
         yield f"tool output is {_short(call.get('output'))}"
     if call["status"] != status:
         yield f"tool status is {call['status']}, not {status}"
@@ -198,15 +198,15 @@ def _tool_step(run: Run, status: str) -> Problems:
 
 def _pending(run: Run) -> Problems:
     calls = _calls(run)
-    if len(calls) != 1 or (calls[0]["status"] == "completed" and run.tells(KILLED)):
-        yield f"the tool that did not end is {_short([(call['name'], call['status']) for call in calls])}"
+    if len(calls) != 1 or (calls[0]["status"] == "completed" and run.reports(KILLED)):
+        yield f"the unfinished tool call is {_short([(call['name'], call['status']) for call in calls])}"
 
 
 def _steps(run: Run) -> Problems:
-    """Thought, message, tool and answer, each once and in this order."""
-    if not run.tells(TOOLS):
+    """Checks for thought, message, tool call and answer, each once and in this order."""
+    if not run.reports(TOOLS):
         return
-    wanted = [("thought", THOUGHT)] * run.tells(THOUGHTS) + [
+    wanted = [("thought", THOUGHT)] * run.reports(THOUGHTS) + [
         ("message", BEFORE),
         ("tool_call", ""),
         ("message", ANSWER),
@@ -218,22 +218,22 @@ def _steps(run: Run) -> Problems:
 
 def _tokens(run: Run) -> Problems:
     timing = run.record["timing"]
-    if not run.tells(TOKENS):
+    if not run.reports(TOKENS):
         return
     main, aside = run.model.spent()
-    unsaid = 0 if run.tells(THOUGHT_TOKENS) else main.reasoning
-    for name, paid, beside in (
+    unreported = 0 if run.reports(THOUGHT_TOKENS) else main.reasoning
+    for name, task, side in (
         ("inputTokens", main.input, aside.input),
         ("cachedTokens", main.cached, aside.cached),
-        ("outputTokens", main.output - unsaid, aside.output),
+        ("outputTokens", main.output - unreported, aside.output),
     ):
-        wanted = paid + beside * run.agent.counts_asides
+        wanted = task + side * run.agent.counts_side_requests
         if timing.get(name) != wanted:
-            yield f"{name} is {timing.get(name)}, not {wanted} (asides {beside})"
+            yield f"{name} is {timing.get(name)}, not {wanted} (side requests {side})"
 
 
 def _file(run: Run) -> Problems:
-    if not run.agent.writes:
+    if not run.agent.writes_files:
         return
     path = run.workspace / FILE
     if not path.exists():
@@ -245,10 +245,10 @@ def _file(run: Run) -> Problems:
 def _cut_short(run: Run, code: int) -> Problems:
     if run.code != code:
         yield f"ae-capture exited with {run.code}, not {code}: {run.stderr.strip()[-300:]}"
-    if not run.began:
-        yield "the tool had not begun"
+    if not run.started:
+        yield "the tool had not started"
     if run.overtime > ENDS_WITHIN:
-        yield f"the end took {run.overtime:.1f} s"
+        yield f"ae-capture took {run.overtime:.1f} s to exit"
 
 
 def _short(value: object) -> str:

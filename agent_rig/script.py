@@ -1,11 +1,11 @@
-"""What the scripted model does: first a tool call, then the answer."""
+"""The scripted model: replies with a tool call first, then with the answer."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
 
-from agent_rig.conversation import Asked, Body, Call, Reply, Usage
+from agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
 
 FILE = "hello.txt"
 CODEWORD = "heliotrope"
@@ -17,8 +17,8 @@ REMEMBERED = "I remember. The answer is still 42."
 FORGOTTEN = "I remember nothing."
 REFUSAL = "scripted refusal"
 
-FULL = Usage(input=1200, cached=500, output=57, reasoning=12)
-ASIDE = Usage(input=7, cached=0, output=3, reasoning=0)  # what agents ask beside the task: a title, a route
+TASK_USAGE = Usage(input=1200, cached=500, output=57, reasoning=12)
+SIDE_USAGE = Usage(input=7, cached=0, output=3, reasoning=0)  # requests beside the task: for a title, for routing
 
 SHELLS = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "run_commands")
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this
@@ -26,51 +26,51 @@ COMPLETE = "complete"  # gptme ends with this tool
 
 
 class Script(NamedTuple):
-    """One scenario as the model plays it."""
+    """The model's part of a scenario."""
 
     command: str
     status: int = 200
     waits: bool = False
-    """Once it has called the tool, the model says nothing more."""
-    by_text: bool = False
-    """The agent has no tools: files are written in the answer, and where it `waits` it does so at once."""
+    """The model does not reply any more after the tool call."""
+    without_tools: bool = False
+    """The agent has no tools: the answer holds the file, and a model that `waits` never replies at all."""
 
 
-def reply_to(asked: Asked, body: Body, script: Script) -> Reply | None:
-    """What the model replies; None when it waits."""
-    if asked.form is not None:
-        return Reply(json.dumps(_filled(asked.form)), ASIDE)
-    shell = next((name for name in SHELLS if name in asked.tools), None)
-    if shell is None and not script.by_text:
-        return Reply("Hello", ASIDE)
-    if script.waits and (asked.answered or shell is None):
+def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
+    """Returns the model's reply, or None if it waits."""
+    if request.answer_schema is not None:
+        return Reply(json.dumps(_filled(request.answer_schema)), SIDE_USAGE)
+    shell = next((name for name in SHELLS if name in request.tools), None)
+    if shell is None and not script.without_tools:
+        return Reply("Hello", SIDE_USAGE)
+    if script.waits and (request.ends_with_tool_result or shell is None):
         return None
-    if AGAIN in asked.prompt and not asked.answered:
+    if AGAIN in request.prompt and not request.ends_with_tool_result:
         remembers = CODEWORD in json.dumps(body)
-        return _last(REMEMBERED if remembers else FORGOTTEN, asked, body, shell)
-    if asked.answered:
-        return _last(ANSWER, asked, body, shell)
+        return _last(REMEMBERED if remembers else FORGOTTEN, request, body, shell)
+    if request.ends_with_tool_result:
+        return _last(ANSWER, request, body, shell)
     if shell is None:
-        return Reply(f"{FILE}\n```\nhello\n```\n\n{ANSWER}", FULL)
-    return Reply(BEFORE, FULL, THOUGHT, Call(shell, arguments_for(asked.tools[shell], script.command)))
+        return Reply(f"{FILE}\n```\nhello\n```\n\n{ANSWER}", TASK_USAGE)
+    return Reply(BEFORE, TASK_USAGE, THOUGHT, Call(shell, arguments_for(request.tools[shell], script.command)))
 
 
-def _last(text: str, asked: Asked, body: Body, shell: str | None) -> Reply:
-    """The last word, in the way that the agent takes for it."""
+def _last(text: str, request: ModelRequest, body: Body, shell: str | None) -> Reply:
+    """Returns the final reply in the way that the agent expects it."""
     if shell and SUBMIT in json.dumps(body.get("messages", [])[:2]):
         ending = Call(shell, {"command": f"echo {SUBMIT}; echo '{text}'"})
-    elif COMPLETE in asked.tools:
+    elif COMPLETE in request.tools:
         ending = Call(COMPLETE, {})
     else:
-        return Reply(text, FULL)
-    return Reply(text, FULL, call=ending)
+        return Reply(text, TASK_USAGE)
+    return Reply(text, TASK_USAGE, call=ending)
 
 
 # --- arguments ------------------------------------------------------------------------------------
 
 
 def arguments_for(schema: Body, command: str) -> Body:
-    """Arguments with which a shell tool runs the command; what else it requires is made up."""
+    """Returns arguments with which a shell tool runs the command; other required ones get placeholder values."""
     properties: Body = schema.get("properties") or {}
     name = next((each for each in ("command", "cmd", "commands") if each in properties), None)
     if name is None:
@@ -81,12 +81,12 @@ def arguments_for(schema: Body, command: str) -> Body:
 
 
 def _filled(schema: Body) -> Body:
-    """The least that satisfies the schema of an object."""
+    """Returns a minimal object that satisfies the schema."""
     properties: Body = schema.get("properties") or {}
-    return {name: _made_up(properties.get(name) or {}) for name in schema.get("required") or properties}
+    return {name: _placeholder(properties.get(name) or {}) for name in schema.get("required") or properties}
 
 
-def _made_up(schema: Body) -> Any:
+def _placeholder(schema: Body) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
     kind = str(schema.get("type")).lower()

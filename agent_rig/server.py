@@ -1,4 +1,4 @@
-"""The scripted model, served on loopback in every API that agents speak; it notes what it was asked and replied."""
+"""Serves the scripted model on loopback in every API that the agents use, and logs requests and replies."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_rig.apis import api_at
 from agent_rig.conversation import Body, Usage
-from agent_rig.dialects import dialect_of
-from agent_rig.script import ASIDE, REFUSAL, Script, reply_to
+from agent_rig.script import REFUSAL, SIDE_USAGE, Script, reply_to
 from agenteval.wikipedia.offline.serving import Request, Response, json_response, serving
 
-MODELS = ("scripted-model",)
+MODEL_NAMES = ("scripted-model",)
 
 
 class Spent(NamedTuple):
-    """The tokens that were said to have been used."""
+    """The tokens that the replies reported: for the task, and for requests beside it."""
 
-    main: Usage
-    aside: Usage
+    task: Usage
+    side: Usage
 
 
-class Model:
-    """Answers requests by the script; every request and reply is appended to the log."""
+class ScriptedModel:
+    """Answers requests by the script; appends every request and reply to the log."""
 
     def __init__(self, script: Script, log: Path) -> None:
         self.script, self.log = script, log
@@ -46,35 +46,35 @@ class Model:
         return response
 
     def spent(self) -> Spent:
-        """The sums of what was said to have been used, for the task and beside it."""
-        aside = [usage for usage in self.replies if usage == ASIDE]
-        main = [usage for usage in self.replies if usage != ASIDE]
-        return Spent(_sum(main), _sum(aside))
+        """Returns the sums of the reported tokens, for the task and beside it."""
+        side = [usage for usage in self.replies if usage == SIDE_USAGE]
+        task = [usage for usage in self.replies if usage != SIDE_USAGE]
+        return Spent(_sum(task), _sum(side))
 
     def stop(self) -> None:
-        """Let go of those who wait."""
+        """Releases the requests that wait for a reply."""
         self._over.set()
 
     def _respond(self, request: Request, body: Body) -> Response:
-        dialect = dialect_of(request.path)
-        if dialect is None:
-            return _beside(request)
+        api = api_at(request.path)
+        if api is None:
+            return _other_endpoint(request)
         if self.script.status != 200:
             self.refused += 1
-            return dialect.refuse(self.script.status, REFUSAL)
-        reply = reply_to(dialect.read(body), body, self.script)
+            return api.refuse(self.script.status, REFUSAL)
+        reply = reply_to(api.read(body), body, self.script)
         if reply is None:
             self.waiting.set()
             self._over.wait()
-            return dialect.refuse(503, "the scenario is over")
+            return api.refuse(503, "the scenario is over")
         self.replies.append(reply.usage)
-        return dialect.write(reply, body, request)
+        return api.write(reply, body, request)
 
 
 @contextmanager
-def model_serving(script: Script, log: Path) -> Iterator[tuple[Model, str]]:
-    """The model and its address."""
-    model = Model(script, log)
+def model_serving(script: Script, log: Path) -> Iterator[tuple[ScriptedModel, str]]:
+    """Serves the model; yields it and its address."""
+    model = ScriptedModel(script, log)
     with serving(model) as url:
         try:
             yield model, url
@@ -82,10 +82,10 @@ def model_serving(script: Script, log: Path) -> Iterator[tuple[Model, str]]:
             model.stop()
 
 
-def _beside(request: Request) -> Response:
-    """What is asked beside the conversation: the models there are, and counts."""
+def _other_endpoint(request: Request) -> Response:
+    """Answers requests beside the conversation: lists of models, token counts."""
     if request.path.endswith("/models"):
-        return json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in MODELS]})
+        return json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in MODEL_NAMES]})
     if request.path.endswith("/count_tokens"):
         return json_response({"input_tokens": 1})
     if request.path.endswith(":countTokens"):
@@ -94,7 +94,7 @@ def _beside(request: Request) -> Response:
 
 
 def _json(request: Request) -> Body:
-    """The request's body; nothing where it has none."""
+    """Returns the decoded body, {} if it is empty."""
     content = request.body
     if request.headers.get("content-encoding") == "gzip":
         content = gzip.decompress(content)

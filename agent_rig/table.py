@@ -1,4 +1,4 @@
-"""The results so far, as a page."""
+"""Stores the results and renders docs/agents.md."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from typing import NamedTuple
 
 PASS = "pass"
 INTRO = """\
-# The adapters, tried on the real programs
+# Adapters tested with the real agents
 
-Written by `make test-agents`, which installs each program, points it at a scripted model on loopback (with a dummy key,
-a clean environment and a HOME of its own, in a network namespace without other interfaces) and runs `ae-capture` with
-the adapter of its name. `make test-agents AGENTS="claude codex@0.170.0"` tries some, or another version.
+Written by `make test-agents`. It installs each agent, points it at a scripted model on loopback (dummy key, clean
+environment, its own HOME, a network namespace without other interfaces) and runs `ae-capture` with the adapter of the
+same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, or another version.
 
 | scenario | what happens | what is checked |
 |---|---|---|
 | tool | the model thinks, calls a shell tool, answers | output, steps in order, tool input and output, tokens, file |
 | failing tool | the command exits 3 | the step is `failed`, the record has no errors; tokens |
-| two turns | a second prompt in the same session | the model is told of the first turn; tokens of both, none twice |
-| 500 | the model answers 500 for ever | the agent gives up, and its own words are in `errors` |
-| child left | the tool leaves a process behind | the answer is there |
-| time-out | 20 s are over while the tool runs | `timedOut`, `errors`, the step is there, unfinished; ended within 6 s |
-| Ctrl-C | SIGINT to ae-capture while the tool runs | exit code 130 within 6 s |
+| two turns | a second prompt in the same session | the model gets the first turn too; tokens of both, none twice |
+| 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
+| child left | the tool leaves a background process running | the answer is there |
+| time-out | 20 s time out while the tool runs | `timedOut`, `errors`, the unfinished step; ends within 6 s |
+| Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
-After each of them no process is left: nobody in the namespace, nobody with the scenario's mark in its environment.
+After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
 """
 
 
 class Row(NamedTuple):
-    """How an agent did: the problems of each scenario, or why it was not run at all."""
+    """The results of an agent: the problems of each scenario, or why it was not run."""
 
     agent: str
     version: str
     date: str
-    alone: bool
-    """It ran in a network namespace of its own."""
-    untold: list[str]
+    isolated: bool
+    """It ran in its own network namespace."""
+    unreported: list[str]
     problems: dict[str, list[str]]
     not_run: str = ""
 
 
 def load(path: Path) -> dict[str, Row]:
-    """The rows of earlier runs."""
+    """Reads the rows of earlier runs."""
     rows = json.loads(path.read_bytes()) if path.exists() else {}
     return {name: Row(**row) for name, row in rows.items()}
 
 
 def save(path: Path, rows: dict[str, Row]) -> None:
-    """Keep the rows for the next run."""
+    """Writes the rows for later runs."""
     path.write_text(json.dumps({name: row._asdict() for name, row in rows.items()}, indent=1), encoding="utf-8")
 
 
 def page(rows: Iterable[Row], scenarios: list[str]) -> str:
-    """docs/agents.md."""
+    """Returns the text of docs/agents.md."""
     rows = list(rows)
     head = ["agent", "version", *scenarios, "run on"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
@@ -78,8 +78,8 @@ def _verdict(problems: list[str] | None) -> str:
 def _notes(row: Row) -> list[str]:
     if row.not_run:
         return [f"- {row.agent} was not run: {row.not_run}"]
-    notes = [f"- {row.agent} does not tell {', '.join(row.untold)}."] if row.untold else []
-    if not row.alone:
+    notes = [f"- {row.agent} does not report {', '.join(row.unreported)}."] if row.unreported else []
+    if not row.isolated:
         notes.append(f"- {row.agent} ran without a network namespace.")
     for scenario, problems in row.problems.items():
         notes += [f"- **{row.agent}, {scenario}:** {problem}" for problem in problems]

@@ -10,12 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from agent_rig.catalogue import AGENTS
+from agent_rig.scenarios import SCENARIOS
+from agent_rig.table import INTRO
 from tests.support.tool import ROOT, run
 
 
 def test_the_pages_are_up_to_date() -> None:
     done = subprocess.run([sys.executable, ROOT / "docs" / "build.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_tested_agents_explains_the_scenarios_of_today() -> None:
+    """docs/agents.md holds measured results; its introduction and its columns come from the code."""
+    page = (ROOT / "docs" / "agents.md").read_text()
+    assert page.startswith(INTRO), "change docs/agents.md together with INTRO, or run make test-agents"
+    assert f"| agent | version | {' | '.join(SCENARIOS)} | run on |" in page
+    assert set(re.findall(r"^\| (\S+) \| \d", page, re.MULTILINE)) == set(AGENTS)
 
 
 def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:

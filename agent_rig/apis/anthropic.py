@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from agent_rig.conversation import Asked, Body, Reply, halves, new_id, text_of
-from agent_rig.dialects.events import stream
+from agent_rig.apis.server_sent_events import stream
+from agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
 from agenteval.wikipedia.offline.serving import Request, Response, json_response
 
 
-def read(body: Body) -> Asked:
-    """What the request asks; a tool's result is in a message of the user."""
-    said = [message["content"] for message in body.get("messages") or [] if message.get("role") == "user"]
-    last = said[-1] if said else ""
-    answered = isinstance(last, list) and any(block.get("type") == "tool_result" for block in last)
+def read(body: Body) -> ModelRequest:
+    """Parses a request; a tool's result is in a message with role user."""
+    contents = [message["content"] for message in body.get("messages") or [] if message.get("role") == "user"]
+    last = contents[-1] if contents else ""
+    ends_with_tool_result = isinstance(last, list) and any(block.get("type") == "tool_result" for block in last)
     tools = {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools") or []}
-    return Asked(text_of(last), answered, tools)
+    return ModelRequest(text_of(last), ends_with_tool_result, tools)
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:
-    """A message."""
+    """Returns a message, as a stream if the request asks for one."""
     message = {
         "id": new_id("msg"),
         "type": "message",
@@ -40,7 +40,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
 
 
 def refuse(status: int, message: str) -> Response:
-    """An error."""
+    """Returns an error."""
     return json_response({"type": "error", "error": {"type": "api_error", "message": message}}, status)
 
 
@@ -69,7 +69,7 @@ def _events(message: Body) -> Iterator[Body]:
 
 
 def _in_pieces(block: Body) -> tuple[Body, list[Body]]:
-    """The block as it starts, and what makes it whole."""
+    """Returns the block as it starts, and the deltas that complete it."""
     if block["type"] == "text":
         return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in halves(block["text"])]
     if block["type"] == "thinking":

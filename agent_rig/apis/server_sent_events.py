@@ -10,7 +10,7 @@ from agenteval.wikipedia.offline.serving import Response
 
 
 def stream(events: Iterable[Body], *, named: bool, end: str = "") -> Response:
-    """All the events as one response; each carries its type as its name where the API wants that."""
+    """Returns all events as one response; with `named`, each has its type as its event name."""
     names = ((f"event: {event['type']}\n" if named else "", event) for event in events)
     body = "".join(f"{name}data: {json.dumps(event)}\n\n" for name, event in names)
     return Response(200, (body + end).encode(), "text/event-stream; charset=utf-8")

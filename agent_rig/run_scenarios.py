@@ -1,4 +1,4 @@
-"""`python -m agent_rig.inside AGENT SCENARIO …`: run an installed agent; what was wrong, by scenario, on stdout."""
+"""`python -m agent_rig.run_scenarios AGENT SCENARIO …`: runs an installed agent and prints the problems by scenario."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import time
 
 from agent_rig.catalogue import AGENTS
 from agent_rig.isolation import inside, raise_loopback
+from agent_rig.runner import problems_of
 from agent_rig.scenarios import SCENARIOS
-from agent_rig.trying import problems_of
 
 
 def main(name: str, scenarios: list[str]) -> None:
-    """Run the scenarios one after the other; each is told on stderr as it ends."""
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's background job has it ignored, and so its children
+    """Runs the scenarios one after the other; reports each on stderr when it ends."""
+    # Shells start background jobs with SIGINT ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if inside():
         raise_loopback()
     found = {}

@@ -6,26 +6,26 @@ import json
 import time
 from collections.abc import Iterator
 
-from agent_rig.conversation import Asked, Body, Reply, halves, new_id, text_of
-from agent_rig.dialects.events import stream
-from agent_rig.dialects.responses import refuse
+from agent_rig.apis.responses import refuse
+from agent_rig.apis.server_sent_events import stream
+from agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
 from agenteval.wikipedia.offline.serving import Request, Response, json_response
 
 __all__ = ["read", "refuse", "write"]
 
 
-def read(body: Body) -> Asked:
-    """What the request asks."""
+def read(body: Body) -> ModelRequest:
+    """Parses a request."""
     messages = body.get("messages") or []
-    said = [text_of(message.get("content")) for message in messages if message.get("role") == "user"]
-    answered = bool(messages) and messages[-1].get("role") == "tool"
+    texts = [text_of(message.get("content")) for message in messages if message.get("role") == "user"]
+    ends_with_tool_result = bool(messages) and messages[-1].get("role") == "tool"
     functions = [tool["function"] for tool in body.get("tools") or [] if "function" in tool]
     tools = {function["name"]: function.get("parameters") or {} for function in functions}
-    return Asked(said[-1] if said else "", answered, tools)
+    return ModelRequest(texts[-1] if texts else "", ends_with_tool_result, tools)
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:
-    """A completion."""
+    """Returns a completion, as a stream if the request asks for one."""
     usage = {
         "prompt_tokens": reply.usage.input,
         "completion_tokens": reply.usage.output,

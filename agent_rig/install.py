@@ -1,4 +1,4 @@
-"""The programs themselves, from npm and PyPI, each in a folder of its own below .scratch/agents."""
+"""Installs the agents from npm and PyPI, each in its own folder below .scratch/agents."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from agent_rig.catalogue import Agent
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / ".scratch" / "agents"
 NODE = Agent("node", "npm", "node", "22")
-WITHIN = 1200  # seconds
+TIMEOUT = 1200  # seconds
 
 
 class NotInstalled(Exception):
-    """A program could not be installed; says why."""
+    """A program could not be installed; the message says why."""
 
 
 def install(agent: Agent, version: str) -> str:
-    """Install that version unless it is there; returns the version that is there then."""
-    if version in ("", agent.version) and (there := installed_version(agent)) and _fits(there, agent.version):
-        return there
+    """Installs that version unless it is installed already; returns the installed version."""
+    if version in ("", agent.version) and (found := installed_version(agent)) and _matches(found, agent.version):
+        return found
     folder = _folder(agent)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "install.log").open("w") as log:
         for command in _commands(agent, version):
-            done = subprocess.run(command, cwd=folder, env=_environment(), stdout=log, stderr=log, timeout=WITHIN)
+            done = subprocess.run(command, cwd=folder, env=_environment(), stdout=log, stderr=log, timeout=TIMEOUT)
             if done.returncode:
                 raise NotInstalled(f"{' '.join(command[-2:])} failed, see {folder / 'install.log'}")
-    if not (there := installed_version(agent)):
+    if not (found := installed_version(agent)):
         raise NotInstalled(f"{agent.package} is not in {folder} after its installation")
-    return there
+    return found
 
 
 def installed_version(agent: Agent) -> str | None:
-    """The version that is installed; None where there is none."""
+    """Returns the installed version, or None."""
     folder = _folder(agent)
     if agent.source == "npm":
         description = folder / "node_modules" / agent.package / "package.json"
@@ -49,12 +49,12 @@ def installed_version(agent: Agent) -> str | None:
 
 
 def programs(agent: Agent) -> Path:
-    """The folder that the agent's program lies in."""
+    """Returns the folder of the agent's executable."""
     return _folder(agent) / ("node_modules/.bin" if agent.source == "npm" else "bin")
 
 
 def node_programs() -> Path:
-    """The folder of a Node that is new enough for all of them."""
+    """Installs a Node that is new enough for all agents unless it is there; returns its folder."""
     install(NODE, NODE.version)
     return programs(NODE)
 
@@ -63,8 +63,8 @@ def _folder(agent: Agent) -> Path:
     return SCRATCH / agent.name
 
 
-def _fits(there: str, wanted: str) -> bool:
-    return there == wanted or there.startswith(f"{wanted}.")
+def _matches(installed: str, wanted: str) -> bool:
+    return installed == wanted or installed.startswith(f"{wanted}.")
 
 
 def _commands(agent: Agent, version: str) -> list[list[str]]:
@@ -80,5 +80,5 @@ def _commands(agent: Agent, version: str) -> list[list[str]]:
 
 
 def _environment() -> dict[str, str]:
-    """npm as the machine has it set up, but with our Node where that is there already."""
+    """Returns the user's environment with our Node first on PATH."""
     return {**os.environ, "PATH": os.pathsep.join([str(programs(NODE)), os.environ.get("PATH", os.defpath)])}

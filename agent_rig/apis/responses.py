@@ -7,24 +7,24 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from agent_rig.conversation import Asked, Body, Reply, halves, new_id, text_of
-from agent_rig.dialects.events import stream
+from agent_rig.apis.server_sent_events import stream
+from agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
 from agenteval.wikipedia.offline.serving import Request, Response, json_response
 
 
-def read(body: Body) -> Asked:
-    """What the request asks; a tool without a schema of its own takes a plain command."""
+def read(body: Body) -> ModelRequest:
+    """Parses a request; a tool without a schema takes a plain command."""
     items = body.get("input") or []
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": items}]
-    said = [text_of(item.get("content")) for item in items if item.get("role") == "user"]
-    answered = bool(items) and str(items[-1].get("type")).endswith("_output")
+    texts = [text_of(item.get("content")) for item in items if item.get("role") == "user"]
+    ends_with_tool_result = bool(items) and str(items[-1].get("type")).endswith("_output")
     tools = {tool["name"]: tool.get("parameters") or {} for tool in body.get("tools") or [] if "name" in tool}
-    return Asked(said[-1] if said else "", answered, tools)
+    return ModelRequest(texts[-1] if texts else "", ends_with_tool_result, tools)
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:
-    """A response."""
+    """Returns a response, as a stream if the request asks for one."""
     usage = reply.usage
     response = {
         "id": new_id("resp"),
@@ -50,7 +50,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
 
 
 def refuse(status: int, message: str) -> Response:
-    """An error."""
+    """Returns an error."""
     return json_response({"error": {"message": message, "type": "server_error", "param": None, "code": None}}, status)
 
 
@@ -80,7 +80,7 @@ def _events(response: Body) -> Iterator[Body]:
 
 
 def _empty(item: Body) -> Body:
-    """The item as it starts."""
+    """Returns the item as it starts."""
     nothing: dict[str, Any] = {"message": {"content": []}, "reasoning": {"summary": []}}
     return {**item, **nothing.get(item["type"], {"arguments": ""})}
 

@@ -1,4 +1,4 @@
-"""One scenario with one agent: ae-capture, for real, in a clean environment."""
+"""Runs one scenario with one agent: ae-capture in a clean environment."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent_rig.catalogue import Agent
-from agent_rig.installing import ROOT, node_programs, programs
+from agent_rig.install import ROOT, node_programs, programs
 from agent_rig.isolation import MARK, end_processes, left_processes
-from agent_rig.scenarios import BEGAN, Record, Run, Scenario
-from agent_rig.server import Model, model_serving
+from agent_rig.scenarios import STARTED, Record, Run, Scenario
+from agent_rig.server import ScriptedModel, model_serving
 
-# Outside of this repository: agents take the one they find above them for their project, and write there.
+# Outside this repository: agents take a repository above their directory for their project, and write there.
 RUNS = Path(tempfile.gettempdir(), "agenteval-agents")
-GONE_WITHIN = 2.0  # seconds after the tool's end until nothing is left
+GONE_WITHIN = 2.0  # seconds after the exit of ae-capture until all its processes have ended
 STARTS_WITHIN = 60.0  # seconds until the agent calls its tool
 TOOLS_FOLDER = Path(os.environ.get("AE_BIN") or ROOT / "bin")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
-    """What is wrong when the scenario is run with the agent; all files of the run stay in RUNS."""
+    """Runs the scenario and returns what went wrong; all files of the run stay in RUNS."""
     folder = RUNS / agent.name / scenario.name.replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     home = folder / "home"
     home.mkdir(parents=True)
     mark = uuid.uuid4().hex
-    script = scenario.script._replace(by_text=agent.by_text)
+    script = scenario.script._replace(without_tools=agent.without_tools)
     with model_serving(script, folder / "model.jsonl") as (model, url):
         for path, content in agent.files.items():
             _write(home / path, content.replace("{url}", url))
@@ -48,14 +48,14 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
     return problems + [f"left running: {command[:100]}" for command in left.values()]
 
 
-def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, str], model: Model) -> Run:
+def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, str], model: ScriptedModel) -> Run:
     _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
     result, workspaces = folder / "result.jsonl", folder / "work"
     workspace = workspaces / "prompt-p"
     options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", scenario.timeout]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"
-    began_at = time.monotonic()
+    start = time.monotonic()
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
             list(map(str, command)),
@@ -68,7 +68,7 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
         limit = scenario.timeout / 1000
         if scenario.interrupted:
             _wait_for_tool(workspace, model, process)
-            limit = time.monotonic() - began_at
+            limit = time.monotonic() - start
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
         code = _wait(process, scenario.timeout / 1000 * 2 + 60)
@@ -79,8 +79,8 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
         stderr=errors.read_text("utf-8", "replace"),
         workspace=workspace,
         model=model,
-        began=_began(workspace, model),
-        overtime=time.monotonic() - began_at - limit,
+        started=_started(workspace, model),
+        overtime=time.monotonic() - start - limit,
     )
 
 
@@ -95,19 +95,19 @@ def _write(path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
 
 
-def _began(workspace: Path, model: Model) -> bool:
-    return (workspace / BEGAN).exists() or model.waiting.is_set()
+def _started(workspace: Path, model: ScriptedModel) -> bool:
+    return (workspace / STARTED).exists() or model.waiting.is_set()
 
 
-def _wait_for_tool(workspace: Path, model: Model, process: subprocess.Popen[bytes]) -> None:
+def _wait_for_tool(workspace: Path, model: ScriptedModel, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + STARTS_WITHIN
-    while not _began(workspace, model) and process.poll() is None and time.monotonic() < end:
+    while not _started(workspace, model) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(0.5)  # in the middle, not at the very start
+    time.sleep(0.5)  # so that the tool is really running
 
 
 def _wait(process: subprocess.Popen[bytes], within: float) -> int:
-    """Its exit code; killed, when it does not end."""
+    """Returns its exit code; kills it if it does not exit in time."""
     try:
         return process.wait(within)
     except subprocess.TimeoutExpired:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from agent_rig.conversation import Asked, Body, Reply, new_id
-from agent_rig.dialects.events import stream
+from agent_rig.apis.server_sent_events import stream
+from agent_rig.conversation import Body, ModelRequest, Reply, new_id
 from agenteval.wikipedia.offline.serving import Request, Response, json_response
 
 
-def read(body: Body) -> Asked:
-    """What the request asks."""
+def read(body: Body) -> ModelRequest:
+    """Parses a request."""
     contents = body.get("contents") or [{}]
     parts = contents[-1].get("parts") or []
-    answered = any("functionResponse" in part for part in parts)
+    ends_with_tool_result = any("functionResponse" in part for part in parts)
     functions = [function for tool in body.get("tools") or [] for function in tool.get("functionDeclarations") or []]
     tools = {each["name"]: each.get("parametersJsonSchema") or each.get("parameters") or {} for each in functions}
     config = body.get("generationConfig") or {}
-    form = config.get("responseJsonSchema") or config.get("responseSchema")
-    return Asked("\n".join(part.get("text") or "" for part in parts), answered, tools, form)
+    answer_schema = config.get("responseJsonSchema") or config.get("responseSchema")
+    return ModelRequest(
+        "\n".join(part.get("text") or "" for part in parts), ends_with_tool_result, tools, answer_schema
+    )
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:
-    """A candidate: all its parts at once, or a chunk for each."""
+    """Returns a candidate with all its parts, or a chunk for each part."""
     usage = reply.usage
     response = {
         "responseId": new_id("gemini"),
@@ -41,7 +43,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
 
 
 def refuse(status: int, message: str) -> Response:
-    """An error."""
+    """Returns an error."""
     return json_response({"error": {"code": status, "message": message, "status": "INTERNAL"}}, status)
 
 
