@@ -48,11 +48,11 @@ class Invocation(NamedTuple):
 class Session(Protocol):
     """One session with an agent."""
 
-    def say(self, text: str, cwd: str) -> Invocation:
+    def next_command(self, text: str, cwd: str) -> Invocation:
         """The command line of the next turn; ValueError when it cannot be said."""
         ...
 
-    def hear(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, lines: list[str]) -> None:
         """What came back for the turn `text`."""
         ...
 
@@ -97,7 +97,7 @@ class SchemaAgent:
     def adapter(self) -> Adapter:
         return self._adapter
 
-    def utterance(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
+    def invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
         """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
         config = self.config
         argv = list(command)
@@ -138,10 +138,10 @@ class _ResumedSession:
         self.turn = 0
         self.session_id: str | None = None
 
-    def say(self, text: str, cwd: str) -> Invocation:
+    def next_command(self, text: str, cwd: str) -> Invocation:
         config = self.agent.config
         if self.turn == 0 or config.resume is None:
-            return self.agent.utterance(text, cwd, config.command, [])
+            return self.agent.invocation(text, cwd, config.command, [])
         if self.session_id is None:
             raise ValueError("the agent named no session id, so its session cannot be resumed")
         resume, session_id = config.resume, self.session_id
@@ -150,9 +150,9 @@ class _ResumedSession:
             [part.replace("{sessionId}", session_id) for part in parts]
             for parts in (resume.command or config.command, arguments)
         )
-        return self.agent.utterance(text, cwd, command, arguments)
+        return self.agent.invocation(text, cwd, command, arguments)
 
-    def hear(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, lines: list[str]) -> None:
         self.turn += 1
         self.session_id = self.agent.adapter().session_id(lines) or self.session_id
 
@@ -169,10 +169,10 @@ class _HistorySession:
         else:
             self.system, self.format = template.system or "", template.turn_format
 
-    def say(self, text: str, cwd: str) -> Invocation:
-        return self.agent.utterance(self._with_history(text), cwd, self.agent.config.command, [])
+    def next_command(self, text: str, cwd: str) -> Invocation:
+        return self.agent.invocation(self._with_history(text), cwd, self.agent.config.command, [])
 
-    def hear(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, lines: list[str]) -> None:
         output = self.agent.adapter().turn_output(lines)
         before, _, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
         shown = before.replace("{{input}}", text) + (output if _ else "") + after.replace("{{input}}", text)
@@ -207,10 +207,10 @@ class TemplateAgent:
     def adapter(self) -> Adapter:
         return _bundled("text")
 
-    def say(self, text: str, cwd: str) -> Invocation:
+    def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
-    def hear(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, lines: list[str]) -> None:
         """A template remembers nothing."""
 
 
@@ -229,10 +229,10 @@ class ShellAgent:
     def adapter(self) -> Adapter:
         return _bundled("text")
 
-    def say(self, text: str, cwd: str) -> Invocation:
+    def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
-    def hear(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, lines: list[str]) -> None:
         """A shell line remembers nothing."""
 
 
@@ -250,7 +250,7 @@ class AcpAgent:
     def adapter(self) -> Adapter:
         return _bundled("acp")
 
-    def talk(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
+    def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
         """How to start it, and who talks with it about these turns."""
         from agenteval.agents.acp.client import Client
 

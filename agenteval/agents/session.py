@@ -169,12 +169,12 @@ def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: RawRec
     conversation = agent.open()
     for number, text in enumerate(texts, 1):
         try:
-            said = conversation.say(text, place.cwd)
+            said = conversation.next_command(text, place.cwd)
         except ValueError as error:
             raw.fail(number, len(texts), str(error))
             return
         outcome = raw.cleaned((yield place.process(said, raw.size)))
-        conversation.hear(text, raw.add_turn(outcome))
+        conversation.observe(text, raw.add_turn(outcome))
         problem = place.too_much(outcome) or failure_of(outcome, place.timeout)
         if problem:
             raw.fail(number, len(texts), problem)
@@ -183,7 +183,7 @@ def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: RawRec
 
 def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: RawRecordBuilder) -> Job[None]:
     """One process for all turns, and a client that talks with it."""
-    said, client = agent.talk(texts, place.cwd)
+    said, client = agent.start_client(texts, place.cwd)
     outcome = raw.cleaned((yield place.process(said, 0, client)))
     raw.add_talk(outcome, client)
     problem = place.too_much(outcome) or _talk_failure(outcome, client, place.timeout)

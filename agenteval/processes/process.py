@@ -55,12 +55,12 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
 class ProcessPeer(Protocol):
     """Somebody who follows what a process prints while it runs, and may talk with it."""
 
-    talks: bool  # stdin stays open for what it says, until it is done
+    interactive: bool  # stdin stays open for its replies until it is done
     turn: int  # when it changes, the time limit starts anew
     done: bool  # the process has said all: it may leave, and is made to
 
-    def hear(self, line: bytes, answer: bool) -> bytes:
-        """What to say to that line; nothing where `answer` is False, for the process has ended."""
+    def reply_to(self, line: bytes, running: bool) -> bytes:
+        """Returns what to write to stdin in reply to a line; nothing is written once the process has ended."""
         ...
 
 
@@ -194,7 +194,7 @@ class RunningProcess:
     def _read_stdout(self, fd: int) -> bool:
         data = self._read(fd)
         if not data:
-            if self.peer and self.peer.talks and fd not in self.open:
+            if self.peer and self.peer.interactive and fd not in self.open:
                 self._dismiss()  # no answer can come any more
             return False
         room = self.max_output - self.size
@@ -237,7 +237,7 @@ class RunningProcess:
         except OSError:
             self.unsaid.clear()  # it does not want to read its input; that is its own business
             self.unsaid_size = 0
-        if self.peer and self.peer.talks and not self.leaving:
+        if self.peer and self.peer.interactive and not self.leaving:
             self.board.unregister(fd)
         else:
             self._close(fd)
@@ -260,7 +260,7 @@ class RunningProcess:
             return
         running = self.status is None
         while self.unheard and self.ending_until is None and not (running and self.unsaid_size > PIPE_SIZE):
-            if reply := self.peer.hear(self.unheard.popleft(), running):
+            if reply := self.peer.reply_to(self.unheard.popleft(), running):
                 self._say(reply)
         if running and self.holding != bool(self.unheard):
             self.holding = not self.holding

@@ -609,5 +609,5 @@ def test_no_line_breaks_the_client(tmp_path: Path) -> None:
         for second in HOSTILE:
             client = Client(["x", "y"], str(tmp_path), deny=False)
             for line in (first, b'{"id": 1, "result": {}}', second, *HOSTILE):
-                for word in client.hear(line, True).splitlines():
+                for word in client.reply_to(line, True).splitlines():
                     assert read_message(word) is not None

@@ -184,7 +184,7 @@ def test_failure_of(outcome: Outcome, said: str | None) -> None:
     ],
 )
 def test_templates(template: str, argv: list[str]) -> None:
-    assert TemplateAgent(template).say("<P>", "/").argv == argv
+    assert TemplateAgent(template).next_command("<P>", "/").argv == argv
 
 
 @pytest.mark.parametrize(

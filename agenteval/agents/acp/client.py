@@ -38,7 +38,7 @@ Message = dict[str, Any]
 class Client:
     """Talks with one agent about one prompt; a Peer of its process (process.py)."""
 
-    talks = True
+    interactive = True
 
     def __init__(self, texts: list[str], cwd: str, *, deny: bool) -> None:
         self.texts, self.cwd = texts, cwd
@@ -57,7 +57,7 @@ class Client:
         params = {"protocolVersion": VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": info}
         self.opening = self._ask("initialize", params, self._initialized)
 
-    def hear(self, line: bytes, answer: bool) -> bytes:
+    def reply_to(self, line: bytes, running: bool) -> bytes:
         """What to say to a line of the agent; a line that is no message is its own business."""
         self.heard += 1
         message = read_message(line)
@@ -66,7 +66,7 @@ class Client:
         if "method" in message:
             if self.first_update is None and _responds(message):
                 self.first_update = time.monotonic()
-            return self._desk.serve(message) if answer and "id" in message else b""
+            return self._desk.serve(message) if running and "id" in message else b""
         return self._answered(message) if "id" in message else b""
 
     # --- what we ask ---

@@ -140,7 +140,7 @@ class HeadlessAgent:
 class ServedSession:
     """One conversation with the command line; a Peer of its process in each turn."""
 
-    talks, turn = False, 0
+    interactive, turn = False, 0
 
     def __init__(self, server: HeadlessAgent, name: str, key: int, cwd: str) -> None:
         self.server, self.name, self.key, self.cwd = server, name, key, cwd
@@ -178,7 +178,7 @@ class ServedSession:
 
     # --- in a thread ---
 
-    def hear(self, line: bytes, _answer: bool) -> bytes:
+    def reply_to(self, line: bytes, _running: bool) -> bytes:
         """Read a line as soon as it is printed."""
         self.heard += 1
         self.reader.take([line.decode("utf-8", "replace")])
@@ -198,7 +198,7 @@ class ServedSession:
 
     def _attend(self, text: str) -> str | None:
         server = self.server
-        said = self.conversation.say(text, self.cwd)
+        said = self.conversation.next_command(text, self.cwd)
         if server.say is not None:
             server.say(f"{self.name}: in {self.cwd}: {shlex.join(said.argv)}")
         command = Command(said.program, said.argv, self.cwd, said.env, said.stdin)
@@ -206,7 +206,7 @@ class ServedSession:
         outcome = server.processes.run(self.key, command, timeout=seconds, max_output=DEFAULT_MAX_OUTPUT, peer=self)
         lines = printed_lines(outcome)
         self.reader.take(lines[self.heard :])  # what came while it was being ended
-        self.conversation.hear(text, lines)
+        self.conversation.observe(text, lines)
         return failure_of(outcome, server.timeout)
 
     def _tell(self, update: Update | None) -> None:
