@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
-from agenteval.cli.startup import click
-from agenteval.cli.tool import (
+from agenteval.cli.options import (
+    MILLISECONDS,
+    Decorator,
+    F,
     append_options,
+    concurrency_option,
     grader_option,
     grader_timeout_option,
-    milliseconds,
     output_option,
     progress_option,
     stream_option,
     strict_option,
 )
+from agenteval.cli.startup import click
 from agenteval.errors import UserError
 
 if TYPE_CHECKING:  # ae-run with --simple and --shell needs no adapter
     from agenteval.adapters.reader import Adapter
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def parse_shard(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -62,15 +62,13 @@ def parse_pattern(_ctx: click.Context, _param: click.Parameter, value: str | Non
         raise click.BadParameter(f"{value!r} is no regular expression: {error}") from None
 
 
-AGENT_OPTIONS = [
+AGENT_OPTIONS: list[Decorator] = [
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
     click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell line; the prompt is in $PROMPT."),
     click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
-    click.option(
-        "-j", "--concurrency", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Agents at once."
-    ),
-    click.option("-t", "--timeout", type=float, callback=milliseconds, metavar="MS", help="Limit per turn.  [60000]"),
+    concurrency_option("Agents"),
+    click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [default: 60000]"),
     click.option("-c", "--cwd", metavar="DIR", help="Where agents run.  [default: here]"),
     click.option("--workspace-dir", metavar="DIR", help="A fresh directory per prompt below DIR: prompt-<id>."),
     click.option("--workspace-template", metavar="DIR|GIT-REPO", help="What each fresh directory starts with."),

@@ -15,12 +15,11 @@ from agenteval.errors import UserError
 
 SHELLS = ("bash", "zsh", "fish")
 OURSELVES = {"help": "show the page of a command", "completion": "make TAB complete in bash, zsh or fish"}
-EXIT_STATUS = """\
-Exit status:
-  0  the list, a page or a script was shown
-  2  usage error: there is no such command, or it cannot be started; nothing was run
-  With a command, the exit status is the command's.
-"""
+EXIT_STATUS = {
+    0: "the list, a page or a script was printed; with a command, the exit status is that of the command",
+    1: "stdout cannot be written",
+    2: "usage error: there is no such command, or it cannot be started; nothing was run",
+}
 
 
 # --- the list -----------------------------------------------------------------------------------

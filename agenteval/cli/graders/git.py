@@ -8,8 +8,9 @@ import subprocess
 
 from agenteval.agents.workspaces.git import forget_repository
 from agenteval.agents.workspaces.git_changes import changed_files
+from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, milliseconds, output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.grading.serve import answer_all
 from agenteval.wire.records import Record
 
@@ -85,11 +86,9 @@ def _shorten(names: list[str]) -> str:
 @click.option("--command", metavar="SH", help="A shell line that must succeed in cwd, such as the test suite.")
 @click.option(
     "--command-timeout",
-    type=float,
-    callback=milliseconds,
+    type=MILLISECONDS,
     default=50_000,
     show_default=True,
-    metavar="MS",
     help="A command that takes longer has failed.",
 )
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from agenteval.cli.options import input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
 from agenteval.wire.records import Record

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import comparable, input_argument, milliseconds, output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import (
     FURTHER,
@@ -124,8 +125,7 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
 @click.option("--rubric", metavar="FILE|TEXT", help="Further criteria, added to the prompt.")
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1),
-    callback=comparable,
+    type=NumberRange(0, 1),
     default=0.75,
     show_default=True,
     metavar="X",
@@ -133,27 +133,22 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
 )
 @click.option(
     "--temperature",
-    type=click.FloatRange(0, 2),
-    callback=comparable,
+    type=NumberRange(0, 2),
     default=0.1,
     show_default=True,
     metavar="X",
     help="Left out where the model takes none.",
 )
-@click.option(
-    "-j", "--concurrency", type=click.IntRange(1), default=4, show_default=True, metavar="N", help="Requests at a time."
-)
+@concurrency_option("Requests", default=4)
 @click.option("--cache", metavar="DIR", help="Keep verdicts here; what was judged before costs nothing.")
 @click.option(
     "--price", multiple=True, metavar="[MODEL=]IN/OUT", help="Dollars per million tokens, for cost_usd; repeatable."
 )
 @click.option(
     "--timeout",
-    type=float,
-    callback=milliseconds,
+    type=MILLISECONDS,
     default=50_000,
     show_default=True,
-    metavar="MS",
     help="Limit for a record, retries included (one try gets half of it); less than -t of ae-grade.",
 )
 @click.option(

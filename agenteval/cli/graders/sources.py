@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agenteval.cli.options import NumberRange, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import comparable, input_argument, output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import (
@@ -95,8 +96,7 @@ def _listed(texts: list[str]) -> str:
 @click.option("--k", type=click.IntRange(1), metavar="N", help="Only the first N sources count.  [default: all]")
 @click.option(
     "--min-recall",
-    type=click.FloatRange(0, 1),
-    callback=comparable,
+    type=NumberRange(0, 1),
     default=0.0,
     metavar="R",
     help="To pass, this share of the expected sources must be there; 1 is all.  [default: any one]",

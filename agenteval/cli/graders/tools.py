@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
+from agenteval.cli.options import input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import final_object

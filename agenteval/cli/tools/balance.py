@@ -7,8 +7,9 @@ import math
 import msgspec
 
 from agenteval.agents.prompts import Prompts
+from agenteval.cli.options import input_argument, output_option, strict_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, strict_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.review.balance import Census, chart
 from agenteval.streams.console import Console

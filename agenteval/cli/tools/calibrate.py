@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenteval.cli.startup import click
-from agenteval.cli.tool import (
-    EXIT_STATUS,
+from agenteval.cli.options import (
     grader_option,
     grader_options,
     input_argument,
     output_option,
     progress_option,
+    seed_option,
     strict_option,
-    tool,
 )
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
@@ -177,10 +177,10 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
         raise UserError(f"{path}: has {what} in no label file; save with --read first, or write to another file")
 
 
-@tool(NAME, exit_status=EXIT_STATUS.replace("or failed;", "or could not be graded, or --min-* was not met;"))
+@tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or --min-* was not met"})
 @input_argument("RESULTS")
 @click.option("-s", "--sample", type=click.IntRange(0), metavar="N", help=f"Records to draw.  [default: {SAMPLE}]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Seed of the draw.")
+@seed_option("draw")
 @click.option("--all", "everything", is_flag=True, help="Draw from passes too, not from failures only.")
 @grader_option(required=False)
 @grader_options

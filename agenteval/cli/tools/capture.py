@@ -13,9 +13,9 @@ from agenteval.cli.agent_options import (
     extraction_option,
     inline_grader_options,
 )
+from agenteval.cli.options import input_argument, keep_raw_option
 from agenteval.cli.prompt_run import PromptRun
-from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, tool
+from agenteval.cli.tool import tool
 from agenteval.processes.loop import Job
 from agenteval.wire.records import Record
 
@@ -24,7 +24,7 @@ from agenteval.wire.records import Record
 @input_argument("PROMPTS")
 @inline_grader_options
 @extraction_option
-@click.option("--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result.")
+@keep_raw_option
 @agent_options
 def main(
     path: str | None,

@@ -10,8 +10,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agenteval.cli.options import (
+    choose_format,
+    grader_options,
+    output_option,
+    progress_option,
+    seed_option,
+    strict_option,
+)
 from agenteval.cli.startup import click
-from agenteval.cli.tool import choose_format, grader_options, output_option, progress_option, strict_option, tool
+from agenteval.cli.tool import tool
 from agenteval.comparison.input_files import RecordIndex, RunSource, find_format, read_runs
 from agenteval.comparison.pairing import (
     Ask,
@@ -236,7 +244,7 @@ def render(report: Any, form: str, kind: ComparisonKind) -> bytes:
 @click.option(
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the bootstrap.")
+@seed_option("bootstrap")
 @click.option(
     "--fail-if-worse",
     is_flag=True,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import load_adapter
+from agenteval.cli.options import input_argument, keep_raw_option, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @tool("ae-extract")
 @input_argument("RAW")
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
-@click.option("--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result.")
+@keep_raw_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
 @output_option
 @strict_option

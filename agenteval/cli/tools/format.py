@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports import FORMS, ReportContext, form
 from agenteval.reports.passes import Rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.cli.tool import (
+from agenteval.cli.options import (
     append_options,
     grader_option,
     grader_options,
@@ -12,8 +12,8 @@ from agenteval.cli.tool import (
     output_option,
     progress_option,
     strict_option,
-    tool,
 )
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.grading.apply import GraderRun
 from agenteval.streams.console import Console

@@ -6,24 +6,17 @@ import os
 
 from agenteval.adapters.reader import load_adapter
 from agenteval.agents.kinds import SchemaAgent
+from agenteval.cli.options import MILLISECONDS
 from agenteval.cli.startup import click
-from agenteval.cli.tool import milliseconds, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
 from agenteval.streams.source import Source
 
-EXIT_STATUS = """\
-Exit status:
-  0    the client has closed stdin, or gone
-  1    stdout cannot be written
-  2    usage or configuration error; nothing was run
-  130  interrupted (Ctrl-C); 143 terminated
-"""
 
-
-@tool("ae-headless", exit_status=EXIT_STATUS)
+@tool("ae-headless", exit_status={0: "the client has closed stdin, or is gone", 1: "stdout cannot be written"})
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
-@click.option("-t", "--timeout", type=float, callback=milliseconds, metavar="MS", help="Limit per turn.  [60000]")
+@click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [60000]")
 @click.option("-v", "--verbose", is_flag=True, help="Say each command line on stderr.")
 def main(schema: str, timeout: float | None, verbose: bool, debug: bool) -> None:
     """Serve a command-line agent over the Agent Client Protocol: JSON-RPC on stdin and stdout.

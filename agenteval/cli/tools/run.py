@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agenteval.cli.agent_options import AgentSettings, agent_options
+from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun
-from agenteval.cli.tool import input_argument, tool
+from agenteval.cli.tool import tool
 from agenteval.processes.loop import Job
 from agenteval.wire.records import Record
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from agenteval.cli.completion import Names
+from agenteval.cli.options import output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import output_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output

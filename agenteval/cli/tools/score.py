@@ -8,18 +8,17 @@ from typing import Any
 
 import msgspec
 
-from agenteval.cli.startup import click
-from agenteval.cli.tool import (
-    EXIT_STATUS,
+from agenteval.cli.options import (
     F,
+    NumberRange,
     choose_format,
-    comparable,
     input_argument,
     output_option,
     progress_option,
     strict_option,
-    tool,
 )
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.evaluation import markdown, remarks, table
 from agenteval.streams.console import Console
@@ -96,8 +95,7 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
     """--alpha and its like."""
     return click.option(
         f"--{name}",
-        type=click.FloatRange(0, MOST_WEIGHT),
-        callback=comparable,
+        type=NumberRange(0, MOST_WEIGHT),
         default=default,
         show_default=True,
         metavar="X",
@@ -105,12 +103,7 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
     )
 
 
-@tool(
-    NAME,
-    exit_status=EXIT_STATUS.replace(
-        "some records were refused or failed;", "a record was refused or a criterion not met;"
-    ),
-)
+@tool(NAME, exit_status={1: "finished, but some lines were refused or a criterion was not met"})
 @input_argument("GRADED")
 @weight_option("alpha", ScoreWeights().alpha, "the hit rate")
 @weight_option("beta", ScoreWeights().beta, "the tokens")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, output_option, progress_option, strict_option, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.results.brief import section, summary_of
 from agenteval.streams.console import Console

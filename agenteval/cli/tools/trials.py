@@ -16,9 +16,10 @@ from agenteval.cli.agent_options import (
     extraction_option,
     inline_grader_options,
 )
+from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
-from agenteval.cli.tool import input_argument, tool
+from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
 from agenteval.processes.loop import Job

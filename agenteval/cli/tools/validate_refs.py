@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from itertools import islice
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.tool import (
-    EXIT_STATUS,
+from agenteval.cli.options import (
     grader_option,
     grader_options,
     input_argument,
     output_option,
     progress_option,
     strict_option,
-    tool,
 )
+from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.grading.apply import GraderRun, unjudged
 from agenteval.streams.console import Console
@@ -98,7 +97,7 @@ class ValidationCounts:
         return ", ".join(parts)
 
 
-@tool(NAME, exit_status=EXIT_STATUS.replace("or failed;", "or a reference failed;"))
+@tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
 @input_argument("PROMPTS")
 @grader_option(required=True)
 @grader_options

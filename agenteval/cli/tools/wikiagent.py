@@ -17,13 +17,10 @@ from agenteval.wikipedia.agent import MODES, AgentConversation, Event, wiki_tool
 DEFAULT_MODEL = "gpt-4o-mini"
 OFFLINE_MODEL = "offline"
 
-EXIT_STATUS = """\
-Exit status:
-  0    the last event is a result with an answer
-  1    it is a result that says what went wrong: the model, the wiki or the network
-  2    usage or configuration error; nothing was asked
-  130  interrupted (Ctrl-C); 143 terminated
-"""
+EXIT_STATUS = {
+    0: "the last event is a result with an answer",
+    1: "the last event is a result with the error: of the model, the wiki or the network",
+}
 
 
 class WikiAgentSettings(NamedTuple):

@@ -1,0 +1,143 @@
+"""The options that several tools share: each has one name, one meaning and one help text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from agenteval.cli.startup import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """Adds an option to a function."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+# --- types of values ----------------------------------------------------------------------------
+
+
+class Milliseconds(click.types.FloatParamType):
+    """A finite time above 0: to Click, nan and inf are numbers too."""
+
+    name = "ms"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the number; fails if it is no time."""
+        number = float(super().convert(value, param, ctx))
+        if not 0 < number < float("inf"):
+            self.fail(f"{number} is not a number of milliseconds", param, ctx)
+        return number
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds: to Click, nan is within any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the number; fails if it cannot be compared."""
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail("nan is not a number to compare with", param, ctx)
+        return number
+
+
+MILLISECONDS = Milliseconds()
+
+
+# --- input and output ---------------------------------------------------------------------------
+
+
+def input_argument(metavar: str) -> Decorator:
+    """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
+
+    def decorate(function: F) -> F:
+        function = click.option("--stdin", is_flag=True, hidden=True, expose_value=False)(function)
+        return click.argument("path", metavar=f"[{metavar}]", required=False)(function)
+
+    return decorate
+
+
+output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+strict_option: Decorator = click.option(
+    "--strict", is_flag=True, help="Stop at the first line that is refused or record that fails."
+)
+progress_option: Decorator = click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Force progress lines on stderr, or turn progress off.  [default: a bar on a terminal]",
+)
+keep_raw_option: Decorator = click.option(
+    "--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result."
+)
+
+
+def append_options(function: F) -> F:
+    """--append and --resume, for tools whose records cost money."""
+    function = click.option(
+        "--resume",
+        is_flag=True,
+        help="With -o: skip the ids already there, repair a line cut off by a crash, do the rest.",
+    )(function)
+    return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
+
+
+def choose_format(form: str | None, output: str | None) -> str:
+    """The form of a report: the option, else by the extension of the output file, else json."""
+    return form or ("markdown" if output and output.lower().endswith((".md", ".markdown")) else "json")
+
+
+# --- how work is done ---------------------------------------------------------------------------
+
+
+def concurrency_option(what: str, default: int = 1) -> Decorator:
+    """-j: how many of these run at a time."""
+    return click.option(
+        "-j",
+        "--concurrency",
+        type=click.IntRange(1),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=f"{what} at a time.",
+    )
+
+
+def seed_option(of: str) -> Decorator:
+    """--seed: the same seed gives the same output."""
+    return click.option(
+        "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help=f"Seed of the {of}."
+    )
+
+
+# --- graders ------------------------------------------------------------------------------------
+
+
+def grader_option(*, required: bool) -> Decorator:
+    """-g, once for each grader."""
+    return click.option(
+        "-g",
+        "--grader",
+        multiple=True,
+        required=required,
+        metavar="[NAME=]GRADER",
+        help="Executable, Python or JavaScript; repeatable.",
+    )
+
+
+stream_option: Decorator = click.option(
+    "--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record."
+)
+
+
+def grader_timeout_option(*names: str) -> Decorator:
+    """How long a grader may take; -t is taken where agents have it."""
+    return click.option(
+        *names, type=MILLISECONDS, default=60_000, show_default=True, help="Limit of a grader per record."
+    )
+
+
+def grader_options(function: F) -> F:
+    """How graders are run: --stream, -j and -t."""
+    return stream_option(concurrency_option("Graders")(grader_timeout_option("-t", "--timeout")(function)))
