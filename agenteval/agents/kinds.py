@@ -90,6 +90,17 @@ class SchemaAgent:
         """Whether each turn is a session of its own, because the schema does not say how to go on with one."""
         return self.config.session_mode == "stream" and self.config.resume is None
 
+    @property
+    def resumable(self) -> bool:
+        """Whether a session of the agent can be continued by its id."""
+        return self.config.session_mode == "stream" and self.config.resume is not None
+
+    def resume(self, session_id: str) -> Session:
+        """Continues the agent's own session of that id."""
+        session = _ResumedSession(self)
+        session.turn, session.session_id = 1, session_id
+        return session
+
     def open(self) -> Session:
         iterative = self.config.session_mode == "iterative"
         return _HistorySession(self) if iterative else _ResumedSession(self)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from agenteval.adapters.reader import Reading, load_adapter
-from agenteval.agents.acp.client import Client, RequestHandler, read_message
+from agenteval.agents.acp.client import Client, RequestHandler
+from agenteval.agents.acp.messages import find_message
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
@@ -144,7 +145,7 @@ ENDINGS: dict[str, tuple[list[Any], str]] = {
     ),
     "no error object": ([["fail", "boom"]], 'session/prompt failed: "boom"'),
     "refusal": ([["answer", {"stopReason": "refusal"}]], "refuses to go on (stopReason refusal)"),
-    "cancelled": ([["answer", {"stopReason": "cancelled"}]], "cancelled, which nobody asked for"),
+    "cancelled": ([["answer", {"stopReason": "cancelled"}]], "as cancelled, although it was not asked to"),
     "max_tokens": ([["answer", {"stopReason": "max_tokens"}]], "limit of tokens"),
     "max_turn_requests": ([["answer", {"stopReason": "max_turn_requests"}]], "limit of model requests"),
     "crash": (
@@ -610,4 +611,4 @@ def test_no_line_breaks_the_client(tmp_path: Path) -> None:
             client = Client(["x", "y"], str(tmp_path), deny=False)
             for line in (first, b'{"id": 1, "result": {}}', second, *HOSTILE):
                 for word in client.reply_to(line, True).splitlines():
-                    assert read_message(word) is not None
+                    assert find_message(word) is not None

@@ -41,35 +41,35 @@ def comparable(steps: list[Record]) -> list[Record]:
     return [{key: value for key, value in step.items() if key not in ("timestamp", "duration")} for step in steps]
 
 
-# --- a trajectory that tells --------------------------------------------------------------------
+# --- trajectories as updates --------------------------------------------------------------------
 
 
-def retold(adapter: Adapter, lines: list[str]) -> tuple[list[Record], str, str]:
-    """The trajectory that the updates give when they are read again, the output, and the last message."""
+def read_back(adapter: Adapter, lines: list[str]) -> tuple[list[Record], str, str]:
+    """Returns the trajectory that the adapter acp reads from the updates, the output, and the last message."""
     updates: list[Record] = []
     reader = Reader(adapter, LiveTrajectory("s", updates.append))
     reader.begin_turn()
     for line in lines:
         reader.take([line])
     reader.end_turn()
-    told = [json.dumps({"method": "session/update", "params": {"update": update}}) for update in updates]
-    return load_adapter("acp").read(told, record_id="s").trajectory, reader.output, reader.last_message()
+    sent = [json.dumps({"method": "session/update", "params": {"update": update}}) for update in updates]
+    return load_adapter("acp").read(sent, record_id="s").trajectory, reader.output, reader.last_message()
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_what_is_told_is_the_trajectory(transcript: Path) -> None:
+def test_updates_give_the_same_trajectory(transcript: Path) -> None:
     adapter = load_adapter(str(schema_of(transcript.stem.partition("-")[0])))
     lines = transcript.read_text().splitlines()
     direct = adapter.read(lines, record_id="s")
-    steps, output, _ = retold(adapter, lines)
+    steps, output, _ = read_back(adapter, lines)
     assert comparable(steps) == comparable(direct.trajectory)
     assert output == direct.output
 
 
-def test_plain_text_is_told_line_by_line() -> None:
+def test_plain_text_is_sent_line_by_line() -> None:
     for lines in (["a", "b"], ["", "", "a", "", "b", ""], ["", ""], []):
         direct = load_adapter("text").read(lines, record_id="s")
-        steps, output, last = retold(load_adapter("text"), lines)
+        steps, output, last = read_back(load_adapter("text"), lines)
         assert (steps, output) == (direct.trajectory, direct.output)
         assert last == direct.output
 
@@ -100,8 +100,8 @@ def test_calls_plans_and_empty_messages_survive() -> None:
     deeds(plain)
     deeds(live)
     assert live.steps == plain.steps
-    told = [json.dumps({"method": "session/update", "params": {"update": update}}) for update in updates]
-    got = load_adapter("acp").read(told, record_id="s")
+    sent = [json.dumps({"method": "session/update", "params": {"update": update}}) for update in updates]
+    got = load_adapter("acp").read(sent, record_id="s")
     assert comparable(got.trajectory) == comparable(plain.steps)
     assert got.tool_errors
 
@@ -214,7 +214,7 @@ def test_a_conversation_by_hand(shell: Path, tmp_path: Path) -> None:
         session = open_session(server, tmp_path)
         prompt(server, session, "pwd", 3)
         last, updates = answer(server, 3)
-        assert last["result"] == {"stopReason": "end_turn"}
+        assert last["result"] == {"stopReason": "end_turn", "content": [{"type": "text", "text": str(tmp_path)}]}
         assert [update["content"]["text"] for update in updates] == [str(tmp_path)]
         done = server.end()
         assert done.code == 0
@@ -238,15 +238,19 @@ def test_bad_messages_are_answered_and_survived(server: Running, tmp_path: Path)
         ('"\\ud800"', -32700),
         ([], -32600),
         (7, -32600),
+        *((line, -32600) for line in ("null", "true", '"text"', "[null]")),
         (request(1, ["x"]), -32600),  # type: ignore[arg-type]
         ({"id": {}, "method": "initialize"}, -32600),
         ({"id": 1, "method": "initialize", "params": 3}, -32600),
         (request(1, "no/such"), -32601),
         (request(1, "session/load", sessionId="x", cwd="/", mcpServers=[]), -32601),
-        (request(1, "session/new"), -32602),
+        (request(1, "session/resume", sessionId="x"), -32601),
+        (request(1, "session/new", cwd=7), -32602),
         (request(1, "session/new", cwd="relative", mcpServers=[]), -32602),
         (request(1, "session/new", cwd="/no/such", mcpServers=[]), -32602),
         (request(1, "session/prompt", sessionId="none", prompt=[]), -32602),
+        (request(1, "session/prompt", sessionId=[]), -32602),
+        (request(1, "initialize"), -32602),
         (request(1, "initialize", protocolVersion=-1), -32602),
     ]
     for message, code in bad:
@@ -254,10 +258,12 @@ def test_bad_messages_are_answered_and_survived(server: Running, tmp_path: Path)
         assert server.record()["error"]["code"] == code, message
     server.feed({"method": "session/cancel", "params": {"sessionId": "none"}})
     server.feed({"method": "no/such"}, {"id": 5, "result": 1}, {"id": [1], "error": {}}, {})
+    server.feed({"method": "session/prompt", "params": {}}, {"method": "session/new"})
     session = open_session(server, tmp_path)
     image = {"type": "image", "data": "", "mimeType": "image/png"}
-    server.feed(request(3, "session/prompt", sessionId=session, prompt=[image]))
-    assert server.record()["error"]["code"] == -32602
+    for blocks in ([image], [{"type": "text", "text": 7}], ["text"], "text", {}, None):
+        server.feed(request(3, "session/prompt", sessionId=session, prompt=blocks))
+        assert server.record()["error"]["code"] == -32602
     blocks = [
         {"type": "text", "text": "echo"},
         {"type": "resource_link", "name": "x", "uri": "file:///x"},
@@ -270,17 +276,70 @@ def test_bad_messages_are_answered_and_survived(server: Running, tmp_path: Path)
 def test_cancel_ends_the_tree_and_the_session_goes_on(server: Running, tmp_path: Path) -> None:
     with marked() as mark:
         session = open_session(server, tmp_path)
-        prompt(server, session, f"echo half; sleep {mark} & sleep {mark}; echo never", 3)
+        stubborn = f"sh -c \"trap '' TERM; sleep {mark}\" &"
+        prompt(server, session, f"echo half; {stubborn} sleep {mark}; echo never", 3)
         until(lambda: len(sleepers(mark)) == 2, "it runs")
         prompt(server, session, "echo second", 4)
         server.feed({"method": "session/cancel", "params": {"sessionId": session}})
         refused, updates = answer(server, 4)
         assert "cancel it first" in refused["error"]["message"]
         assert answer(server, 3)[0]["result"] == {"stopReason": "cancelled"}
-        expect_gone(mark)
-        prompt(server, session, "echo third", 5)
+        prompt(server, session, "sleep 0.2; echo third", 5)
         last, updates = answer(server, 5)
-        assert (last["result"]["stopReason"], updates[0]["content"]["text"]) == ("end_turn", "third")
+        assert last["result"]["stopReason"] == "end_turn", "the next turn is not cancelled with the first"
+        assert [update["content"]["text"] for update in updates] == ["third"]
+        expect_gone(mark, within=4)
+
+
+def test_a_failed_turn_leaves_nothing_for_the_next(server: Running, tmp_path: Path) -> None:
+    session = open_session(server, tmp_path)
+    for number, line in ((3, "echo one; exit 3"), (4, "printf 'no end'; kill -9 $$"), (5, "")):
+        prompt(server, session, line, number)
+        last, updates = answer(server, number)
+        assert ("error" in last, len(updates)) == (line != "", line != "")
+    prompt(server, session, "echo half; trap 'echo late; exit' TERM; while :; do sleep 0.02; done", 6)
+    assert server.record()["params"]["update"]["content"]["text"] == "half"
+    server.feed({"method": "session/cancel", "params": {"sessionId": session}})
+    last, _ = answer(server, 6)
+    assert last["result"] == {"stopReason": "cancelled"}
+    prompt(server, session, "echo two", 7)
+    last, updates = answer(server, 7)
+    assert [update["content"]["text"] for update in updates] == ["two"]
+    assert last["result"]["content"][0]["text"] == "two"
+
+
+def test_a_session_without_a_directory(shell: Path, tmp_path: Path) -> None:
+    with Running("ae-headless", "-s", shell, cwd=tmp_path) as server:
+        server.feed({"id": 1, "method": "session/new"}, request(2, "session/new"))
+        for name in [server.record()["result"]["sessionId"] for _ in range(2)]:
+            prompt(server, name, "pwd", 3)
+            assert answer(server, 3)[0]["result"]["content"][0]["text"] == str(tmp_path), "where the server was started"
+
+
+def test_sessions_are_continued_by_their_id(tmp_path: Path) -> None:
+    event = '{"type":"result","result":"%s","session_id":"own"}'
+    agent = script(tmp_path / "agent", f"printf '{event}\\n' \"$*\"")
+    schema = write_schema(tmp_path / "s.json", [str(agent)], "claude", output=None, autoApprove=None)
+    replies = []
+    for _process in range(2):
+        with Running("ae-headless", "-s", schema, cwd=tmp_path) as server:
+            server.feed(request(1, "initialize", protocolVersion=1))
+            capabilities = server.record()["result"]["agentCapabilities"]
+            assert capabilities["loadSession"] is True and capabilities["sessionCapabilities"] == {"resume": {}}
+            server.feed(request(2, "session/load", sessionId="session-1", cwd=str(tmp_path), mcpServers=[]))
+            assert server.record()["error"]["code"] == -32002, "nothing was opened under this id"
+            if replies:
+                server.feed(request(3, "session/load", sessionId=replies[0]["_meta"]["sessionId"]))
+                session = server.record()["result"]["sessionId"]
+            else:
+                session = open_session(server, tmp_path)
+            for number, method in enumerate(("load", "resume"), 4):
+                prompt(server, session, "hello", number)
+                replies.append(answer(server, number)[0]["result"])
+                server.feed(request(9, f"session/{method}", sessionId=session, cwd=str(tmp_path), mcpServers=[]))
+                assert server.record()["result"] == {"sessionId": session}
+    texts = [reply["content"][0]["text"] for reply in replies]
+    assert texts == ["-- hello", *["--resume own -- hello"] * 3]
 
 
 def test_sessions_side_by_side(server: Running, tmp_path: Path) -> None:
@@ -291,8 +350,8 @@ def test_sessions_side_by_side(server: Running, tmp_path: Path) -> None:
     prompt(server, two, "pwd; touch ../go", 5)
     messages = [server.record() for _ in range(4)]
     assert sorted(message["id"] for message in messages if "id" in message) == [4, 5]
-    said = {m["params"]["sessionId"]: m["params"]["update"]["content"]["text"] for m in messages if "params" in m}
-    assert said == {one: str(tmp_path), two: str(tmp_path / "other")}
+    texts = {m["params"]["sessionId"]: m["params"]["update"]["content"]["text"] for m in messages if "params" in m}
+    assert texts == {one: str(tmp_path), two: str(tmp_path / "other")}
 
 
 def test_timeout(shell: Path, tmp_path: Path) -> None:
@@ -305,9 +364,9 @@ def test_timeout(shell: Path, tmp_path: Path) -> None:
         expect_gone(mark)
 
 
-def test_an_agent_that_says_it_failed_each_time(tmp_path: Path) -> None:
+def test_an_agent_that_reports_an_error_each_time(tmp_path: Path) -> None:
     transcript = DATA / "transcripts" / "claude-http401.jsonl"
-    said = load_adapter("claude").read(transcript.read_text().splitlines()).errors[0]
+    reported = load_adapter("claude").read(transcript.read_text().splitlines()).errors[0]
     player = script(tmp_path / "player", f'cat "{transcript}"; exit $(cat code)')
     schema = write_schema(tmp_path / "s.json", [str(player)], "claude")
     with Running("ae-headless", "-s", schema, cwd=tmp_path) as server:
@@ -316,7 +375,7 @@ def test_an_agent_that_says_it_failed_each_time(tmp_path: Path) -> None:
             (tmp_path / "code").write_text(str(code))
             prompt(server, session, "x", number)
             message = answer(server, number)[0]["error"]["message"]
-            assert message == (f"exited with code 1; {said}" if code else said)
+            assert message == (f"exited with code 1; {reported}" if code else reported)
 
 
 def test_the_end_of_stdin_ends_everything(shell: Path, tmp_path: Path) -> None:
@@ -414,18 +473,19 @@ def test_the_sdks_client(tmp_path: Path) -> None:
 # --- the command line ---------------------------------------------------------------------------
 
 
-def test_a_terminal_is_told_what_it_is_for(shell: Path, tmp_path: Path) -> None:
+def test_on_a_terminal_it_explains_its_use(shell: Path, tmp_path: Path) -> None:
     done = on_terminal("ae-headless", "-s", shell, cwd=tmp_path)
     assert done.code == 2
     assert "terminal" in done.stdout and "ae-run -- ae-headless" in done.stdout, done
 
 
-def test_without_the_extra(shell: Path, tmp_path: Path) -> None:
+def test_it_needs_no_sdk(shell: Path, tmp_path: Path) -> None:
     (tmp_path / "hidden" / "acp").mkdir(parents=True)
     (tmp_path / "hidden" / "acp" / "__init__.py").write_text("raise ModuleNotFoundError('no acp', name='acp')")
     environment = {"PYTHONPATH": f"{tmp_path / 'hidden'}{os.pathsep}{ROOT}"}
-    done = run("ae-headless", "-s", shell, cwd=tmp_path, env=environment).expect(2)
-    assert done.stderr == "ae-headless: needs the extra: pip install 'agenteval[acp]'\n"
+    hello = jsonl(request(1, "initialize", protocolVersion=1))
+    done = run("ae-headless", "-s", shell, stdin=hello, cwd=tmp_path, env=environment).expect(0, stderr="")
+    assert done.records[0]["result"]["protocolVersion"] == 1
 
 
 def test_wrong_schemas_are_refused_at_once(tmp_path: Path) -> None:

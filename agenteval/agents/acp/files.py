@@ -1,7 +1,7 @@
-"""Text files below one directory, for an agent that asks us to read and write them; nothing outside is touched.
+"""Reads and writes text files below one directory for an agent, and no file outside it.
 
-A path is resolved first, so that `..` and symbolic links may lead anywhere inside. Then it is opened from the
-directory down, part by part and following no link: what is swapped meanwhile leads nowhere.
+A path is resolved first, so that `..` and symbolic links work inside the directory. Then its components are opened one
+by one without following links, so that a link put there in the meantime does not lead outside.
 """
 
 from __future__ import annotations
@@ -10,33 +10,23 @@ import os
 import stat
 from itertools import islice
 
-LARGEST = 16 << 20  # bytes of a file that is read: it goes through a pipe, and stays in memory until it is read
+from agenteval.agents.acp.messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError
 
-NOT_FOUND = -32002  # the protocol's code for a missing resource
-REFUSED = -32602
-FAILED = -32603
-
-
-class FileRefused(Exception):
-    """Why a file is not read or written, and the JSON-RPC code for that."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code = code
+LARGEST = 16 << 20  # bytes of a file to read: it goes through a pipe, and stays in memory until it is read
 
 
 class WorkFiles:
-    """The files below a directory."""
+    """The text files below a directory."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
 
     def read(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file, or so many lines from the given one (1 is the first) on."""
+        """Returns the text of a file, or `limit` lines of it from number `line` on (1 is the first)."""
         with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise FileRefused(REFUSED, f"{path}: larger than {LARGEST} bytes")
+            raise RequestError(INVALID_PARAMS, f"{path}: larger than {LARGEST} bytes")
         if line is not None or limit is not None:
             start = max(1, line or 1) - 1
             lines = islice(data.splitlines(keepends=True), start, None if limit is None else start + max(0, limit))
@@ -44,41 +34,41 @@ class WorkFiles:
         return data.decode("utf-8", "replace")
 
     def write(self, path: str, text: str) -> None:
-        """Put the text into a file, which is made with its directories if it is not there."""
+        """Replaces the content of a file; creates it, with its directories, if it does not exist."""
         with os.fdopen(self._open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
             file.truncate(0)
             file.write(text.encode("utf-8", "replace"))
 
     def _open(self, path: str, flags: int) -> int:
         try:
-            parts = self._inside(path)
+            parts = self._parts(path)
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             for part in parts[:-1]:
-                fd = _step(fd, part, make=bool(flags & os.O_CREAT))
-            # Without O_NONBLOCK a fifo would make us wait for whoever opens its other end.
+                fd = _enter(fd, part, create=bool(flags & os.O_CREAT))
+            # O_NONBLOCK: opening a FIFO would otherwise wait until its other end is opened.
             fd = _open_at(fd, parts[-1], flags | os.O_NONBLOCK)
         except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            raise FileRefused(NOT_FOUND if missing else FAILED, f"{path}: {error.strerror}") from None
+            code = RESOURCE_NOT_FOUND if isinstance(error, FileNotFoundError) else INTERNAL_ERROR
+            raise RequestError(code, f"{path}: {error.strerror}") from None
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise FileRefused(REFUSED, f"{path}: not a regular file")
+            raise RequestError(INVALID_PARAMS, f"{path}: not a regular file")
         return fd
 
-    def _inside(self, path: str) -> list[str]:
-        """The parts of a path below the root."""
+    def _parts(self, path: str) -> list[str]:
+        """Returns the components of a path below the root; RequestError if it is outside."""
         if not path or "\0" in path:
-            raise FileRefused(REFUSED, "the path is empty or has a NUL character")
+            raise RequestError(INVALID_PARAMS, "the path is empty or has a NUL character")
         real = os.path.realpath(os.path.join(self.root, path))
         parts = os.path.relpath(real, self.root).split(os.sep)
         if parts[0] in (os.pardir, os.curdir):
-            raise FileRefused(REFUSED, f"{path}: only files inside {self.root} can be read and written")
+            raise RequestError(INVALID_PARAMS, f"{path}: only files inside {self.root} can be read and written")
         return parts
 
 
-def _step(directory: int, name: str, *, make: bool) -> int:
-    """The directory below, made if it may be; the one above is closed."""
-    if make:
+def _enter(directory: int, name: str, *, create: bool) -> int:
+    """Opens a directory inside another, which is closed."""
+    if create:
         try:
             os.mkdir(name, dir_fd=directory)
         except FileExistsError:
@@ -90,6 +80,7 @@ def _step(directory: int, name: str, *, make: bool) -> int:
 
 
 def _open_at(directory: int, name: str, flags: int) -> int:
+    """Opens a file in a directory, following no symbolic link; closes the directory."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=directory)
     finally:

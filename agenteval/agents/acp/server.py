@@ -1,350 +1,322 @@
-"""An adapter schema, served as an Agent Client Protocol agent on stdin and stdout, with the official SDK.
+"""Serves an adapter schema as an Agent Client Protocol agent on stdin and stdout.
 
-Data flow: a thread reads messages from stdin → the SDK calls HeadlessAgent → a thread per prompt runs the command line
-and reads what it prints with the schema → updates → a thread writes to stdout. Alone imports acp.
+Data flow: one thread reads requests from stdin and answers them. Each session/prompt gets a thread of its own, which
+runs the command line, reads its lines with the schema, writes them to stdout as session/update notifications, then
+writes the response. The main thread waits for the end of stdin, a closed stdout or a signal, and ends all processes.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import shlex
-import signal
 import threading
-import warnings
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
-
-import acp
-from acp.schema import (
-    AgentCapabilities,
-    EmbeddedResourceContentBlock,
-    Implementation,
-    PromptCapabilities,
-    ResourceContentBlock,
-    SessionNotification,
-    TextContentBlock,
-    TextResourceContents,
-    Usage,
-)
+from typing import Any
 
 from agenteval import __version__
 from agenteval.adapters.reader import Reader
-from agenteval.agents.acp.updates import LiveTrajectory, Update, result_chunk
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent
+from agenteval.agents.acp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION,
+    RESOURCE_NOT_FOUND,
+    Message,
+    RequestError,
+    error_response,
+    integer_param,
+    message_line,
+    parse_message,
+    response,
+    text_param,
+)
+from agenteval.agents.acp.updates import LiveTrajectory, Update, result_chunk, text_block
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
-from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, Stopped, UserError
+from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.outcome import failure_of, printed_lines
 from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.jsonl import decode
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 
-MANY = 500  # prompts at a time, each in a thread of its own
-FAREWELL = 3.0  # seconds in which what was asked is answered when the client has gone
+MOST_TURNS = 500  # turns that run at the same time; more wait
+FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
 
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
-
-Message = dict[str, Any]
-Say = Callable[[str], None]
+OWN_SESSION = "session-"  # what the ids of session/new begin with
+WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
 
 
-def serve(agent: SchemaAgent, source: Source, *, timeout: float | None, say: Say | None, debug: bool) -> None:
-    """Serve until stdin ends; Stopped after a signal. `say` is told each command line."""
-    if not debug:
-        logging.disable(logging.CRITICAL)  # the SDK logs with tracebacks what it answers anyway
-        warnings.simplefilter("ignore")
-    processes = ProcessSupervisor(MANY)
-    try:
-        asyncio.run(_serve(HeadlessAgent(agent, processes, timeout, say), source))
-    finally:
-        processes.close()
+class AcpServer:
+    """Answers the requests of one client; its sessions are conversations with the schema's command line."""
 
-
-async def _serve(agent: HeadlessAgent, source: Source) -> None:
-    stdio = Stdio(source, Output(), agent.leave)
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signum) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(signum, stdio.stop, signum)
-    await acp.run_agent(cast(acp.Agent, agent), stdio)
-    if stdio.broken is not None:
-        raise stdio.broken
-
-
-# --- the agent ----------------------------------------------------------------------------------
-
-
-class HeadlessAgent:
-    """What the SDK calls; each session is a conversation with the schema's command line."""
-
-    def __init__(
-        self, agent: SchemaAgent, processes: ProcessSupervisor, timeout: float | None, say: Say | None
-    ) -> None:
-        self.agent, self.processes, self.say = agent, processes, say
+    def __init__(self, agent: SchemaAgent, *, timeout: float | None, trace: Callable[[str], None] | None) -> None:
+        self.agent, self.trace = agent, trace
         self.timeout = timeout or agent.timeout or DEFAULT_TIMEOUT
-        self.sessions: dict[str, ServedSession] = {}
-        self.threads = ThreadPoolExecutor(MANY)
-        self.leaving = False
+        self.cwd = os.getcwd()
+        self.processes = ProcessSupervisor(MOST_TURNS)
+        self.slots = threading.Semaphore(self.processes.concurrency)
+        self.ending = False
+        self._output = Output()
+        self._sessions: dict[str, ServedSession] = {}
+        self._problem: Exception | None = None
+        self._ended = threading.Event()
+        self._methods: dict[str, Callable[[Message], Any]] = {
+            "initialize": self._initialize,
+            "session/new": self._new_session,
+            "session/cancel": self._cancel,
+        }
+        if agent.resumable:
+            self._methods |= {"session/load": self._load_session, "session/resume": self._load_session}
 
-    def on_connect(self, client: acp.Client) -> None:
-        """The SDK's way to say whom the updates go to."""
-        self.client = client
+    def run(self, source: Source) -> None:
+        """Serves until stdin ends or stdout is closed, then ends all processes; raises what ended it, if not stdin."""
+        _start_thread(self._read, source)
+        try:
+            self._ended.wait()  # a signal raises Stopped here
+        finally:
+            self.ending = True
+            self.processes.stop()
+            deadline = time.monotonic() + FINAL_WAIT
+            for session in list(self._sessions.values()):
+                session.join(deadline)
+            self.processes.close()
+        if self._problem is not None:
+            raise self._problem
 
-    async def initialize(self, protocol_version: int, **_rest: Any) -> acp.InitializeResponse:
-        """What we are; the version is ours, whatever the client's is."""
-        prompts = PromptCapabilities(image=False, audio=False, embedded_context=True)
-        return acp.InitializeResponse(
-            protocol_version=acp.PROTOCOL_VERSION,
-            agent_capabilities=AgentCapabilities(load_session=False, prompt_capabilities=prompts),
-            agent_info=Implementation(name=self.agent.config.name, version=__version__),
-            auth_methods=[],
-        )
+    def send(self, message: Message) -> None:
+        """Writes a message; if stdout is closed or cannot be written, the server ends."""
+        try:
+            self._output.write_bytes(message_line(message))
+        except (ClosedPipe, CannotGoOn) as error:
+            self._problem = self._problem or error
+            self._ended.set()
 
-    async def new_session(self, cwd: str, **_rest: Any) -> acp.NewSessionResponse:
-        """A new conversation in a directory."""
+    def respond(self, request: Message, compute: Callable[[], Any]) -> None:
+        """Answers a request with what `compute` returns or raises; a notification gets no answer."""
+        ident = request.get("id")
+        try:
+            answer = response(ident, compute)
+        except Exception as error:
+            if self.trace is not None:
+                import traceback
+
+                self.trace(traceback.format_exc())
+            problem = f"internal error: {type(error).__name__}: {error}"
+            answer = error_response(ident, RequestError(INTERNAL_ERROR, problem))
+        if "id" in request:
+            self.send(answer)
+
+    # --- requests, in the thread that reads stdin ---
+
+    def _read(self, source: Source) -> None:
+        try:
+            for batch in source.lines():
+                for _number, line in batch:
+                    self._handle(line)
+        except UserError:
+            pass  # stdin cannot be read any more
+        finally:
+            self._ended.set()
+
+    def _handle(self, line: bytes) -> None:
+        ident = None
+        try:
+            request = parse_message(line)
+            ident, method, params = request.get("id"), request.get("method"), request.get("params") or {}
+            if method == "session/prompt" and "id" in request:
+                self._session(params).start_turn(request, prompt_text(params.get("prompt")))
+            elif method is not None:  # else it is a response, and the server sends no requests
+                self.respond(request, lambda: self._call(method, params))
+        except RequestError as error:
+            self.send(error_response(ident, error))
+
+    def _call(self, method: str, params: Message) -> Any:
+        if method not in self._methods:
+            raise RequestError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        return self._methods[method](params)
+
+    def _initialize(self, params: Message) -> Message:
+        """Returns version and capabilities; the version is ours, whatever the client's is."""
+        version = integer_param(params, "protocolVersion")
+        if version is None or not 0 <= version <= 65535:
+            raise RequestError(INVALID_PARAMS, 'Invalid params: "protocolVersion" must be between 0 and 65535')
+        capabilities: Message = {
+            "loadSession": self.agent.resumable,
+            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+        }
+        if self.agent.resumable:
+            capabilities["sessionCapabilities"] = {"resume": {}}
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": capabilities,
+            "authMethods": [],
+            "agentInfo": {"name": self.agent.config.name, "version": __version__},
+        }
+
+    def _new_session(self, params: Message) -> Message:
+        return self._open_session(f"{OWN_SESSION}{len(self._sessions) + 1}", params, self.agent.open())
+
+    def _load_session(self, params: Message) -> Message:
+        """Continues a session: one of this server, or the one of that id in the command line's own storage."""
+        name = text_param(params, "sessionId")
+        if name in self._sessions:
+            return {"sessionId": name}
+        if not name or name.startswith((OWN_SESSION, "-")):
+            raise RequestError(RESOURCE_NOT_FOUND, f'no such session: "{name}" ({WHICH_ID})')
+        return self._open_session(name, params, self.agent.resume(name))
+
+    def _open_session(self, name: str, params: Message, conversation: Session) -> Message:
+        cwd = text_param(params, "cwd") if params.get("cwd") is not None else self.cwd
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-            raise acp.RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
-        key = self.processes.new_agent_key()
-        session = ServedSession(self, f"session-{key}", key, cwd)
-        self.sessions[session.name] = session
-        return acp.NewSessionResponse(session_id=session.name)
+            raise RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
+        self._sessions[name] = ServedSession(self, name, cwd, conversation)
+        return {"sessionId": name}
 
-    async def prompt(self, prompt: list[Any], session_id: str, **_rest: Any) -> acp.PromptResponse:
-        """One turn: updates go out while the command line prints."""
-        session = self._session(session_id)
-        if session.busy:
-            raise acp.RequestError(INVALID_REQUEST, "a prompt is being answered in this session; cancel it first")
-        return await session.prompt(prompt_text(prompt))
+    def _cancel(self, params: Message) -> None:
+        session = self._sessions.get(text_param(params, "sessionId"))
+        if session is not None:
+            session.cancel()
 
-    async def cancel(self, session_id: str, **_rest: Any) -> None:
-        """End the turn that is running, if there is one."""
-        session = self.sessions.get(session_id)
-        if session is not None and session.busy:
-            session.done = True
-            await asyncio.to_thread(self.processes.terminate_tree, session.key)
-
-    def leave(self) -> None:
-        """The client has gone, or we are told to: end every process."""
-        self.leaving = True
-        threading.Thread(target=self.processes.stop, daemon=True).start()
-
-    def _session(self, name: str) -> ServedSession:
-        if name not in self.sessions:
-            raise acp.RequestError(INVALID_PARAMS, f"no such session: {name}")
-        return self.sessions[name]
+    def _session(self, params: Message) -> ServedSession:
+        name = text_param(params, "sessionId")
+        if name not in self._sessions:
+            raise RequestError(INVALID_PARAMS, f"no such session: {name}")
+        return self._sessions[name]
 
 
 class ServedSession:
-    """One conversation with the command line; a Peer of its process in each turn."""
+    """One session: a conversation with the command line, in each turn the ProcessPeer of its process."""
 
     interactive, turn = False, 0
 
-    def __init__(self, server: HeadlessAgent, name: str, key: int, cwd: str) -> None:
-        self.server, self.name, self.key, self.cwd = server, name, key, cwd
-        self.conversation = server.agent.open()
-        self.reader = Reader(server.agent.adapter(), LiveTrajectory(name, self._tell))
-        self.busy = self.done = False  # done: the turn was cancelled
-        self.heard = 0
-        self._updates: asyncio.Queue[Update | None] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, server: AcpServer, name: str, cwd: str, conversation: Session) -> None:
+        self.server, self.name, self.cwd = server, name, cwd
+        self.conversation = conversation
+        self.reader = Reader(server.agent.adapter(), LiveTrajectory(name, self._send_update))
+        self.done = False  # the turn was cancelled
+        self._busy = False
+        self._thread: threading.Thread | None = None
+        self._key = self._lines = 0
 
-    async def prompt(self, text: str) -> acp.PromptResponse:
-        """Run one turn in a thread and pass on what it tells; RequestError when it failed."""
-        self.busy, self.done = True, self.server.leaving
-        used, out = self.reader.usage, self.reader.out
-        first = len(out.steps)
-        running = self._loop.run_in_executor(self.server.threads, self._run, text)
-        try:
-            while (update := await self._updates.get()) is not None:
-                await self._send(update)
-            problem = await running
-        finally:
-            self.busy = False
-        if self.done or self.server.leaving:
-            return acp.PromptResponse(stop_reason="cancelled")
-        missed = await self._missed_output()
-        problems = [*([problem] if problem else []), *out.errors]
-        out.errors.clear()  # what went wrong in this turn may go wrong in the next
-        for step in out.steps[first:]:
-            step.clear()  # told, and in the way: a session may be long
-        if problems:
-            raise acp.RequestError(INTERNAL_ERROR, "; ".join(problems), missed or None)
-        usage, cost = self._usage(used), self.reader.usage.get("costUsd")
-        meta = {**missed, **({"costUsd": cost} if cost is not None else {})}
-        return acp.PromptResponse(stop_reason="end_turn", usage=usage, field_meta=meta or None)
+    def start_turn(self, request: Message, text: str) -> None:
+        """Starts a thread that runs a turn and answers the request."""
+        if self._busy:
+            raise RequestError(INVALID_REQUEST, "a prompt is being answered in this session; cancel it first")
+        self._busy, self.done = True, False
+        # A key per turn: what ends a cancelled turn may still be at work when the next one starts.
+        self._key = self.server.processes.new_agent_key()
+        self._thread = _start_thread(self.server.respond, request, lambda: self._run_turn(text))
 
-    # --- in a thread ---
+    def cancel(self) -> None:
+        """Ends the running turn, if there is one, with all its processes."""
+        if self._busy:
+            self.done = True
+            _start_thread(self.server.processes.terminate_tree, self._key)
+
+    def join(self, deadline: float) -> None:
+        """Waits until the running turn has been answered, or until the deadline."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def reply_to(self, line: bytes, _running: bool) -> bytes:
-        """Read a line as soon as it is printed."""
-        self.heard += 1
+        """Reads a line as soon as it is printed."""
+        self._lines += 1
         self.reader.take([line.decode("utf-8", "replace")])
         return b""
 
-    def _run(self, text: str) -> str | None:
-        """What went wrong in a turn, None when nothing did; its updates are told meanwhile."""
-        self.reader.begin_turn()
-        self.heard = 0
+    # --- one turn, in its thread ---
+
+    def _run_turn(self, text: str) -> Message:
+        """Runs the command line once and returns the reply to session/prompt; RequestError if it failed."""
+        out, usage = self.reader.out, self.reader.usage
+        first = len(out.steps)
         try:
-            return self._attend(text)
+            with self.server.slots:
+                problem = self._run_command(text)
+            if self.done or self.server.ending:
+                return {"stopReason": "cancelled"}
+            return self._reply(problem, usage)
+        finally:
+            out.errors.clear()  # the next turn may fail in the same way
+            for step in out.steps[first:]:
+                step.clear()  # it has been sent, and a session may be long
+            self._busy = False
+
+    def _run_command(self, text: str) -> str | None:
+        """Runs the command line and sends what it prints as updates; returns why it failed, or None."""
+        server = self.server
+        self.reader.begin_turn()
+        self._lines = 0
+        try:
+            invocation = self.conversation.next_command(text, self.cwd)
+            if server.trace is not None:
+                server.trace(f"{self.name}: in {self.cwd}: {shlex.join(invocation.argv)}")
+            command = Command(invocation.program, invocation.argv, self.cwd, invocation.env, invocation.stdin)
+            limits: dict[str, Any] = {"timeout": server.timeout / 1000, "max_output": DEFAULT_MAX_OUTPUT}
+            outcome = server.processes.run(self._key, command, peer=self, **limits)
+            lines = printed_lines(outcome)
+            self.reader.take(lines[self._lines :])  # printed while the process was being ended
+            self.conversation.observe(text, lines)
+            return failure_of(outcome, server.timeout)
         except ValueError as error:
             return str(error)
         finally:
             self.reader.end_turn()
-            self._tell(None)
 
-    def _attend(self, text: str) -> str | None:
-        server = self.server
-        said = self.conversation.next_command(text, self.cwd)
-        if server.say is not None:
-            server.say(f"{self.name}: in {self.cwd}: {shlex.join(said.argv)}")
-        command = Command(said.program, said.argv, self.cwd, said.env, said.stdin)
-        seconds = server.timeout / 1000
-        outcome = server.processes.run(self.key, command, timeout=seconds, max_output=DEFAULT_MAX_OUTPUT, peer=self)
-        lines = printed_lines(outcome)
-        self.reader.take(lines[self.heard :])  # what came while it was being ended
-        self.conversation.observe(text, lines)
-        return failure_of(outcome, server.timeout)
+    def _send_update(self, update: Update) -> None:
+        self.server.send({"method": "session/update", "params": {"sessionId": self.name, "update": update}})
 
-    def _tell(self, update: Update | None) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._updates.put_nowait, update)
-        except RuntimeError:
-            pass  # the loop is closed: we are leaving
-
-    # --- what the client is told ---
-
-    async def _send(self, update: Update) -> None:
-        notification = SessionNotification.model_validate({"sessionId": self.name, "update": update})
-        await self.server.client.session_update(self.name, notification.update)
-
-    async def _missed_output(self) -> dict[str, str]:
-        """The output, where it is not the turn's last message; one that no message had is sent for a person to see."""
+    def _reply(self, problem: str | None, usage_before: dict[str, int | float]) -> Message:
         output, last = self.reader.output, self.reader.last_message()
         if output and not last:
-            await self._send(result_chunk(output))
-        return {} if output == last else {"output": output}
-
-    def _usage(self, before: dict[str, int | float]) -> Usage | None:
-        """The tokens of this turn, where both numbers are known; those from a cache are counted apart."""
-        now = self.reader.usage
-        if not {"inputTokens", "outputTokens"} <= now.keys():
-            return None
-        spent = {name: max(0, int(number - before.get(name, 0))) for name, number in now.items()}
-        cached = min(spent.get("cachedTokens", 0), spent["inputTokens"])
-        return Usage(
-            total_tokens=spent["inputTokens"] + spent["outputTokens"],
-            input_tokens=spent["inputTokens"] - cached,
-            output_tokens=spent["outputTokens"],
-            cached_read_tokens=cached if "cachedTokens" in now else None,
-        )
+            self._send_update(result_chunk(output))
+        problems = [*([problem] if problem else []), *self.reader.out.errors]
+        if problems:
+            raise RequestError(INTERNAL_ERROR, "; ".join(problems), {"output": output} if output != last else None)
+        reply: Message = {"stopReason": "end_turn", "content": [text_block(output)]}  # content: the older dialect
+        if usage := _turn_usage(usage_before, self.reader.usage):
+            reply["usage"] = usage
+        session_id = self.reader.session_id if self.server.agent.resumable else None
+        meta = {"costUsd": self.reader.usage.get("costUsd"), "sessionId": session_id}
+        if meta := {name: value for name, value in meta.items() if value is not None}:
+            reply["_meta"] = meta
+        return reply
 
 
-def prompt_text(blocks: list[Any]) -> str:
-    """The blocks of a prompt as one text; RequestError for what is none."""
+def _turn_usage(before: dict[str, int | float], after: dict[str, int | float]) -> Message | None:
+    """Returns the tokens of one turn, None unless input and output are known; cached input is counted apart."""
+    if not {"inputTokens", "outputTokens"} <= after.keys():
+        return None
+    spent = {name: max(0, int(number - before.get(name, 0))) for name, number in after.items()}
+    cached = min(spent.get("cachedTokens", 0), spent["inputTokens"])
+    return {
+        "totalTokens": spent["inputTokens"] + spent["outputTokens"],
+        "inputTokens": spent["inputTokens"] - cached,
+        "outputTokens": spent["outputTokens"],
+        **({"cachedReadTokens": cached} if "cachedTokens" in after else {}),
+    }
+
+
+def prompt_text(blocks: Any) -> str:
+    """Returns the content blocks of a prompt as one text; RequestError if one of them has no text."""
     texts = []
-    for block in blocks:
-        if isinstance(block, TextContentBlock):
-            texts.append(block.text)
-        elif isinstance(block, ResourceContentBlock):
-            texts.append(block.uri)
-        elif isinstance(block, EmbeddedResourceContentBlock) and isinstance(block.resource, TextResourceContents):
-            texts.append(block.resource.text)
-        else:
-            raise acp.RequestError(INVALID_PARAMS, "a prompt may have text, links and embedded text, nothing else")
+    for block in blocks if isinstance(blocks, list) else [None]:
+        match block:
+            case (
+                {"type": "text", "text": str(text)}
+                | {"type": "resource_link", "uri": str(text)}
+                | {"type": "resource", "resource": {"text": str(text)}}
+            ):
+                texts.append(text)
+            case _:
+                raise RequestError(INVALID_PARAMS, "a prompt is a list of blocks: text, links and embedded text")
     return "\n".join(texts)
 
 
-# --- stdin and stdout ---------------------------------------------------------------------------
-
-
-class Stdio:
-    """The messages on stdin and stdout, as the SDK wants a transport to be."""
-
-    def __init__(self, source: Source, output: Output, leave: Callable[[], None]) -> None:
-        self.source, self.output, self.leave = source, output, leave
-        self.broken: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
-        self._writer = ThreadPoolExecutor(1)
-        self._queue: asyncio.Queue[Message | None] = asyncio.Queue()
-        self._owed = 0
-        self._settled = asyncio.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    async def receive(self) -> Message | None:
-        """The next message; None when no more will come and what was asked is answered."""
-        while (message := await self._queue.get()) is not None:
-            if isinstance(message, dict) and "method" not in message:
-                continue  # it answers something, and we ask nothing
-            if problem := _malformed(message):
-                await self.send({"jsonrpc": "2.0", "id": None, "error": problem})
-            else:
-                self._owed += message.get("id") is not None
-                return message
-        self.leave()
-        while self._owed and self.broken is None:
-            self._settled.clear()
-            try:
-                await asyncio.wait_for(self._settled.wait(), FAREWELL)
-            except TimeoutError:
-                break
-        return None
-
-    async def send(self, message: Message) -> None:
-        """Write a message; the client's going away ends everything."""
-        try:
-            await self._loop.run_in_executor(self._writer, self.output.write, message)
-        except (ClosedPipe, CannotGoOn) as error:
-            self._end(error)
-            raise
-        finally:
-            self._owed -= "method" not in message and message.get("id") is not None
-            self._settled.set()
-
-    async def close(self) -> None:
-        """Nothing to close: the process ends."""
-
-    def stop(self, signum: int) -> None:
-        """End as if stdin had ended; a second signal ends at once, and the guardian kills the rest."""
-        if self.broken is not None:
-            os._exit(128 + signum)
-        self._end(Stopped(signum))
-
-    def _end(self, reason: BaseException) -> None:
-        self.broken = self.broken or reason
-        self._queue.put_nowait(None)
-
-    def _read(self) -> None:
-        try:
-            for batch in self.source.lines():
-                for _number, line in batch:
-                    self._put(_message(line))
-        except UserError:
-            pass  # stdin cannot be read any more
-        self._put(None)
-
-    def _put(self, message: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, message)
-        except RuntimeError:
-            pass  # the loop is closed: we are leaving
-
-
-def _message(line: bytes) -> Any:
-    try:
-        return decode(line)
-    except BadRecord as error:
-        return error
-
-
-def _malformed(message: Any) -> Message | None:
-    """The JSON-RPC error that something which is no message is answered with."""
-    if isinstance(message, BadRecord):
-        return {"code": PARSE_ERROR, "message": "Parse error", "data": str(message)}
-    good = isinstance(message, dict) and isinstance(message.get("method", ""), str)
-    if good and isinstance(message.get("id", 0), str | int | None) and isinstance(message.get("params"), dict | None):
-        return None
-    return {"code": INVALID_REQUEST, "message": "Invalid request"}
+def _start_thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread

@@ -1,10 +1,11 @@
-"""ae-headless: any headless command line, seen as an Agent Client Protocol agent."""
+"""ae-headless: serves any headless command line as an Agent Client Protocol agent."""
 
 from __future__ import annotations
 
 import os
 
 from agenteval.adapters.reader import load_adapter
+from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.cli.options import MILLISECONDS
 from agenteval.cli.startup import click
@@ -14,33 +15,27 @@ from agenteval.streams.console import Console
 from agenteval.streams.source import Source
 
 
-@tool("ae-headless", exit_status={0: "the client has closed stdin, or is gone", 1: "stdout cannot be written"})
+@tool("ae-headless", exit_status={0: "the client has closed stdin or stdout", 1: "stdout cannot be written"})
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
 @click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [60000]")
-@click.option("-v", "--verbose", is_flag=True, help="Say each command line on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
 def main(schema: str, timeout: float | None, verbose: bool, debug: bool) -> None:
     """Serve a command-line agent over the Agent Client Protocol: JSON-RPC on stdin and stdout.
 
     An editor or any other ACP client starts it as the agent. Each session is a conversation with the
     command line that the schema describes; what it prints goes out as messages, thoughts, tool calls
-    and plans while it prints. Cancelling, or closing stdin, ends its whole process tree.
+    and plans while it prints. Cancelling, or closing stdin, ends its whole process tree. If the schema has
+    `resume`, session/load continues an earlier session: its id is _meta.sessionId of each reply.
 
     Examples:
       ae-run prompts.jsonl -- ae-headless -s claude
       ae-capture prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s ./my-agent.json -t 300000
       echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | ae-headless -s claude
-
-    It needs the extra: pip install 'agenteval[acp]'.
     """
     console = Console("ae-headless", progress=False)
     agent = SchemaAgent(load_adapter(schema))
     if os.isatty(0):
         raise UserError("stdin is a terminal: an ACP client starts this, as ae-run -- ae-headless -s NAME does")
     source = Source(None)
-    try:
-        from agenteval.agents.acp.server import serve
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("acp", "pydantic"):
-            raise
-        raise UserError("needs the extra: pip install 'agenteval[acp]'") from None
-    serve(agent, source, timeout=timeout, say=console.say if verbose or debug else None, debug=debug)
+    server = AcpServer(agent, timeout=timeout, trace=console.say if verbose or debug else None)
+    server.run(source)

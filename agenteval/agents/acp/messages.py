@@ -1,0 +1,95 @@
+"""JSON-RPC 2.0 as both sides of the Agent Client Protocol use it: one message per line, requests, responses, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agenteval.errors import BadRecord
+from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.source import BOM
+
+PROTOCOL_VERSION = 1
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+AUTHENTICATION_REQUIRED = -32000
+RESOURCE_NOT_FOUND = -32002
+
+Message = dict[str, Any]
+
+
+class RequestError(Exception):
+    """The error that answers a request: a JSON-RPC code, a message and optional data."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.data = code, data
+
+
+def message_line(message: Message) -> bytes:
+    """Returns a message as a line to send."""
+    return encode({"jsonrpc": "2.0", **message}) + b"\n"
+
+
+def response(ident: Any, compute: Callable[[], Any]) -> Message:
+    """Returns the response to the request with that id: what `compute` returns, or the RequestError it raises."""
+    try:
+        return {"id": ident, "result": compute()}
+    except RequestError as error:
+        return error_response(ident, error)
+
+
+def error_response(ident: Any, error: RequestError) -> Message:
+    """Returns the response to a request that failed; the id is None if it could not be read."""
+    fields = {"code": error.code, "message": str(error)}
+    return {"id": ident, "error": fields if error.data is None else {**fields, "data": error.data}}
+
+
+def find_message(line: bytes) -> Message | None:
+    """Returns the message on a line of an agent, None for a line that is something else: agents also print logs."""
+    line = line.strip().removeprefix(BOM)
+    if not line.startswith(b"{"):
+        return None
+    try:
+        message = decode(line)
+    except BadRecord:
+        from agenteval.adapters.reader import decode_leniently
+
+        message = decode_leniently(line.decode("utf-8", "replace"))
+    return message if isinstance(message, dict) else None
+
+
+def parse_message(line: bytes) -> Message:
+    """Returns the message on a line of a client; RequestError if it is not JSON, or not a JSON-RPC message."""
+    try:
+        message = decode(line)
+    except BadRecord as error:
+        raise RequestError(PARSE_ERROR, "Parse error", str(error)) from None
+    if not isinstance(message, dict) or ("method" in message and not _is_request(message)):
+        raise RequestError(INVALID_REQUEST, "Invalid request")
+    return message
+
+
+def _is_request(message: Message) -> bool:
+    """Whether a message is a well-formed request or notification."""
+    method, ident, params = message["method"], message.get("id"), message.get("params")
+    return isinstance(method, str) and isinstance(ident, str | int | None) and isinstance(params, dict | None)
+
+
+def text_param(params: Message, name: str) -> str:
+    """Returns a parameter that must be a string."""
+    if not isinstance(value := params.get(name), str):
+        raise RequestError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string')
+    return value
+
+
+def integer_param(params: Message, name: str) -> int | None:
+    """Returns a parameter that must be an integer, or None if it is missing."""
+    value = params.get(name)
+    if value is not None and type(value) is not int:
+        raise RequestError(INVALID_PARAMS, f'Invalid params: "{name}" must be an integer')
+    return value
