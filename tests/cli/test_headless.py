@@ -261,8 +261,9 @@ def test_bad_messages_are_answered_and_survived(server: Running, tmp_path: Path)
     server.feed({"method": "session/prompt", "params": {}}, {"method": "session/new"})
     session = open_session(server, tmp_path)
     image = {"type": "image", "data": "", "mimeType": "image/png"}
-    for blocks in ([image], [{"type": "text", "text": 7}], ["text"], "text", {}, None):
-        server.feed(request(3, "session/prompt", sessionId=session, prompt=blocks))
+    wrong: list[Any] = [[image], [{"type": "text", "text": 7}], ["text"], "text", {}, None]
+    for given in wrong:
+        server.feed(request(3, "session/prompt", sessionId=session, prompt=given))
         assert server.record()["error"]["code"] == -32602
     blocks = [
         {"type": "text", "text": "echo"},
@@ -320,7 +321,7 @@ def test_sessions_are_continued_by_their_id(tmp_path: Path) -> None:
     event = '{"type":"result","result":"%s","session_id":"own"}'
     agent = script(tmp_path / "agent", f"printf '{event}\\n' \"$*\"")
     schema = write_schema(tmp_path / "s.json", [str(agent)], "claude", output=None, autoApprove=None)
-    replies = []
+    replies: list[Record] = []
     for _process in range(2):
         with Running("ae-headless", "-s", schema, cwd=tmp_path) as server:
             server.feed(request(1, "initialize", protocolVersion=1))
