@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.watching import marked
 
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")  # a machine that is busy with something else is no bug
@@ -21,6 +24,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a developer's shell exports must not reach the tools."""
     for name in [name for name in os.environ if name.startswith(("COMPARE_", "_AE_"))]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A number to `sleep` for that marks a test's processes; any left over are killed after the test."""
+    with marked() as number:
+        yield number
 
 
 def pytest_xdist_auto_num_workers() -> int:

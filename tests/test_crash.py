@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.crash import kill_and_resume
 from tests.support.tool import Record, read, run, write
-from tests.support.watching import Running, marked, until
+from tests.support.watching import Running, until
 
 COUNT = 60
 IDS = [str(number) for number in range(COUNT)]
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    with marked() as number:
-        yield number
 
 
 @pytest.mark.parametrize("order", [[], ["--keep-order"]])

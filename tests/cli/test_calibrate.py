@@ -13,7 +13,7 @@ import pytest
 
 from agenteval.review.calibration import Reservoir
 from agenteval.review.labels import Labels, check_label
-from tests.support.tool import BIN, Done, Record, jsonl, read, run, script, write
+from tests.support.tool import BIN, PASSES, Done, Record, jsonl, read, run, script, write
 
 FAIL = {"pass": False, "score": 0.25, "reasoning": "misses the hint"}
 PASS = {"pass": True, "score": 1.0}
@@ -41,6 +41,7 @@ def report(*args: object, cwd: Path) -> Any:
 def tick(document: str, ticks: dict[str, str]) -> str:
     """The document with a box ticked in the sections of these ids."""
     sections = re.split(r"(?=^### )", document, flags=re.MULTILINE)
+    assert set(ticks) <= set(listed(document)), "every id to tick is in the document"
     for at, text in enumerate(sections):
         for name in listed(text):
             if name in ticks:
@@ -192,11 +193,12 @@ def test_a_second_grader_that_breaks(second: Path) -> None:
 
 
 def test_several_graders_any_kind_in_parallel(second: Path) -> None:
-    script(second / "yes", 'cat >/dev/null; echo \'{"pass": true, "score": 1}\'')
+    script(second / "yes", PASSES)
     records = jsonl(*(result(str(n), scores={"old": FAIL}) for n in range(100, 140)))
     args = ("-g", "even.py", "-g", "mine=./yes", "-j", 4, "-s", 20, "-f", "json")
     found = json.loads(calibrate(*args, stdin=records, cwd=second).expect(0, stderr="").stdout)
     assert found["changes"]["graders"] == ["even", "mine"] and found["changes"]["n"] == 20
+    assert len(found["items"]) == 20
     for entry in found["items"]:
         assert entry["rescored"]["pass"] == (int(entry["id"]) % 2 == 0), entry
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +11,19 @@ import pytest
 
 from agenteval.wire.comparison import ComparisonReport
 from tests.support.subset import assert_contains
+from tests.support.tool import PASSES, Done, run, script, write
 
-BIN = Path(__file__).parent.parent.parent / "bin" / "ae-compare"
 Json = dict[str, Any]
 
 
-def ae_compare(
-    *args: object, cwd: Path, stdin: str = "", env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The tool as a process in a folder of its own."""
-    return subprocess.run(
-        [str(BIN), *map(str, args)],
-        cwd=cwd,
-        input=stdin,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def ae_compare(*args: object, **options: Any) -> Done:
+    return run("ae-compare", *args, **options)
 
 
 def compared(*args: object, cwd: Path, code: int = 0, stdin: str = "", env: dict[str, str] | None = None) -> Json:
     """The report the tool prints."""
     done = ae_compare(*args, cwd=cwd, stdin=stdin, env=env)
-    assert done.returncode == code, f"{args}\n{done.stdout}\n{done.stderr}"
+    assert done.code == code, f"{args}\n{done.stdout}\n{done.stderr}"
     found: Json = json.loads(done.stdout)
     return found
 
@@ -51,17 +38,10 @@ def result(id: str, score: float | None = None, total: float | None = 1000, **mo
     return {**record, **more}
 
 
-def write(path: Path, records: list[Json]) -> Path:
-    """A file of records."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
-
-
-# --- parity with the seed's harness -------------------------------------------------------------
+# --- parity with agent-eval-harness -------------------------------------------------------------
 
 # What @plaited/agent-eval-harness 0.12.2 prints for the runs below (`compare left.jsonl right.jsonl`).
-SEED_REPORT = """
+HARNESS_REPORT = """
 {"quality": {
   "left": {"type": "run", "avgScore": 0.37333333333333335, "passRate": 0.3333333333333333, "passCount": 2,
     "failCount": 4, "scoreDistribution": {"0.0-0.2": 2, "0.2-0.4": 2, "0.4-0.6": 0, "0.6-0.8": 2, "0.8-1.0": 0}},
@@ -86,7 +66,7 @@ SEED_REPORT = """
   "right": {"richness": "messages-only", "avgStepCount": 2}},
 "headToHead": {"pairwise": [{"runA": "left", "runB": "right", "aWins": 2, "bWins": 4, "ties": 0}]}}
 """
-SEED_SCORES = {
+HARNESS_SCORES = {
     "p0": (0.4585073779795687, 0.5616674629718108),
     "p1": (0.5839374325782093, 0.8175178147268409),
     "p2": (0.2961821315713875, 0.21471337579617833),
@@ -96,8 +76,8 @@ SEED_SCORES = {
 }
 
 
-def seed_result(i: int, salt: int) -> Json:
-    """A record the seed's harness takes."""
+def harness_result(i: int, salt: int) -> Json:
+    """A record that agent-eval-harness accepts."""
     score, total = (i * 37 + salt * 29) % 101 / 100, 100 + (i * 7919 + salt * 1543) % 5000
     times = {"start": 1, "end": 1 + total, "sessionCreation": 1, "firstResponse": total // 3}
     step = {"type": "message", "content": "answer", "timestamp": 1}
@@ -106,14 +86,15 @@ def seed_result(i: int, salt: int) -> Json:
     return {**graded, **more}
 
 
-def test_the_seeds_figures(tmp_path: Path) -> None:
+def test_figures_of_agent_eval_harness(tmp_path: Path) -> None:
     for salt, label in enumerate(("left", "right"), 1):
-        write(tmp_path / f"{label}.jsonl", [seed_result(i, salt) for i in range(6)])
+        write(tmp_path / f"{label}.jsonl", *(harness_result(i, salt) for i in range(6)))
     found = compared("left.jsonl", "right.jsonl", cwd=tmp_path)
-    assert_contains(found, json.loads(SEED_REPORT))
+    assert_contains(found, json.loads(HARNESS_REPORT))
     assert_contains(found["meta"], {"runs": ["left", "right"], "promptCount": 6, "promptsWithAllRuns": 6})
+    assert [prompt["id"] for prompt in found["headToHead"]["prompts"]] == list(HARNESS_SCORES)
     for prompt in found["headToHead"]["prompts"]:
-        left, right = SEED_SCORES[prompt["id"]]
+        left, right = HARNESS_SCORES[prompt["id"]]
         assert prompt["scores"] == pytest.approx({"left": left, "right": right}, rel=1e-12)
         assert prompt["winner"] == ("left" if left > right else "right")
         assert set(prompt) == {"id", "winner", "scores", "latencies", "hadErrors"}
@@ -125,17 +106,17 @@ def test_the_seeds_figures(tmp_path: Path) -> None:
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
     """A folder with three runs of ten prompts; b lacks two, c has an ungraded one and a grader error."""
-    write(tmp_path / "a.jsonl", [result(f"p{i}", 0.9 - i / 100) for i in range(10)])
-    write(tmp_path / "b.jsonl", [result(f"p{i}", 0.1 + i / 50) for i in range(8)])
+    write(tmp_path / "a.jsonl", *(result(f"p{i}", 0.9 - i / 100) for i in range(10)))
+    write(tmp_path / "b.jsonl", *(result(f"p{i}", 0.1 + i / 50) for i in range(8)))
     c = [result(f"p{i}", 0.5) for i in range(8)]
-    write(tmp_path / "c.jsonl", [*c, result("p8"), result("p9", 0.0, graderError=True)])
+    write(tmp_path / "c.jsonl", *c, result("p8"), result("p9", 0.0, graderError=True))
     return tmp_path
 
 
 def test_report_of_three_runs(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "c.jsonl", "-s", "statistical", cwd=three)
     report = msgspec.json.decode(done.stdout, type=ComparisonReport)
-    assert done.returncode == 0
+    assert done.code == 0
     assert done.stderr == ("ae-compare: 2 of 10 prompts are not in every run: b lacks 2 (meta.missing names them)\n")
     assert (report.meta.prompt_count, report.meta.prompts_with_all_runs) == (10, 8)
     assert report.meta.missing == {"b": ["p8", "p9"]}
@@ -166,19 +147,19 @@ def test_same_input_and_seed_same_bytes(three: Path) -> None:
 
 def test_markdown(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-o", "report.md", cwd=three)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
     assert "**a is better than b.** Paired difference of scores (a - b) +0.695, 95 % interval" in text
     assert "| a | 0.855 | 100.0% | 10 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
-    assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).returncode == 0
+    assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
     assert (three / "x.md").read_text().startswith("{")
 
 
 def test_markdown_cells_cannot_break_out(tmp_path: Path) -> None:
     records = [result("a|b\nc", 1.0), result("fine", 0.0)]
-    write(tmp_path / "x.jsonl", records)
-    write(tmp_path / "y.jsonl", [result("a|b\nc", 0.0), result("fine", 0.0)])
+    write(tmp_path / "x.jsonl", *records)
+    write(tmp_path / "y.jsonl", result("a|b\nc", 0.0), result("fine", 0.0))
     text = ae_compare("x.jsonl", "one|two:y.jsonl", "-f", "markdown", cwd=tmp_path).stdout
     assert "a\\|b<br>c" in text
     assert "one\\|two" in text
@@ -188,8 +169,8 @@ def test_markdown_cells_cannot_break_out(tmp_path: Path) -> None:
 
 
 def test_ungraded_runs_are_compared_by_what_is_known(tmp_path: Path) -> None:
-    write(tmp_path / "fast.jsonl", [result("p", total=100)])
-    write(tmp_path / "slow.jsonl", [result("p", total=9000)])
+    write(tmp_path / "fast.jsonl", result("p", total=100))
+    write(tmp_path / "slow.jsonl", result("p", total=9000))
     report = compared("fast.jsonl", "slow.jsonl", cwd=tmp_path)
     assert report["headToHead"]["prompts"][0]["winner"] == "fast"
     assert report["quality"]["fast"]["avgScore"] is None
@@ -201,14 +182,14 @@ def test_bad_lines_and_duplicates_cost_only_themselves(three: Path) -> None:
     with open(three / "a.jsonl", "a") as file:
         file.write('\n{"id": "broken"\n' + json.dumps(result("p0", 0.0)) + '\n{"id": "p", "score": 0.5}\n')
     done = ae_compare("a.jsonl", "c.jsonl", cwd=three)
-    assert done.returncode == 1
+    assert done.code == 1
     assert json.loads(done.stdout)["quality"]["a"]["n"] == 10
     one, two, three_ = done.stderr.splitlines()
     assert one.startswith("ae-compare: a.jsonl:12: not JSON:")
     assert two == 'ae-compare: a.jsonl:13: "id" p0 is there twice; the first one counts'
     assert three_.startswith('ae-compare: a.jsonl:14: "score" must be an object')
     strict = ae_compare("a.jsonl", "c.jsonl", "--strict", cwd=three)
-    assert (strict.returncode, strict.stdout) == (1, "")
+    assert (strict.code, strict.stdout) == (1, "")
 
 
 def test_stdin_is_one_of_the_runs(three: Path) -> None:
@@ -244,10 +225,10 @@ def test_stdin_is_one_of_the_runs(three: Path) -> None:
     ],
 )
 def test_usage_errors(three: Path, args: list[str], env: dict[str, str], said: str) -> None:
-    write(three / "empty.jsonl", [])
-    write(three / "trials.jsonl", [{"id": "p0", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "x"}]}])
+    write(three / "empty.jsonl")
+    write(three / "trials.jsonl", {"id": "p0", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "x"}]})
     done = ae_compare(*args, cwd=three, env=env)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith("ae-compare: ")
     assert said in done.stderr
 
@@ -259,9 +240,9 @@ def test_weights_from_the_environment(three: Path) -> None:
 
 
 def test_a_trial_among_results_is_refused_where_results_are_promised(three: Path) -> None:
-    write(three / "t.jsonl", [result("p0", 1.0), {"id": "p1", "k": 1, "trials": []}])
+    write(three / "t.jsonl", result("p0", 1.0), {"id": "p1", "k": 1, "trials": []})
     done = ae_compare("a.jsonl", "t.jsonl", "--input-format", "capture", cwd=three)
-    assert done.returncode == 1
+    assert done.code == 1
     assert "t.jsonl:2: a trial, where a result is expected" in done.stderr
 
 
@@ -271,8 +252,8 @@ def test_progress_is_a_line_per_run(three: Path) -> None:
 
 
 def test_empty_runs(tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", [])
-    write(tmp_path / "b.jsonl", [])
+    write(tmp_path / "a.jsonl")
+    write(tmp_path / "b.jsonl")
     report = compared("a.jsonl", "b.jsonl", "-s", "statistical", cwd=tmp_path)
     assert report["meta"]["promptCount"] == 0
     assert report["reliability"]["a"]["completionRate"] is None
@@ -299,7 +280,7 @@ def test_a_comparison_grader(three: Path, first: str) -> None:
     (three / "judge.py").write_text(JUDGE)
     text = (three / "a.jsonl").read_text()
     done = ae_compare(first, "b.jsonl", "-g", "judge.py", "-j", 2, cwd=three, stdin=text)
-    assert done.returncode == 1
+    assert done.code == 1
     assert "ae-compare: p1: grader error: ValueError: no idea" in done.stderr
     report = json.loads(done.stdout)
     assert (report["meta"]["strategy"], report["meta"]["graderErrors"]) == ("custom", 1)
@@ -313,30 +294,28 @@ def test_a_comparison_grader(three: Path, first: str) -> None:
 
 
 def test_an_executable_comparison_grader_that_answers_nonsense(three: Path) -> None:
-    script = three / "judge.sh"
-    script.write_text('#!/bin/sh\necho \'{"pass": true, "score": 1}\'\n')
-    script.chmod(0o755)
+    script(three / "judge.sh", PASSES)
     done = ae_compare("a.jsonl", "c.jsonl", "-g", "./judge.sh", cwd=three)
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr.count("grader error") == 10
     assert '"rankings" is missing' in done.stderr
     strict = ae_compare("a.jsonl", "c.jsonl", "-g", "./judge.sh", "--strict", "-o", "out.json", cwd=three)
-    assert (strict.returncode, strict.stderr.count("grader error")) == (1, 1)
+    assert (strict.code, strict.stderr.count("grader error")) == (1, 1)
 
 
 def test_a_comparison_grader_that_is_not_there(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-g", "./nowhere", cwd=three)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
     runs = {"good": [1.0] * 12, "bad": [0.1, 0.4, 0.2] * 4, "once": [1.0] * 11 + [0.0]}
     for name, scores in runs.items():
-        write(tmp_path / name, [result(str(number), score) for number, score in enumerate(scores)])
+        write(tmp_path / name, *(result(str(number), score) for number, score in enumerate(scores)))
     done = ae_compare("good", "bad", "--fail-if-worse", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr.startswith("ae-compare: bad is worse than good: paired difference -0.767, 95 % interval -0.")
     assert json.loads(done.stdout)["statistics"]["pairs"][0]["better"] == "good"
     for args in (("bad", "good"), ("good", "once"), ("good", "--run", "copy:good")):
         done = ae_compare(*args, "--fail-if-worse", cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, ""), args
+        assert (done.code, done.stderr) == (0, ""), args

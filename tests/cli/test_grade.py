@@ -9,26 +9,18 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.tool import Done, Record, jsonl, python_script, read, run, script, write
-from tests.support.watching import Running, expect_gone, marked, sleepers, until
+from tests.support.tool import PASSES, Done, Record, jsonl, python_script, read, run, script, write
+from tests.support.watching import Running, expect_gone, sleepers, until
 
 NODE = shutil.which("node")
 BUN = shutil.which("bun")
 needs_javascript = pytest.mark.skipif(not (NODE or BUN), reason="neither node nor bun is on PATH")
 PASSED = {"pass": True, "score": 1.0}
-SAY_PASS = 'cat > /dev/null; echo \'{"pass": true, "score": 1.0}\''
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    with marked() as number:
-        yield number
 
 
 def results(*outputs: str, **fields: Any) -> str:
@@ -139,12 +131,12 @@ def test_order_is_kept_when_graders_take_their_time(tmp_path: Path) -> None:
 
 
 def test_several_at_once_is_real(tmp_path: Path) -> None:
-    script(tmp_path / "slow", f"sleep 0.4; {SAY_PASS}")
+    script(tmp_path / "slow", f"sleep 0.4; {PASSES}")
     assert grade("-g", "./slow", "-j", 8, stdin=many(8), cwd=tmp_path).expect(0).seconds < 2.5
 
 
 def test_many_graders_need_many_descriptors(tmp_path: Path) -> None:
-    script(tmp_path / "slow", f"sleep 0.5; {SAY_PASS}")
+    script(tmp_path / "slow", f"sleep 0.5; {PASSES}")
     command = "ulimit -S -n 128; exec ae-grade -g ./slow -j 60"
     done = run("/bin/sh", "-c", command, stdin=many(60), cwd=tmp_path).expect(0, stderr="")
     assert len(done.records) == 60
@@ -163,7 +155,7 @@ def test_each_record_is_out_before_the_next_is_in(args: list[str], graders: Path
 
 
 def test_what_a_grader_sees(tmp_path: Path) -> None:
-    script(tmp_path / "tee", f"tee -a seen | {SAY_PASS}; echo >> seen")
+    script(tmp_path / "tee", f"tee -a seen | {PASSES}; echo >> seen")
     record = {
         "zebra": 10**25,
         "id": "a",
@@ -233,7 +225,7 @@ def test_an_error_of_one_grader_leaves_the_others_their_results(graders: Path) -
     assert record["scores"]["broken"]["reasoning"].startswith("grader error: exited with code 9")
     assert (record["score"]["pass"], record["score"]["score"], record["graderError"]) == (False, 0.5, True)
     done.says("0", "broken", "exited with code 9")
-    mended = script(graders / "broken", SAY_PASS)
+    mended = script(graders / "broken", PASSES)
     after = grade("-g", f"broken={mended}", stdin=done.stdout, cwd=graders).expect(0).records[0]
     assert after["score"] == {**after["score"], "pass": True, "score": 1.0}
     assert "graderError" not in after
@@ -260,7 +252,7 @@ def test_an_error_of_one_grader_leaves_the_others_their_results(graders: Path) -
 )
 def test_graders_that_cannot_be(args: list[str], said: str, graders: Path) -> None:
     (graders / "sub").mkdir()
-    script(graders / "sub" / "each", SAY_PASS)
+    script(graders / "sub" / "each", PASSES)
     for name, text in {"plain.txt": "x", "empty.py": "", "syntax.py": "def grade(:\n"}.items():
         (graders / name).write_text(text)
     write(graders / "out", {"id": "kept"})
@@ -279,7 +271,7 @@ def test_a_grader_with_arguments(tmp_path: Path) -> None:
 
 
 def test_a_path_with_spaces(tmp_path: Path) -> None:
-    script(tmp_path / "my grader", SAY_PASS)
+    script(tmp_path / "my grader", PASSES)
     (tmp_path / "my grader.py").write_text(FUNCTION)
     grade("-g", "./my grader", "-g", "py=my grader.py", stdin=many(1), cwd=tmp_path).expect(0, stderr="")
 
@@ -525,7 +517,7 @@ def test_a_stream_that_buffers_is_told_to_flush(tmp_path: Path) -> None:
 
 
 def test_an_executable_that_is_no_stream_is_an_error_not_a_hang(tmp_path: Path) -> None:
-    script(tmp_path / "g", SAY_PASS)
+    script(tmp_path / "g", PASSES)
     done = grade("--stream", "-g", "./g", "-t", 300, stdin=many(2), cwd=tmp_path).expect(1)
     assert [failure(record)[:7] for record in done.records] == ["timeout", "timeout"]
 
@@ -546,7 +538,7 @@ def test_big_answers_and_big_records_of_a_stream_do_not_lock_up(tmp_path: Path) 
 
 
 def test_bad_records_are_refused_one_by_one(tmp_path: Path) -> None:
-    script(tmp_path / "g", SAY_PASS)
+    script(tmp_path / "g", PASSES)
     given = jsonl(
         {"id": "a", "output": "o"},
         "nonsense",
@@ -588,7 +580,7 @@ def test_a_signal_costs_no_record_its_score(kind: str, signum: int, code: int, m
     """What was being graded is not written as failed: --resume grades it."""
     helper = f"setsid sleep {mark} &"
     if kind == "process":
-        script(tmp_path / "g", f"{helper} sleep 0.12; {SAY_PASS}")
+        script(tmp_path / "g", f"{helper} sleep 0.12; {PASSES}")
         args: list[object] = ["-g", "./g"]
     elif kind == "stream":
         script(tmp_path / "g", f"{helper} while read -r line; do sleep 0.12; echo '{json.dumps(PASSED)}'; done")

@@ -41,6 +41,7 @@ def test_concurrency_is_real() -> None:
 
 def test_one_at_a_time_by_default(tmp_path: Path) -> None:
     done = shell("mkdir busy && sleep 0.05 && rmdir busy", stdin=prompts(*"abcd"), cwd=tmp_path).expect(0)
+    assert done.ids == list("abcd")
     assert not any("errors" in record for record in done.records), done
 
 
@@ -213,7 +214,7 @@ def test_a_workspace_for_each_prompt_whatever_its_id(tmp_path: Path) -> None:
     assert [record["metadata"]["workspaceDir"] for record in done.records] == [str(place) for place in places]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ws"]
     again = shell('ls -A; touch "$PROMPT"', *args, stdin=given, cwd=tmp_path).expect(0)
-    assert all(record["rawLines"] == [] for record in again.records), "the second run found files of the first"
+    assert [record["rawLines"] for record in again.records] == [[]] * len(ODD_IDS), "files of the first run are left"
     assert (tmp_path / "ws" / "prompt-a_b").is_dir()
 
 
@@ -233,7 +234,8 @@ def test_a_template_directory_is_copied_byte_for_byte(tmp_path: Path) -> None:
     done = shell(
         "true", "--workspace-dir", "ws", "--workspace-template", "template", stdin=prompts("x", "y"), cwd=tmp_path
     )
-    for record in done.expect(0).records:
+    assert len(done.expect(0).records) == 2
+    for record in done.records:
         assert "errors" not in record
         assert snapshot(Path(record["cwd"])) == snapshot(template)
 
@@ -283,7 +285,7 @@ def test_a_clone_that_fails_costs_only_that_record(tmp_path: Path) -> None:
     args = ("--workspace-dir", "ws", "--workspace-template", f"file://{bare}")
     done = shell(line, *args, stdin=prompts("break", "x", "y"), cwd=tmp_path).expect(0)
     first, *others = done.records
-    assert "errors" not in first
+    assert "errors" not in first and len(others) == 2
     for record in others:
         assert record["errors"][0].startswith("cannot prepare the workspace: ")
         assert "repository" in record["errors"][0]

@@ -237,8 +237,12 @@ def test_table_fits_the_terminal(columns: int) -> None:
 
 
 def test_every_form_takes_nothing() -> None:
-    for form in ("json", "table", "markdown"):
-        assert "0" in run("ae-score", "-f", form, stdin="").expect(0, stderr="").stdout
+    for form, shown in (
+        ("json", '"num_questions": 0'),
+        ("table", "Questions            0\n"),
+        ("markdown", "Questions: 0\n"),
+    ):
+        assert shown in run("ae-score", "-f", form, stdin="").expect(0, stderr="").stdout
 
 
 # --- the whole way ------------------------------------------------------------------------------

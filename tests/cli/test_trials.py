@@ -67,7 +67,7 @@ def test_a_graded_record(tmp_path: Path) -> None:
 def test_without_a_grader_there_is_no_verdict() -> None:
     [record] = run("ae-trials", "-k", 2, "--simple", "echo {}", stdin=prompts("x")).expect(0, stderr="").records
     assert list(record) == ["id", "input", "k", "trials", "metadata"]
-    assert all("pass" not in trial and "score" not in trial for trial in record["trials"])
+    assert [{"pass", "score"} & trial.keys() for trial in record["trials"]] == [set(), set()]
 
 
 def test_five_trials_by_default() -> None:
@@ -88,8 +88,8 @@ def test_outcome_and_reasoning_stay_with_their_trial(tmp_path: Path) -> None:
     answer = '{pass: true, score: 0.25, reasoning: "because", outcome: {seen: .output}}'
     grader = script(tmp_path / "grader", f"jq -c '{answer}'")
     [record] = run("ae-trials", "-k", 2, "--simple", "echo {}", "-g", grader, stdin=prompts("x")).expect(0).records
-    for trial in record["trials"]:
-        assert (trial["score"], trial["reasoning"], trial["outcome"]) == (0.25, "because", {"seen": "x"})
+    found = [(trial["score"], trial["reasoning"], trial["outcome"]) for trial in record["trials"]]
+    assert found == [(0.25, "because", {"seen": "x"})] * 2
 
 
 # --- what fails ---------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     again, ran = logged(tmp_path, "--resume")
     again.expect(0, stderr="")
     assert (ran, (tmp_path / "out").read_bytes()) == ([], before)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out", "ws"] or not (tmp_path / "log").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "ws"]
 
 
 def test_a_changed_prompt_is_run_again(tmp_path: Path) -> None:

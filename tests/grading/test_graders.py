@@ -6,14 +6,13 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.tool import BIN, Record, clean_env, jsonl, run, script
-from tests.support.watching import Running, expect_gone, marked
+from tests.support.watching import Running, expect_gone
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not on PATH")
 
@@ -368,12 +367,6 @@ def test_git_command(repository: Path) -> None:
     assert (bad["pass"], bad["score"]) == (False, 0.5)
     assert bad["outcome"]["exitCode"] == 7 and bad["outcome"]["commandPassed"] is False
     assert "`exit 7`" in bad["reasoning"]
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    with marked() as number:
-        yield number
 
 
 @needs_git

@@ -497,7 +497,7 @@ def test_two_judges_are_asked_side_by_side() -> None:
     with answering(reply) as server:
         args = ("--model", "a", "--model", "b", "--price", "a=1/1", "--price", "2/2")
         done = judged(server, *args, records=[record(number) for number in range(3)])
-    assert len(server.requests) == 6 and 2 <= server.busiest <= 4
+    assert len(server.requests) == 6 and 2 <= server.busiest <= 4 and len(done.records) == 3
     for answer in done.records:
         assert (answer["pass"], answer["score"]) == (False, 0.7)
         assert answer["outcome"]["agreement"] == {"same_verdict": 0.0, "mean_difference": 0.4}
@@ -535,6 +535,7 @@ def test_offline_judge_says_what_it_is(tmp_path: Path) -> None:
     ]
     done = run("ae-grader-judge", "--offline", stdin=jsonl(*records)).expect(0, stderr="")
     best, *others = done.records
+    assert len(others) == 2
     for answer in done.records:
         outcome = answer["outcome"]
         assert (outcome["judge_model"], outcome["served_model"]) == ("offline", "offline")

@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.tool import jsonl, python_script, read, run, write
-from tests.support.watching import Running, alive, expect_gone, marked, sleepers, until
+from tests.support.watching import Running, alive, expect_gone, sleepers, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
@@ -28,12 +27,6 @@ HELPERS = {
     "deaf to SIGTERM": "(trap '' TERM; exec sleep {mark}) &",
     "deaf daemon": "(trap '' TERM; setsid sh -c 'sleep {mark} & exit') &",
 }
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    with marked() as number:
-        yield number
 
 
 def helpers(mark: str, *kinds: str) -> str:

@@ -16,15 +16,18 @@ with all it started, and fails the test. `start` gives the running process, for 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import select
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -35,7 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = ROOT / "bin"
 TOOLS = sorted(path.name for path in BIN.glob("ae*"))
 TIMEOUT = 30.0
-SHOWN = 4000
+SHOWN = 4000  # characters of stdout and stderr in a failure
+PASSES = 'cat > /dev/null; echo \'{"pass": true, "score": 1.0}\''  # a grader, for script()
 
 Record = dict[str, Any]
 Stdin = str | bytes | Path | None
@@ -151,10 +155,16 @@ def start(
 
 
 def on_terminal(
-    tool: str, *args: object, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT
+    tool: str,
+    *args: object,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    columns: int = 80,
+    timeout: float = TIMEOUT,
 ) -> Done:
-    """The tool with a terminal on stdin, stdout and stderr, as a person starts it; all it shows is in stdout."""
+    """Runs the tool with a terminal on stdin, stdout and stderr; everything shown on it is in stdout."""
     master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     began = time.monotonic()
     command = [str(BIN / tool), *map(str, args)]
     with subprocess.Popen(

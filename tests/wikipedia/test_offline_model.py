@@ -109,6 +109,7 @@ def test_it_searches_reads_and_answers_with_what_it_read(client: Any) -> None:
     answer = final(client, messages)
     assert answer["sources_used"] == ["Bee navigation", "Hive"]
     assert answer["confidence"] > 0.6
+    assert sentences(answer["answer"])
     for sentence in sentences(answer["answer"]):
         assert any(sentence in page for page in PAGES.values()), "an answer is quoted"
     assert "Bee navigation" in answer["reasoning"]
