@@ -1,4 +1,4 @@
-"""Paths: the plain forms, the seed's forms, RFC 9535, and the decoder that builds only what they read."""
+"""Paths: the plain forms, those of agent-eval-harness, RFC 9535, and the decoder that builds only what they read."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ OUTPUTS: list[tuple[str, dict[str, Any] | None, list[Any], list[int] | None, str
     ("any result", RESULT | {"matchPath": "$.r", "matchValue": "*"}, [{"r": None}, {"r": "x"}], None, "x"),
     ("a result that is no text", RESULT, [{"type": "result", "r": {"a": 1}}], None, '{"a":1}'),
     (
-        "an empty path, which the seed needs",
+        "an empty path, as agent-eval-harness needs",
         RESULT | {"matchPath": "", "contentPath": ""},
         [say("a")],
         None,

@@ -56,7 +56,7 @@ MATCHES: list[tuple[str, Any, list[str]]] = [
     ("items but one type", {"path": BLOCKS, "not": ["a", "word", 5]}, ["", "2", "3"]),
     ("items, and the event", [{"path": "$.role", "value": "bot"}, {"path": BLOCKS, "value": "b"}], ["3"]),
     ("items, but not the event", [{"path": "$.role", "value": "user"}, {"path": BLOCKS, "value": "b"}], []),
-    ("a list found by a plain path, as in the seed", {"path": "$.content", "value": "a"}, ["1"]),
+    ("a list found by a plain path, as in agent-eval-harness", {"path": "$.content", "value": "a"}, ["1"]),
     ("an RFC 9535 query", {"path": "$.content[?@.v > 2].type", "value": "b"}, ["E"]),
     ("a number", {"path": "$.n", "value": 1}, ["E"]),
     ("true is not 1", {"path": "$.n", "value": True}, []),

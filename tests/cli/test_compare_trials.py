@@ -44,10 +44,10 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# --- parity with the seed's harness -------------------------------------------------------------
+# --- parity with agent-eval-harness -------------------------------------------------------------
 
 # What @plaited/agent-eval-harness 0.12.2 prints for the runs below (`compare left.jsonl right.jsonl`).
-SEED_REPORT = """
+HARNESS_REPORT = """
 {"meta": {"runs": ["left", "right"], "promptCount": 6, "trialsPerPrompt": 5, "inputFormat": "trials"},
 "capability": {
   "left": {"avgPassAtK": 0.8760533333333332, "medianPassAtK": 0.98976, "p25PassAtK": 0.6723199999999999,
@@ -93,8 +93,8 @@ SEED_REPORT = """
 """
 
 
-def seed_trials(i: int, salt: int, *, rates: bool) -> Json:
-    """A record as the seed's harness writes it."""
+def harness_trials(i: int, salt: int, *, rates: bool) -> Json:
+    """A record as agent-eval-harness writes it."""
     border = (i * 17 + salt * 23) % 100 / 100
     entries = [
         {
@@ -112,12 +112,12 @@ def seed_trials(i: int, salt: int, *, rates: bool) -> Json:
     return {"id": f"p{i}", "input": "question", "k": 5, **(given if rates else {}), "trials": entries}
 
 
-@pytest.mark.parametrize("rates", [True, False], ids=["as the seed writes them", "rates worked out"])
-def test_the_seeds_figures(tmp_path: Path, rates: bool) -> None:
+@pytest.mark.parametrize("rates", [True, False], ids=["rates given", "rates computed"])
+def test_figures_of_agent_eval_harness(tmp_path: Path, rates: bool) -> None:
     for salt, label in enumerate(("left", "right"), 1):
-        write(tmp_path / f"{label}.jsonl", *(seed_trials(i, salt, rates=rates) for i in range(6)))
+        write(tmp_path / f"{label}.jsonl", *(harness_trials(i, salt, rates=rates) for i in range(6)))
     done = run("ae-compare", "left.jsonl", "right.jsonl", cwd=tmp_path).expect(0, stderr="")
-    assert_contains(json.loads(done.stdout), json.loads(SEED_REPORT))
+    assert_contains(json.loads(done.stdout), json.loads(HARNESS_REPORT))
 
 
 # --- the report ---------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ OWN: list[dict[str, Any]] = [
     {"$schema": "x", "$comment": "x", "_note": "x", "// flag": "x", "#output": "x", "x-name": "x"},
     {"note": "x", "notes": ["x"], "comment": "x", "commandNote": "x", "prompt_comment": "x", "timeoutReason": "x"},
     {"author": "x", "url": "x", "tags": [], "model": "x", "title": "x", "license": "x", "unknown": {"name": 1}},
-    {"prompt": {"flag": "-p", "stdinFormat": "text"}},  # the seed's, which nothing ever read
+    {"prompt": {"flag": "-p", "stdinFormat": "text"}},  # in agent-eval-harness's own schemas; never read
     {"outputEvents": [{**GOOD, "match": {**ONE, "note": "x"}, "why": "x", "extract": {"tags": "x"}}]},
     {"splits": [{**SPLIT, "hint": "x"}], "env": {"stin": "x"}, "metadata": {"nam": "$.x"}},
 ]

@@ -1,4 +1,4 @@
-"""ae-wikiagent: the loop by itself with a scripted model, and the seed's functional tests on the offline agent."""
+"""ae-wikiagent: the loop with a scripted model, and the reference evaluation's functional tests, offline."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_read_final(name: str) -> None:
     assert found is None if expected is None else found is not None and expected.items() <= found.items()
 
 
-# --- the offline agent: the seed's functional tests ---------------------------------------------
+# --- the offline agent: functional tests of the reference evaluation ---------------------------
 
 
 @pytest.fixture(scope="module")

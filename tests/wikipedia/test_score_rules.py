@@ -43,7 +43,7 @@ def scored(given: dict[str, Any]) -> QuestionScore:
 @pytest.mark.parametrize(
     "hit_rate, judged, tokens, weights, score",
     [
-        (1.0, 0.85, 2500, ScoreWeights(), 0.4956309110618505),  # the seed's sample says 1.42, its formula this
+        (1.0, 0.85, 2500, ScoreWeights(), 0.4956309110618505),  # the reference's sample says 1.42, its formula this
         (1.0, 1.0, 1000, ScoreWeights(), 1.0),
         (1.0, 1.0, 250, ScoreWeights(), 2.0),
         (1.0, 1.0, 4000, ScoreWeights(), 0.5),
@@ -244,7 +244,7 @@ def test_metadata_is_what_the_records_agree_on() -> None:
 @pytest.mark.parametrize(
     "criterion, hit_rate, met",
     [
-        ("minimum", 0.8, [False]),  # the seed says >
+        ("minimum", 0.8, [False]),  # > in the reference evaluation
         ("minimum", 0.81, [True]),
         ("--min hit_rate=0.8", 0.8, [True]),
         ("--min avg_hit_rate=0.8", 0.79, [False]),

@@ -79,7 +79,9 @@ def test_type_and_every_field_are_described(name: str) -> None:
 def test_speaks_of_the_wire_not_of_python(name: str) -> None:
     for part, schema in parts_of(schema_of(name)):
         for field in schema["properties"]:
-            case = r"[a-z]+(_[a-z]+)*" if name == "Evaluation" else r"[a-z][a-zA-Z0-9]*|\d\.\d-\d\.\d"  # the seed's
+            case = (
+                r"[a-z]+(_[a-z]+)*" if name == "Evaluation" else r"[a-z][a-zA-Z0-9]*|\d\.\d-\d\.\d"
+            )  # as in its reference
             assert re.fullmatch(case, field), f"{part}.{field}"
     words = json.dumps(schema_of(name))
     assert not re.search(r"\bNone\b|msgspec|Struct\b|\bdict\b", words)

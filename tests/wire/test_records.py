@@ -28,7 +28,7 @@ GRADE = {"pass": True, "score": 1.0}
         (Prompt, {**PROMPT, "output": 3, "rawLines": "not a prompt's field"}),
         (Raw, RAW),
         (Raw, {**RAW, "rawLines": []}),
-        (Raw, {**RAW, "error": "the seed's form"}),
+        (Raw, {**RAW, "error": "as agent-eval-harness writes it"}),
         (Raw, {**RAW, "turns": [{"lines": 0, "exitCode": None, "signal": "SIGKILL", "timedOut": True, "total": 3}]}),
         (Gradable, RESULT),
         (Gradable, {**RESULT, "input": ["x"], "trajectory": [], "toolErrors": False}),
