@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agent_rig.apis import api_at
 from agent_rig.conversation import Body, Usage
 from agent_rig.script import REFUSAL, SIDE_USAGE, Script, reply_to
-from agenteval.wikipedia.offline.serving import Request, Response, json_response, serving
+from tests.support.http_server import Request, Response, json_response, serving
 
 MODEL_NAMES = ("scripted-model",)
 

@@ -46,7 +46,7 @@ ONLY_IN = {
     "acp": set[str](),
     "pydantic": set[str](),
     "multiprocessing": set[str](),
-    "requests": {"wikipedia.wiki"},
+    "requests": {"wikipedia.http_api"},
     "orjson": set[str](),
 }
 

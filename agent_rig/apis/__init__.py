@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agent_rig.apis import anthropic, chat, gemini, responses
 from agent_rig.conversation import Body, ModelRequest, Reply
-from agenteval.wikipedia.offline.serving import Request, Response
+from tests.support.http_server import Request, Response
 
 
 class ModelApi(Protocol):

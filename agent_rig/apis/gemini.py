@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_rig.apis.server_sent_events import stream
 from agent_rig.conversation import Body, ModelRequest, Reply, new_id
-from agenteval.wikipedia.offline.serving import Request, Response, json_response
+from tests.support.http_server import Request, Response, json_response
 
 
 def read(body: Body) -> ModelRequest:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_rig.apis.server_sent_events import stream
 from agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
-from agenteval.wikipedia.offline.serving import Request, Response, json_response
+from tests.support.http_server import Request, Response, json_response
 
 
 def read(body: Body) -> ModelRequest:

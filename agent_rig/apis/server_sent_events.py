@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from agent_rig.conversation import Body
-from agenteval.wikipedia.offline.serving import Response
+from tests.support.http_server import Response
 
 
 def stream(events: Iterable[Body], *, named: bool, end: str = "") -> Response:

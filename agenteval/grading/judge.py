@@ -146,7 +146,7 @@ class Judge(NamedTuple):
     instructions: str
     temperature: float
     server: str
-    cache: Cache | None = None
+    cache: VerdictCache | None = None
     any_model: bool = False
 
     def verdict(self, case: JudgeCase) -> Verdict:
@@ -197,7 +197,7 @@ def same_model(asked: str, served: str) -> bool:
     return re.fullmatch(rf"{want}(-latest|-\d{{4}}-\d\d-\d\d|-\d{{3,8}})?", got) is not None
 
 
-class Cache:
+class VerdictCache:
     """Verdicts in a directory, a file each, named by a digest of all that went into them."""
 
     def __init__(self, directory: str) -> None:
@@ -231,7 +231,7 @@ class Cache:
 # --- what the judges say together ---------------------------------------------------------------
 
 Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
-Together = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
+AskJudges = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
 
 
 def one_by_one(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
@@ -245,7 +245,7 @@ class Panel(NamedTuple):
     judges: list[Judge]
     threshold: float
     prices: Prices
-    together: Together = one_by_one
+    ask_judges: AskJudges = one_by_one
 
     def grade(self, record: Record) -> Record:
         """The grader's answer to a record; an error where a judge gave none that can be used."""
@@ -253,7 +253,7 @@ class Panel(NamedTuple):
             case = case_of(record)
             if not case.answer.strip():
                 return self._nothing_to_judge()
-            verdicts = self.together([_asking(judge, case) for judge in self.judges])
+            verdicts = self.ask_judges([_asking(judge, case) for judge in self.judges])
         except BadRecord as error:
             return {"error": str(error)}
         return self._result([self._told(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])

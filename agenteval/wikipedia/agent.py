@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from agenteval.errors import BadRecord
 from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki, WikiError
+from agenteval.wikipedia.http_api import WikiError
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki
 from agenteval.wire.records import Record
 
 INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions", "wikiagent.txt")
@@ -62,11 +63,12 @@ def function(name: str, description: str, parameter: str, meaning: str) -> Recor
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
+SEARCH, GET_PAGE = "wikipedia_search", "wikipedia_get_page"
+PARAMETERS = {SEARCH: "query", GET_PAGE: "title"}
 TOOLS = [
-    function("wikipedia_search", "Search Wikipedia; gives titles and snippets.", "query", "A few words to look for."),
-    function("wikipedia_get_page", "The text of a page.", "title", "The exact title of the page."),
+    function(SEARCH, "Search Wikipedia; gives titles and snippets.", "query", "A few words to look for."),
+    function(GET_PAGE, "The text of a page.", "title", "The exact title of the page."),
 ]
-PARAMETERS = {"wikipedia_search": "query", "wikipedia_get_page": "title"}
 
 
 class AskModel(Protocol):
@@ -230,4 +232,4 @@ def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
             return {"error": str(error), "options": error.options}
         return {"title": page.title, "url": page.url, "text": page.text, "truncated": page.truncated}
 
-    return {"wikipedia_search": search, "wikipedia_get_page": get_page}
+    return {SEARCH: search, GET_PAGE: get_page}

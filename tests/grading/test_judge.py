@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,11 @@ import pytest
 from agenteval.errors import BadRecord
 from agenteval.grading.judge import (
     SCHEMA,
-    Cache,
     Judge,
     JudgeCase,
     Panel,
     Prices,
+    VerdictCache,
     case_of,
     fenced,
     question_of,
@@ -28,9 +29,9 @@ from agenteval.grading.judge import (
     scores_in,
 )
 from agenteval.models.chat_protocol import ModelAnswer, ModelError, TokenUsage
-from agenteval.wikipedia.offline.serving import Response
+from tests.support.http_server import Response
 from tests.support.model_server import Body, Reply, Server, answering, completion, refusal
-from tests.support.tool import Done, Record, jsonl, read, run, start, write
+from tests.support.tool import ROOT, Done, Record, jsonl, read, run, start, write
 
 SCORES = {"overall_score": 0.8, "accuracy": 0.9, "completeness": 0.7, "relevance": 1.0, "reasoning": "Fine."}
 
@@ -293,7 +294,7 @@ def test_nobody_is_asked_about_no_answer() -> None:
 
 
 def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
-    cache = Cache(str(tmp_path))
+    cache = VerdictCache(str(tmp_path))
     asked: list[str] = []
 
     def ask(messages: list[Record], **_options: Any) -> ModelAnswer:
@@ -325,7 +326,7 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
 
 def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Path) -> None:
     case = JudgeCase("q", "a", [], None)
-    cache = Cache(str(tmp_path))
+    cache = VerdictCache(str(tmp_path))
     for bad in (said("nonsense"), ModelError("down")):
         with pytest.raises((BadRecord, ModelError)):
             judge("m", bad, cache=cache).verdict(case)
@@ -338,7 +339,7 @@ def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Pat
 
 
 def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: Path) -> None:
-    case, cache = JudgeCase("q", "a", [], None), Cache(str(tmp_path))
+    case, cache = JudgeCase("q", "a", [], None), VerdictCache(str(tmp_path))
     judge("b", said(scores(), model="gpt-3.5-turbo"), cache=cache, any_model=True).verdict(case)
     with pytest.raises(BadRecord, match="another model"):
         judge("b", ModelError("asked"), cache=cache).verdict(case)
@@ -346,7 +347,9 @@ def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: P
 
 def test_cache_on_a_full_disk_costs_no_verdict() -> None:
     assert (
-        judge("m", said(scores()), cache=Cache("/proc/no/such")).verdict(JudgeCase("q", "a", [], None)).scores.accuracy
+        judge("m", said(scores()), cache=VerdictCache("/proc/no/such"))
+        .verdict(JudgeCase("q", "a", [], None))
+        .scores.accuracy
         == 0.9
     )
 
@@ -542,6 +545,13 @@ def test_offline_judge_says_what_it_is(tmp_path: Path) -> None:
         assert outcome["input_tokens"] > 100 and outcome["output_tokens"] > 10 and outcome["cost_usd"] == 0
         assert "rule-based offline judge" in answer["reasoning"]
     assert all(best["score"] > other["score"] and not other["pass"] for other in others), done
+
+
+def test_offline_judge_needs_no_openai_package() -> None:
+    code = "import sys; sys.modules['openai'] = None; sys.argv[1:] = ['--offline']\n"
+    code += "from agenteval.cli.graders.judge import main; main()"
+    done = run(sys.executable, "-c", code, cwd=ROOT, stdin=jsonl(record())).expect(0, stderr="")
+    assert done.records[0]["outcome"]["judge_model"] == "offline"
 
 
 # --- usage --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from agenteval.models import retry as retrying
 from agenteval.models.chat import FunctionCall, Model, ModelAnswer, ModelError, TokenUsage
 from agenteval.models.chat_protocol import RequestProblem, pause_before_retry
-from agenteval.wikipedia.offline.serving import Response, json_response
+from tests.support.http_server import Response, json_response
 from tests.support.model_server import Body, Reply, answering, completion, raw_server, refusal
 from tests.support.tool import ROOT, run
 

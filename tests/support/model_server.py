@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agenteval.wikipedia.offline.serving import Request, Response, json_response, serving
+from tests.support.http_server import Request, Response, json_response, serving
 
 Body = dict[str, Any]
 Reply = Response | Callable[[Body], Response]

@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 
 import pytest
 
 from agenteval import __version__
 from agenteval.errors import UserError
+from agenteval.wikipedia.http_api import WikiError
 from agenteval.wikipedia.offline.corpus import Article, Corpus
-from agenteval.wikipedia.offline.mediawiki import mediawiki
-from agenteval.wikipedia.offline.serving import App, Request, Response, json_response, serving
-from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, Wiki, WikiError, cut
+from agenteval.wikipedia.offline.mediawiki import answer
+from agenteval.wikipedia.wiki import ENDPOINT, Ambiguous, NoPage, SearchHit, Wiki, truncate
+from tests.support.http_server import App, Request, Response, json_response, serving
 from tests.support.tool import ROOT
 
 PARAGRAPH = "This sentence is one of many that are alike. " * 20
@@ -35,9 +37,20 @@ CORPUS = Corpus(
 )
 
 
+def mediawiki(articles: tuple[Article, ...] = CORPUS.articles) -> App:
+    """The offline wiki over HTTP; each connection has a thread of its own, and a corpus is for one thread."""
+
+    def respond(request: Request) -> Response:
+        if request.path != ENDPOINT:
+            return Response(404, b"not found", "text/plain")
+        return json_response(answer(Corpus(articles), request.query))
+
+    return respond
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving(mediawiki(CORPUS)) as url:
+    with serving(mediawiki()) as url:
         yield url
 
 
@@ -51,8 +64,8 @@ def wiki(url: str) -> Wiki:
 
 def test_search_gives_titles_and_plain_snippets(wiki: Wiki) -> None:
     assert wiki.search("apples") == [
-        SearchHit("Apple", "A fruit. It is <sweet> & round. Eat it."),
-        SearchHit("Tree", "An apple grows on it."),
+        SearchHit("Apple", "A fruit. It is <sweet> & round. Use Eat it."),
+        SearchHit("Tree", "A plant with a trunk. An apple grows on it."),
     ]
     assert [hit.title for hit in wiki.search("apples", count=1)] == ["Apple"]
     assert wiki.search("zzz") == []
@@ -104,9 +117,18 @@ def test_an_empty_query_is_refused_and_a_long_one_shortened(wiki: Wiki) -> None:
     assert wiki.search("x" * 1000) == []
 
 
+def test_a_wiki_without_http() -> None:
+    wiki = Wiki(fetch=partial(answer, CORPUS))
+    assert [hit.title for hit in wiki.search("apples")] == ["Apple", "Tree"]
+    assert wiki.page("malus domestica").title == "Apple"
+    with pytest.raises(Ambiguous) as ambiguous:
+        wiki.page("plant")
+    assert ambiguous.value.options == ["Tree", "Factory"]
+
+
 def test_two_wikis_share_nothing() -> None:
-    other = Corpus([Article(1, "Apple", (), False, ("A company.",))])
-    with serving(mediawiki(CORPUS)) as first, serving(mediawiki(other)) as second:
+    other = (Article(1, "Apple", (), False, ("A company.",)),)
+    with serving(mediawiki()) as first, serving(mediawiki(other)) as second:
         wikis = [Wiki(api_url=first, user_agent="one"), Wiki(api_url=second, user_agent="two")]
         assert [len(wiki.search("apple")) for wiki in wikis] == [2, 1]
         assert [wiki.page("Apple").text[:9] for wiki in wikis] == ["A fruit. ", "A company"]
@@ -126,12 +148,12 @@ def test_where_it_asks() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"language": "EN"}, '"EN" is no language of Wikipedia'),
-        ({"language": "en.evil.example/"}, "is no language of Wikipedia"),
-        ({"api_url": "wiki.example"}, '"wiki.example" is no address of an API'),
-        ({"api_url": "ftp://wiki.example"}, "is no address of an API"),
-        ({"api_url": "http://x:99999"}, "is no address of an API"),
-        ({"api_url": ""}, "is no address of an API"),
+        ({"language": "EN"}, '"EN" is not a language of Wikipedia'),
+        ({"language": "en.evil.example/"}, "is not a language of Wikipedia"),
+        ({"api_url": "wiki.example"}, '"wiki.example" is not the address of an API'),
+        ({"api_url": "ftp://wiki.example"}, "is not the address of an API"),
+        ({"api_url": "http://x:99999"}, "is not the address of an API"),
+        ({"api_url": ""}, "is not the address of an API"),
         ({"user_agent": "a\nb"}, "cannot be a user agent"),
         ({"user_agent": "é"}, "cannot be a user agent"),
     ],
@@ -221,13 +243,13 @@ def test_retry_after_is_honoured() -> None:
 def test_too_long_a_wait_is_not_waited() -> None:
     with scripted(failed(429, **{"Retry-After": "3600"})) as (wiki, script, waits):
         said = complaint(lambda: wiki.search("apple"))
-    assert said == "answered 429 Too Many Requests, and wants 3600 s before the next request"
+    assert said == "answered 429 Too Many Requests, and asks to wait 3600 s before the next request"
     assert (len(script.requests), waits) == (1, [])
 
 
 def test_it_gives_up_after_the_retries() -> None:
     with scripted(failed(503), retries=2) as (wiki, script, waits):
-        assert complaint(lambda: wiki.page("Apple")) == "answered 503 Service Unavailable (asked 3 times)"
+        assert complaint(lambda: wiki.page("Apple")) == "answered 503 Service Unavailable (tried 3 times)"
     assert (len(script.requests), len(waits)) == (3, 2)
     with scripted(failed(500), retries=0) as (wiki, script, waits):
         assert complaint(lambda: wiki.page("Apple")) == "answered 500 Internal Server Error"
@@ -246,17 +268,17 @@ def test_a_busy_wiki_may_say_so_with_200() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (failed(403), "answered 403 Forbidden: it may want a user agent that says how to reach you"),
+        (failed(403), "answered 403 Forbidden: it may require a user agent with a contact address (--user-agent)"),
         (failed(400), "answered 400 Bad Request"),
         (failed(501), "answered 501 Not Implemented"),
-        (Response(200, b""), "answered what is no MediaWiki API's answer: nothing"),
+        (Response(200, b""), "the answer is not one of a MediaWiki API: nothing"),
         (
             Response(200, b"<!doctype\nhtml>", "text/html"),
-            "answered what is no MediaWiki API's answer: <!doctype html>",
+            "the answer is not one of a MediaWiki API: <!doctype html>",
         ),
-        (Response(200, b"\xff\xfe\x00"), "answered what is no MediaWiki API's answer: "),
-        (Response(200, b"[1"), "answered what is no MediaWiki API's answer: [1"),
-        (json_response([1]), "answered what is no MediaWiki API's answer: [1]"),
+        (Response(200, b"\xff\xfe\x00"), "the answer is not one of a MediaWiki API: "),
+        (Response(200, b"[1"), "the answer is not one of a MediaWiki API: [1"),
+        (json_response([1]), "the answer is not one of a MediaWiki API: [1]"),
         (json_response({"error": "plain"}), "refused: plain"),
         (json_response({"error": {"code": "x", "info": "a\nb" * 200}}), "refused: a ba ba"),
     ],
@@ -269,7 +291,7 @@ def test_what_will_not_get_better_is_not_asked_again(answer: Response, said: str
 
 
 def test_a_wrong_address_is_named() -> None:
-    with serving(mediawiki(CORPUS)) as url:
+    with serving(mediawiki()) as url:
         said = complaint(lambda: Wiki(api_url=url + "/api.php").search("apple"))
     assert said == f"answered 404 Not Found: is {url}/api.php the address of a MediaWiki API?"
 
@@ -295,8 +317,8 @@ NONSENSE = [
 @pytest.mark.parametrize("answer", NONSENSE, ids=json.dumps)
 def test_an_answer_without_sense_is_one_line(answer: dict[str, Any]) -> None:
     with scripted(json_response(answer)) as (wiki, _, _):
-        assert complaint(lambda: wiki.page("Apple")).startswith("answered something that makes no sense (")
-        assert complaint(lambda: wiki.search("Apple")).startswith("answered something that makes no sense (")
+        assert complaint(lambda: wiki.page("Apple")).startswith("the answer has an unexpected form (")
+        assert complaint(lambda: wiki.search("Apple")).startswith("the answer has an unexpected form (")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +363,7 @@ def test_a_slow_server_is_not_waited_for() -> None:
 
     start = time.monotonic()
     with scripted(slow, timeout=0.2, retries=1) as (wiki, script, waits):
-        assert complaint(lambda: wiki.search("apple")) == "no answer within 0.2 s (asked 2 times)"
+        assert complaint(lambda: wiki.search("apple")) == "no answer within 0.2 s (tried 2 times)"
         done.set()
     assert (len(script.requests), len(waits)) == (2, 1)
     assert time.monotonic() - start < 5
@@ -364,7 +386,7 @@ def test_a_server_that_is_not_there() -> None:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     waits: list[float] = []
     said = complaint(lambda: Wiki(api_url=url, sleep=waits.append, retries=1).search("apple"))
-    assert said == "cannot be reached: Connection refused (asked 2 times)"
+    assert said == "cannot be reached: Connection refused (tried 2 times)"
     assert len(waits) == 1
 
 
@@ -382,7 +404,7 @@ def test_a_server_that_hangs_up() -> None:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         said = complaint(lambda: Wiki(api_url=url, sleep=lambda seconds: None, retries=1).search("apple"))
         thread.join()
-    assert said.startswith("cannot be reached: ") and said.endswith("(asked 2 times)")
+    assert said.startswith("cannot be reached: ") and said.endswith("(tried 2 times)")
 
 
 def test_a_proxy_is_not_asked_for_what_is_here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,9 +446,9 @@ CUTS = [
 
 
 @pytest.mark.parametrize(("text", "limit", "kept", "truncated"), CUTS)
-def test_cut(text: str, limit: int, kept: str, truncated: bool) -> None:
-    assert cut(text, limit) == (kept, truncated)
-    assert limit == 0 or len(cut(text, limit)[0]) <= limit
+def test_truncate(text: str, limit: int, kept: str, truncated: bool) -> None:
+    assert truncate(text, limit) == (kept, truncated)
+    assert limit == 0 or len(truncate(text, limit)[0]) <= limit
 
 
 # --- the real one -------------------------------------------------------------------------------

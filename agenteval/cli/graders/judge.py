@@ -1,10 +1,9 @@
-"""ae-grader-judge: how good is the answer, in the eyes of a model?"""
+"""ae-grader-judge: how good is the answer, as judged by one or more models?"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 
 from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
 from agenteval.cli.startup import click
@@ -14,24 +13,23 @@ from agenteval.grading.judge import (
     FURTHER,
     MATERIAL,
     PROMPT,
-    Cache,
+    AskJudges,
     Judge,
     Panel,
     Prices,
-    Together,
     Verdict,
+    VerdictCache,
     one_by_one,
 )
 from agenteval.grading.serve import answer_all
-from agenteval.models.chat import Model, ModelError, needs_openai
+from agenteval.models.tokens import OFFLINE
 
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"
 DEFAULT_MODEL = "gpt-4o-mini"
-OFFLINE = "offline"
 
 
 def read_text(path: str) -> str:
-    """The text of a file; UserError when it cannot be read."""
+    """Returns the text of a file; raises UserError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
@@ -42,7 +40,7 @@ def read_text(path: str) -> str:
 
 
 def instructions_from(prompt: str | None, rubric: str | None) -> str:
-    """The system message: how to judge, further criteria and, whatever is replaced, how the material is fenced."""
+    """Returns the system message: how to judge, further criteria, and always how the material is fenced."""
     parts = [read_text(prompt or PROMPT)]
     if rubric:
         is_file = os.path.exists(rubric) or rubric.endswith((".txt", ".md"))
@@ -51,24 +49,24 @@ def instructions_from(prompt: str | None, rubric: str | None) -> str:
 
 
 def prices_from(texts: Sequence[str]) -> Prices:
-    """What `[MODEL=]IN/OUT` says, by model; UserError when it says nothing of the kind."""
+    """Parses `[MODEL=]IN/OUT` into prices by model; raises UserError for anything else."""
     prices: dict[str | None, tuple[float, float]] = {}
     for text in texts:
         name, _, numbers = text.rpartition("=")
         try:
-            sent, got = map(float, numbers.split("/"))
+            sent, received = map(float, numbers.split("/"))
         except ValueError:
-            sent = got = -1.0
-        if not (0 <= sent < float("inf") and 0 <= got < float("inf")):
+            sent = received = -1.0
+        if not (0 <= sent < float("inf") and 0 <= received < float("inf")):
             raise UserError(
                 f"--price {text}: give dollars per million tokens as IN/OUT or MODEL=IN/OUT, such as 0.15/0.60"
             )
-        prices[name or None] = (sent, got)
+        prices[name or None] = (sent, received)
     return prices
 
 
-def cache_in(directory: str | None) -> Cache | None:
-    """The cache, its directory made where it is missing; UserError when nothing can be kept there."""
+def cache_in(directory: str | None) -> VerdictCache | None:
+    """Returns the cache and creates its directory; raises UserError if nothing can be written there."""
     if directory is None:
         return None
     try:
@@ -77,39 +75,47 @@ def cache_in(directory: str | None) -> Cache | None:
         raise UserError(f"{directory}: {error.strerror}") from None
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UserError(f"{directory}: cannot be written to")
-    return Cache(directory)
+    return VerdictCache(directory)
 
 
-def side_by_side(limit: int) -> Together:
-    """Asks several judges at a time."""
+def side_by_side(limit: int) -> AskJudges:
+    """Returns a function that asks several judges at a time."""
     from concurrent.futures import ThreadPoolExecutor
 
     threads = ThreadPoolExecutor(limit)
 
-    def together(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
+    def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
         return [asked.result() for asked in [threads.submit(question) for question in questions]]
 
-    return together
+    return ask
 
 
-def offline_server(stack: ExitStack) -> str:
-    """The address of a server in this process that judges by rules."""
-    from agenteval.wikipedia.offline.chatserver import chat_model
-    from agenteval.wikipedia.offline.serving import serving
+def offline_judge(instructions: str, temperature: float, cache: VerdictCache | None) -> Judge:
+    """Returns the judge that works by rules, in this process."""
+    from agenteval.wikipedia.offline.model import judge
 
-    return f"{stack.enter_context(serving(chat_model()))}/v1"
+    return Judge(OFFLINE, judge, instructions, temperature, OFFLINE, cache)
 
 
-def models_at(server: str | None, names: Sequence[str], patience: float, retries: int) -> list[Model]:
-    """The models, at the user's server unless one is given; UserError when they cannot be asked."""
-    key = OFFLINE if server else None
+def model_judges(
+    names: Sequence[str],
+    instructions: str,
+    temperature: float,
+    cache: VerdictCache | None,
+    *,
+    any_model: bool,
+    patience: float,
+    retries: int,
+) -> list[Judge]:
+    """Returns the models on the user's server as judges; raises UserError if they cannot be asked."""
+    from agenteval.models.chat import Model, ModelError, needs_openai
+
+    needs_openai()
     try:
-        return [
-            Model(name, base_url=server, api_key=key, timeout=patience / 2, retries=retries, patience=patience)
-            for name in names
-        ]
+        models = [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
         raise UserError(f"{error} (--offline judges by rules, without a key)") from None
+    return [Judge(one.name, one.ask, instructions, temperature, one.base_url, cache, any_model) for one in models]
 
 
 @tool("ae-grader-judge")
@@ -121,7 +127,7 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
     help=f"The judge; repeat it for several.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
 )
 @click.option("--offline", is_flag=True, help="Judge by rules, without a model, a key or a network.")
-@click.option("--prompt", metavar="FILE", help="How to judge, in place of the text that comes with the suite.")
+@click.option("--prompt", metavar="FILE", help="How to judge, in place of the bundled instructions.")
 @click.option("--rubric", metavar="FILE|TEXT", help="Further criteria, added to the prompt.")
 @click.option(
     "--threshold",
@@ -129,7 +135,7 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
     default=0.75,
     show_default=True,
     metavar="X",
-    help="The overall score from which on an answer passes.",
+    help="Lowest overall score that passes.",
 )
 @click.option(
     "--temperature",
@@ -137,10 +143,10 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
     default=0.1,
     show_default=True,
     metavar="X",
-    help="Left out where the model takes none.",
+    help="Not sent to models that refuse it.",
 )
 @concurrency_option("Requests", default=4)
-@click.option("--cache", metavar="DIR", help="Keep verdicts here; what was judged before costs nothing.")
+@click.option("--cache", metavar="DIR", help="Cache verdicts here; a case that was judged before costs nothing.")
 @click.option(
     "--price", multiple=True, metavar="[MODEL=]IN/OUT", help="Dollars per million tokens, for cost_usd; repeatable."
 )
@@ -149,7 +155,7 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
     type=MILLISECONDS,
     default=50_000,
     show_default=True,
-    help="Limit for a record, retries included (one try gets half of it); less than -t of ae-grade.",
+    help="Limit per record, retries included (one attempt gets half of it); must be below -t of ae-grade.",
 )
 @click.option(
     "--retries",
@@ -157,9 +163,9 @@ def models_at(server: str | None, names: Sequence[str], patience: float, retries
     default=4,
     show_default=True,
     metavar="N",
-    help="Further tries after a 429, a 5xx or a time-out.",
+    help="Further attempts after a 429, a 5xx or a timeout.",
 )
-@click.option("--any-model", is_flag=True, help="Take the verdict also when the server used another model.")
+@click.option("--any-model", is_flag=True, help="Accept a verdict even if the server used another model.")
 @output_option
 def main(
     path: str | None,
@@ -180,15 +186,16 @@ def main(
 ) -> int:
     """Grade answers with a model as the judge: overall score, accuracy, completeness, relevance, reasoning.
 
-    The judge sees the question (`input`, else `question`), the answer (`output`, or `answer` where the output is a
-    JSON object that has one), its sources and the record's `reference`, fenced so that an answer cannot give orders.
+    The judge sees the question (`input`, else `question`), the answer (`output`, or `answer` if the output is a JSON
+    object that has one), its sources and the record's `reference`, fenced so that an answer cannot give instructions.
     The overall score is the score. Needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server of that API (one on
-    this machine needs no key). Rate limits, server errors and time-outs are tried again, Retry-After is honoured.
+    this machine needs no key). Rate limits, server errors and timeouts are retried; Retry-After is honoured.
 
     Scores, models, tokens and cost are in `outcome`; cost_usd is null without --price. A verdict that cannot be read,
-    has scores outside 0 to 1 or comes from another model is an error, not a zero. Several judges: the score is their
-    mean, pass what more than half of them say; each is in outcome.judges, how far they agree in outcome.agreement.
-    With --cache a verdict given before is marked `cached`, tells the tokens it took then, and costs 0.
+    has scores outside 0 to 1 or comes from another model is an error, not a zero. With several judges the score is
+    their mean, and the answer passes if more than half of them pass it; each is in outcome.judges, their agreement in
+    outcome.agreement. With --cache, a verdict given before is marked `cached`, shows the tokens of then, and costs 0.
+    --offline needs no model, key, network or openai package: rules compare words, which says little about truth.
 
     Examples:
       ae-grade results.jsonl -g judge=ae-grader-judge
@@ -196,20 +203,21 @@ def main(
       ae-grade results.jsonl -g "judge=ae-grader-judge --model gpt-4o-mini --model gpt-4o -j 8"
       ae-grader-judge --offline --rubric 'Answers must name a year.' results.jsonl
     """
-    names = model or (OFFLINE if offline else os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL,)
+    names = model or (os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL,)
     if offline and model:
-        raise UserError("--offline is a judge of its own: leave --model out")
+        raise UserError("--offline judges by rules, without a model: leave --model out")
     if len(set(names)) < len(names):
-        raise UserError("--model: each judge once; the same one twice is the same opinion")
-    instructions, kept = instructions_from(prompt, rubric), cache_in(cache)
+        raise UserError("--model: give each judge once; the same model twice is one opinion")
+    instructions, cached = instructions_from(prompt, rubric), cache_in(cache)
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
-    needs_openai()
-    rounds = -(-len(names) // concurrency)  # how often a judge waits for another: the limit is for all of them
-    together = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
-    with ExitStack() as stack:
-        server = offline_server(stack) if offline else None
-        models = models_at(server, names, timeout / 1000 / rounds, retries)
-        place = OFFLINE if offline else models[0].base_url
-        judges = [Judge(one.name, one.ask, instructions, temperature, place, kept, any_model) for one in models]
-        panel = Panel(judges, threshold, prices, together)
-        return answer_all(panel.grade, path, output, ahead=max(1, concurrency // len(names)))
+    if offline:
+        panel = Panel([offline_judge(instructions, temperature, cached)], threshold, prices)
+        return answer_all(panel.grade, path, output)
+    rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
+    patience = timeout / 1000 / rounds
+    judges = model_judges(
+        names, instructions, temperature, cached, any_model=any_model, patience=patience, retries=retries
+    )
+    ask_judges = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
+    panel = Panel(judges, threshold, prices, ask_judges)
+    return answer_all(panel.grade, path, output, ahead=max(1, concurrency // len(names)))

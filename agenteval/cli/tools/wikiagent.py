@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
-from agenteval.wikipedia.agent import MODES, AgentConversation, Event, wiki_tools
+from agenteval.wikipedia.agent import MODES, AgentConversation, AskModel, wiki_tools
+
+if TYPE_CHECKING:
+    from agenteval.wikipedia.http_api import Fetch
 
 DEFAULT_MODEL = "gpt-4o-mini"
-OFFLINE_MODEL = "offline"
 
 EXIT_STATUS = {
     0: "the last event is a result with an answer",
@@ -85,25 +86,22 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: obj
 
     The model is any that speaks the OpenAI chat API: OPENAI_API_KEY, and OPENAI_BASE_URL for another
     server. AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from outside.
-    With --offline, rules stand in for the model and articles that come with the suite for Wikipedia,
-    both behind servers on loopback: no key, no network. It needs the extra: pip install
-    'agenteval[wikipedia]'.
+    With --offline, rules take the place of the model and bundled articles that of Wikipedia: no key, no
+    network. Install the extra: pip install 'agenteval[wikipedia]'.
     """
     question = read_question(words, prompt)
-    settings = WikiAgentSettings(**options)  # type: ignore[arg-type]
     output = Output()
     failed = True
-    with ExitStack() as servers:
-        for event in events(question, settings, servers):
-            output.write(event)
-            failed = bool(event.get("is_error"))
+    for event in conversation(WikiAgentSettings(**options)).answer(question):  # type: ignore[arg-type]
+        output.write(event)
+        failed = bool(event.get("is_error"))
     return FAILED if failed else OK
 
 
 def read_question(words: tuple[str, ...], prompt: str | None) -> str:
-    """The question, from one place."""
+    """Returns the question from the argument, -p or stdin."""
     if words and prompt is not None:
-        raise UserError("the question stands behind -p or alone, not both")
+        raise UserError("give the question as an argument or with -p, not both")
     given = " ".join(words) if words else prompt
     text = "\n".join(text_lines(Source(None))) if given in (None, "-") else given
     if not text or not text.strip():
@@ -111,41 +109,50 @@ def read_question(words: tuple[str, ...], prompt: str | None) -> str:
     return text.strip()
 
 
-def events(question: str, settings: WikiAgentSettings, servers: ExitStack) -> Iterator[Event]:
-    """What happens, with the model and the wiki that the options name."""
-    from agenteval.models.chat import Model, ModelError, needs_openai
+def conversation(settings: WikiAgentSettings) -> AgentConversation:
+    """Returns a conversation with the model and the wiki that the options name."""
     from agenteval.wikipedia.wiki import Wiki, needs_wikipedia
 
-    needs_openai("wikipedia")
     needs_wikipedia()
-    name, base_url, api_url, pause = settings.model, None, settings.api_url, settings.pause
-    if settings.offline:
-        name, (base_url, api_url), pause = OFFLINE_MODEL, offline_servers(servers), 0.0
-    try:
-        model = Model(name, base_url=base_url, timeout=settings.timeout)
-    except ModelError as error:
-        raise UserError(f"{error}; or --offline") from None
     wiki = Wiki(
         language=settings.language,
-        api_url=api_url,
+        api_url=settings.api_url,
         user_agent=settings.user_agent,
         text_limit=settings.text_limit,
-        pause=pause,
+        pause=settings.pause,
+        fetch=offline_wiki() if settings.offline else None,
     )
-    conversation = AgentConversation(
-        lambda messages, **how: model.ask(messages, temperature=settings.temperature, **how),
+    return AgentConversation(
+        offline_model() if settings.offline else live_model(settings),
         wiki_tools(wiki, MODES[settings.mode].results),
         mode=settings.mode,
         steps=settings.max_steps,
         session=os.urandom(8).hex(),
     )
-    yield from conversation.answer(question)
 
 
-def offline_servers(servers: ExitStack) -> tuple[str, str]:
-    """The addresses of the rule model and of the bundled wiki, served until the end."""
-    from agenteval.wikipedia.offline.chatserver import chat_model
-    from agenteval.wikipedia.offline.mediawiki import mediawiki
-    from agenteval.wikipedia.offline.serving import serving
+def live_model(settings: WikiAgentSettings) -> AskModel:
+    """Returns the model on the server that the environment names."""
+    from agenteval.models.chat import Model, ModelError, needs_openai
 
-    return servers.enter_context(serving(chat_model())) + "/v1", servers.enter_context(serving(mediawiki()))
+    needs_openai("wikipedia")
+    try:
+        model = Model(settings.model, timeout=settings.timeout)
+    except ModelError as error:
+        raise UserError(f"{error}; or --offline") from None
+    return partial(model.ask, temperature=settings.temperature)
+
+
+def offline_model() -> AskModel:
+    """Returns the rule model."""
+    from agenteval.wikipedia.offline.model import ask
+
+    return ask
+
+
+def offline_wiki() -> Fetch:
+    """Returns what answers the API requests of the wiki from the bundled articles."""
+    from agenteval.wikipedia.offline.corpus import bundled
+    from agenteval.wikipedia.offline.mediawiki import answer
+
+    return partial(answer, bundled())

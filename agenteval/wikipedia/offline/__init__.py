@@ -1,1 +1,1 @@
-"""A wiki and a model that need no network: each answers on loopback, through the real one's HTTP interface."""
+"""A wiki and a model that need no network: articles behind the MediaWiki API, rules in place of a chat model."""

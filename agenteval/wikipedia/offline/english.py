@@ -1,31 +1,39 @@
-"""What the rule model knows of English: which words carry a question, which belong together, where a sentence ends."""
+"""What the offline search and the rule model know of English: words, stop words, roots, synonyms and sentences."""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from agenteval.wikipedia.offline.ranking import STOP, stem, words
-
 SYNONYMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "synonyms.txt")
-SAME, LIKE = 1.0, 0.6  # how far a word counts that is the one asked for, and one that can stand for it
+SAME, SYNONYM = 1.0, 0.6  # how much a word counts that is the one asked for, and one that can replace it
 LIGHT = 0.35
-MOST_TERMS = 300  # of a text that somebody pasted as a question
+MOST_TERMS = 300  # of a long text that was pasted as a question
 
-# Words of grammar, which say nothing about a subject, beside those that a search leaves out anyway.
-GRAMMAR = STOP | frozenset(
-    words(
-        "according across actually after again against ago all almost already also although always among another "
-        "around away because become becomes before behind being between both during each either else especially even "
-        "ever every exactly get gets getting go goes going having he her here him his itself just let like might must "
-        "never now off often once only other others ourselves out over perhaps please quite rather really same she "
-        "simply since someone something sometimes still themselves though through thus today together toward towards "
-        "until up upon us usually very via well whatever whether while within without yet yourself"
+WORD = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
+POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s?$")
+STOP_WORDS = frozenset(
+    WORD.findall(
+        """a about an and any are as at be been but by can could did do does for from had has have how i if in into is
+        it its may me my no not of on or our shall should so some such than that the their them then there these they
+        this those to was we were what when where which who whom whose why will with would you your"""
     )
 )
-# Words that many questions have, and that say little; any form of them.
+# Words of grammar, which name no subject, besides the stop words of a search.
+GRAMMAR = STOP_WORDS | frozenset(
+    WORD.findall(
+        """according across actually after again against ago all almost already also although always among another
+        around away because become becomes before behind being between both during each either else especially even
+        ever every exactly get gets getting go goes going having he her here him his itself just let like might must
+        never now off often once only other others ourselves out over perhaps please quite rather really same she
+        simply since someone something sometimes still themselves though through thus today together toward towards
+        until up upon us usually very via well whatever whether while within without yet yourself"""
+    )
+)
+# Words that occur in many questions and tell little about the subject; in any form.
 LIGHT_WORDS = """
 affect answer ask best better call cause certain come consider define definition describe differ difference different
 discuss enough example explain explanation famous find first follow give good happen help idea important include
@@ -45,15 +53,45 @@ SPELLINGS = (
     (re.compile(r"ability$"), "able"),
 )
 SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]”’]))\s+(?=[\"'(\[“‘]?[A-Z0-9])")
-NO_END = re.compile(r"(?:\b[A-Z]|\b(?:Mr|Mrs|Ms|Dr|Prof|St|No|vs|etc|cf|ca|approx|e\.g|i\.e|U\.S|Inc|Ltd|Co|Jr|Sr))\.$")
+ABBREVIATION = re.compile(
+    r"(?:\b[A-Z]|\b(?:Mr|Mrs|Ms|Dr|Prof|St|No|vs|etc|cf|ca|approx|e\.g|i\.e|U\.S|Inc|Ltd|Co|Jr|Sr))\.$"
+)
 
 
 # --- words --------------------------------------------------------------------------------------
 
 
+def words(text: str) -> list[str]:
+    """Returns the words of a text in lower case, without accents and possessive endings."""
+    found = WORD.findall(unicodedata.normalize("NFC", text).lower())
+    return [word if word.isascii() and word.isalnum() else _plain(word) for word in found]
+
+
+def _plain(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", POSSESSIVE.sub("", word))
+    return "".join(char for char in decomposed if not unicodedata.combining(char))
+
+
+def search_terms(query: str) -> list[str]:
+    """Returns the words of a query without stop words; all words if there are no others."""
+    found = words(query)
+    return [word for word in found if word not in STOP_WORDS] or found
+
+
+def stem(word: str) -> str:
+    """Returns the word without an English plural ending."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes", "iases")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "ias")):
+        return word[:-1]
+    return word
+
+
 @lru_cache(maxsize=1 << 14)
 def root(word: str) -> str:
-    """What inflected and derived forms of a word share, in one spelling; not always a word itself."""
+    """Returns what inflected and derived forms of a word have in common, in one spelling; not always a word."""
     found = stem(word)
     for spelling, ours in SPELLINGS:
         found = spelling.sub(ours, found)
@@ -64,36 +102,36 @@ def root(word: str) -> str:
 
 
 def roots(text: str) -> list[str]:
-    """The roots of the words of a text that say something, in order."""
+    """Returns the roots of the words of a text, in order, without words of grammar."""
     return [root(word) for word in words(text) if word not in GRAMMAR]
 
 
 def content_words(text: str) -> list[str]:
-    """The words of a text that say something, each once; all of them where it has no other."""
+    """Returns the words of a text without words of grammar, each once; all words if there are no others."""
     found = list(dict.fromkeys(words(text)))
     return [word for word in found if word not in GRAMMAR] or found
 
 
 def key_words(text: str) -> list[str]:
-    """The words that carry a question, each once; its content words where it has no other."""
+    """Returns the content words of a question without light words, each once; all content words if no others."""
     found = content_words(text)
     return [word for word in found if root(word) not in light_roots()] or found
 
 
 def weighted_terms(text: str) -> dict[str, float]:
-    """Root → weight, for what a text asks about: light words weigh little."""
+    """Maps the roots of the content words of a text to their weights: light words weigh little."""
     return {term: LIGHT if term in light_roots() else 1.0 for term in map(root, content_words(text)[:MOST_TERMS])}
 
 
 @cache
 def light_roots() -> frozenset[str]:
-    """The roots of the light words."""
+    """Returns the roots of the light words."""
     return frozenset(root(word) for word in words(LIGHT_WORDS))
 
 
 @cache
 def synonyms() -> Mapping[str, frozenset[str]]:
-    """Root → roots that can stand for it."""
+    """Maps a root to the roots of its synonyms."""
     groups: dict[str, set[str]] = {}
     for line in _synonym_lines():
         group = {root(word) for word in words(line)}
@@ -103,8 +141,8 @@ def synonyms() -> Mapping[str, frozenset[str]]:
 
 
 @cache
-def stand_ins() -> Mapping[str, str]:
-    """Word → the first other word that can stand for it, by root."""
+def replacements() -> Mapping[str, str]:
+    """Maps a root to the first word that is a synonym of it."""
     found: dict[str, str] = {}
     for line in _synonym_lines():
         group = words(line)
@@ -121,33 +159,30 @@ def _synonym_lines() -> list[str]:
         return [line for line in file if not line.startswith("#")]
 
 
-def likeness(term: str, found: frozenset[str]) -> float:
-    """How far a root is among others: itself, one that can stand for it, or not."""
-    if term in found:
-        return SAME
-    return LIKE if synonyms().get(term, frozenset()) & found else 0.0
-
-
 def matched(terms: Iterable[str], found: Iterable[str]) -> dict[str, float]:
-    """Term → how far it is among the roots found, for those that are."""
-    there = frozenset(found)
-    return {term: like for term in terms if (like := likeness(term, there))}
+    """Maps the terms that are among the roots found to SAME, or to SYNONYM if only a synonym is."""
+    present = frozenset(found)
+    return {
+        term: SAME if term in present else SYNONYM
+        for term in terms
+        if term in present or synonyms().get(term, frozenset()) & present
+    }
 
 
 def coverage(terms: Mapping[str, float], found: Iterable[str]) -> float:
-    """The share of the weighted terms that are among the roots found, 0 to 1; 0 where there are no terms."""
+    """Returns the share of the weighted terms that are among the roots found, 0 to 1; 0 if there are no terms."""
     whole = sum(terms.values())
-    return sum(terms[term] * like for term, like in matched(terms, found).items()) / whole if whole else 0.0
+    return sum(terms[term] * match for term, match in matched(terms, found).items()) / whole if whole else 0.0
 
 
 # --- sentences ----------------------------------------------------------------------------------
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The sentences of a paragraph; initials and common abbreviations do not end one."""
+    """Splits a paragraph into sentences; initials and common abbreviations do not end one."""
     found: list[str] = []
     for piece in SENTENCE_END.split(" ".join(paragraph.split())):
-        if found and NO_END.search(found[-1]):
+        if found and ABBREVIATION.search(found[-1]):
             found[-1] += f" {piece}"
         elif piece:
             found.append(piece)

@@ -1,64 +1,57 @@
-"""What the rule model does next: which words it searches for, which pages it reads, when it has read enough.
+"""What the rule model does next: which words to search for, which pages to read, and when it has read enough.
 
-Everything is derived from the conversation so far, as with a real model. The rules know English (english.py) and what
-the tools gave back, nothing of the wiki behind them nor of the questions that will be asked.
+Everything follows from the conversation so far, as with a real model. The rules know English (english.py) and the
+results of the tools, but neither the wiki behind them nor the questions of any evaluation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from agenteval.wikipedia.offline.composing import Text, compose
+from agenteval.wikipedia.offline.composing import PageText, compose
 from agenteval.wikipedia.offline.english import (
     content_words,
     coverage,
     key_words,
     light_roots,
+    replacements,
     root,
     roots,
-    stand_ins,
     weighted_terms,
+    words,
 )
-from agenteval.wikipedia.offline.ranking import words
+from agenteval.wikipedia.wiki import SearchHit
 
-MOST_SEARCHES, MOST_PAGES = 3, 2  # where nobody asks for more
+MOST_SEARCHES, MOST_PAGES = 3, 2  # unless the instructions ask for more
 MOST_WORDS = 20  # of a query; a wiki takes 300 characters
 SPARE_READS = 3  # for titles that turn out to be ambiguous or missing
-POOR, THIN = 0.45, 0.4  # shares of the question: results to search again after, pages to read on after
-TITLE, SNIPPET = 0.6, 0.8
+POOR_RESULTS, THIN_PAGES = 0.45, 0.4  # share of the question covered below which to search again
+TITLE_WEIGHT, SNIPPET_WEIGHT = 0.6, 0.8
 COMPARES = re.compile(r"\b(differ\w*|compar\w*|versus|vs|between|relat\w+|connect\w*|link\w*|distinguish\w*)\b", re.I)
-BETWEEN = re.compile(r"\b(?:and|or|versus|vs|than|from|with|between|to)\b|[,;]", re.I)
+SEPARATOR = re.compile(r"\b(?:and|or|versus|vs|than|from|with|between|to)\b|[,;]", re.I)
 SIDE_PAGE = re.compile(r"\(disambiguation\)|^(List|Outline|Index|Timeline) of\b")
 
 
-class PlannedHit(NamedTuple):
-    """A search result."""
-
-    title: str
-    snippet: str
-
-
 class Search(NamedTuple):
-    """A search that was made; failed where it gave an error instead of results."""
+    """A search that was made."""
 
     query: str
-    hits: Sequence[PlannedHit] = ()
-    failed: bool = False
+    hits: Sequence[SearchHit] = ()
 
 
 class Read(NamedTuple):
-    """A page that was asked for: its text, or the titles that were offered instead."""
+    """A page that was requested: its text, or the titles that were offered instead."""
 
     asked: str
-    page: Text | None = None
+    page: PageText | None = None
     instead: Sequence[str] = ()
 
 
 class Work(NamedTuple):
-    """A question, what was done about it so far (in order), and how much is asked for."""
+    """A question, what was done about it so far (in order), and how many searches and pages are asked for."""
 
     question: str
     done: Sequence[Search | Read] = ()
@@ -72,24 +65,23 @@ class Work(NamedTuple):
 
     @property
     def reads(self) -> list[Read]:
-        """The pages asked for."""
+        """The pages requested."""
         return [one for one in self.done if isinstance(one, Read)]
 
     @property
-    def pages(self) -> list[Text]:
+    def pages(self) -> list[PageText]:
         """The pages read, each once."""
-        found = {one.page.title: one.page for one in self.reads if one.page}
-        return list(found.values())
+        return list({one.page.title: one.page for one in self.reads if one.page}.values())
 
     @property
     def searched_again(self) -> bool:
-        """Whether there was a search after a page had been read."""
-        first = next((number for number, one in enumerate(self.done) if isinstance(one, Read)), len(self.done))
-        return any(isinstance(one, Search) for one in self.done[first:])
+        """Whether there was a search after a page had been requested."""
+        kinds = [type(one) for one in self.done]
+        return Read in kinds and Search in kinds[kinds.index(Read) :]
 
 
 class Plan(NamedTuple):
-    """What to do next: searches or pages, and why; neither when it is time to answer."""
+    """What to do next, searches or pages, and why; neither when it is time to answer."""
 
     queries: Sequence[str] = ()
     titles: Sequence[str] = ()
@@ -97,25 +89,19 @@ class Plan(NamedTuple):
 
 
 def next_step(work: Work) -> Plan:
-    """Searches, as many as are asked for and more while they find little; then pages; then, if thin, once more."""
+    """Plans the searches that are asked for, and more while they find little; then pages; then one more search."""
     if not work.searches:
-        queries = first_queries(work.question)
-        return Plan(queries, thought=f"The question is about {_listed(key_words(work.question))}. I search for that.")
-    if all(search.failed for search in work.searches[-2:]) and len(work.searches) > 1:
-        return Plan()  # the search is out of order
-    if not work.reads and (plan := _search_more(work)):
-        return plan
-    if plan := _read_more(work):
-        return plan
-    return _look_further(work)
+        subject = _listed(key_words(work.question))
+        return Plan(first_queries(work.question), thought=f"The question is about {subject}. I search for that.")
+    return (not work.reads and _search_more(work)) or _read_more(work) or _look_further(work)
 
 
 def _search_more(work: Work) -> Plan | None:
     lacking = work.searches_wanted - len(work.searches)
-    queries = list(other_queries(work))
+    queries = other_queries(work)
     if lacking > 0 and queries:
         return Plan(queries[:lacking], thought="I search with other words too.")
-    if queries and len(work.searches) < MOST_SEARCHES and best_match(work) < POOR:
+    if queries and len(work.searches) < MOST_SEARCHES and best_match(work) < POOR_RESULTS:
         return Plan(queries[:1], thought="These results hardly fit the question. I try other words.")
     return None
 
@@ -127,18 +113,18 @@ def _read_more(work: Work) -> Plan | None:
     if not titles:
         return None
     if work.reads and not work.reads[-1].page:
-        return Plan(titles=titles, thought=f"That was not a page to read. I take {_listed(titles)} instead.")
+        return Plan(titles=titles, thought=f"There is no such page. I read {_listed(titles)} instead.")
     return Plan(titles=titles, thought=f"{_listed(titles)} should answer this. I read on there.")
 
 
 def _look_further(work: Work) -> Plan:
-    """One more search for what the pages leave open; nothing where they say enough."""
+    """Plans one more search for what the pages leave open; nothing if they cover enough."""
     if work.searched_again or not work.pages:
         return Plan()
     draft = compose(work.question, work.pages)
     open_words = [word for word in key_words(work.question) if root(word) in draft.missing]
-    queries = fresh([" ".join(open_words), *other_queries(work)], work)
-    if draft.covered >= THIN or not queries:
+    queries = new_queries([" ".join(open_words), *other_queries(work)], work)
+    if draft.covered >= THIN_PAGES or not queries:
         return Plan()
     return Plan(queries[:1], thought="The pages leave part of the question open. I search once more.")
 
@@ -147,41 +133,39 @@ def _look_further(work: Work) -> Plan:
 
 
 def first_queries(question: str) -> list[str]:
-    """The key words of a question as one query, or one for each thing that it compares."""
+    """Returns the content words of a question as one query, or one query for each thing that it compares."""
     if COMPARES.search(question):
-        plain = COMPARES.sub(lambda found: found[0] if BETWEEN.fullmatch(found[0]) else " ", question)
-        parts = [part for part in BETWEEN.split(plain) if not light_roots().issuperset(roots(part))]
-        things = [" ".join(key_words(part)) for part in parts]
-        if 1 < len(things) <= 3:
-            return things
+        plain = COMPARES.sub(lambda found: found[0] if SEPARATOR.fullmatch(found[0]) else " ", question)
+        parts = [part for part in SEPARATOR.split(plain) if not light_roots().issuperset(roots(part))]
+        if 1 < len(parts) <= 3:
+            return [" ".join(key_words(part)) for part in parts]
     return [" ".join(content_words(question)[:MOST_WORDS]) or question.strip() or "Wikipedia"]
 
 
 def other_queries(work: Work) -> list[str]:
-    """Further queries, none made before: other words for those not found, the best title with what it lacks, fewer."""
+    """Returns further queries: synonyms for words not yet found, fewer words, the best title with what it lacks."""
     mine = key_words(work.question)[:MOST_WORDS]
     seen = {word for search in work.searches for hit in search.hits for word in roots(f"{hit.title} {hit.snippet}")}
-    replaced = [word if root(word) in seen else stand_ins().get(root(word), word) for word in mine]
-    candidates = [" ".join(replaced), " ".join(mine)]
-    fewer = [*sorted(pairs(work.question), key=len, reverse=True), *sorted(mine, key=len, reverse=True)]
+    replaced = [word if root(word) in seen else replacements().get(root(word), word) for word in mine]
+    fewer = [*sorted(word_pairs(work.question), key=len, reverse=True), *sorted(mine, key=len, reverse=True)]
     titled: list[str] = []
     if ranked := ranked_hits(work):
         lacking = [word for word in mine if root(word) not in roots(ranked[0].title)]
         titled = [" ".join([ranked[0].title, *lacking])]
-    candidates += [*fewer, *titled] if best_match(work) < POOR else [*titled, *fewer]
-    return fresh(candidates, work)
+    last = [*fewer, *titled] if best_match(work) < POOR_RESULTS else [*titled, *fewer]
+    return new_queries([" ".join(replaced), " ".join(mine), *last], work)
 
 
-def pairs(question: str) -> Iterator[str]:
-    """Two key words that stand side by side."""
+def word_pairs(question: str) -> Iterator[str]:
+    """Yields the pairs of neighbouring key words."""
     keys = set(key_words(question))
     for one, two in pairwise(words(question)):
         if one in keys and two in keys:
             yield f"{one} {two}"
 
 
-def fresh(queries: Sequence[str], work: Work) -> list[str]:
-    """The queries that are not empty and not one made before in other order or spelling."""
+def new_queries(queries: Sequence[str], work: Work) -> list[str]:
+    """Returns the queries that are not empty and differ from each other and earlier ones by more than spelling."""
     made = {frozenset(roots(search.query)) for search in work.searches}
     found: dict[frozenset[str], str] = {}
     for query in queries:
@@ -194,11 +178,11 @@ def fresh(queries: Sequence[str], work: Work) -> list[str]:
 # --- results ------------------------------------------------------------------------------------
 
 
-def ranked_hits(work: Work) -> list[PlannedHit]:
-    """All results once, the likeliest to answer first: high in a search, the question's words in title and snippet."""
+def ranked_hits(work: Work) -> list[SearchHit]:
+    """Returns each result once, best first: by its ranks, and by the question's words in title and snippet."""
     terms = weighted_terms(work.question)
     scores: dict[str, float] = {}
-    hits: dict[str, PlannedHit] = {}
+    hits: dict[str, SearchHit] = {}
     for search in work.searches:
         for rank, hit in enumerate(search.hits):
             first = hits.setdefault(hit.title, hit)
@@ -208,17 +192,17 @@ def ranked_hits(work: Work) -> list[PlannedHit]:
 
 
 def best_match(work: Work) -> float:
-    """The share of the question that the best result speaks of."""
+    """Returns the largest share of the question that a result covers."""
     terms = weighted_terms(work.question)
     return max((coverage(terms, roots(f"{h.title} {h.snippet}")) for s in work.searches for h in s.hits), default=0.0)
 
 
 def next_titles(work: Work) -> Iterator[str]:
-    """Titles worth reading, none asked for before: what was offered instead of a page, then the results."""
+    """Yields titles worth reading that were not requested before: those offered instead of a page, then the results."""
     known = {_key(read.asked) for read in work.reads} | {_key(page.title) for page in work.pages}
     terms = weighted_terms(work.question)
     for read in work.reads:
-        chosen = max(read.instead, key=lambda title: _fit(PlannedHit(title, ""), terms), default=None)
+        chosen = max(read.instead, key=lambda title: _fit(SearchHit(title, ""), terms), default=None)
         if chosen and not read.page and _key(chosen) not in known:
             known.add(_key(chosen))
             yield chosen
@@ -227,9 +211,9 @@ def next_titles(work: Work) -> Iterator[str]:
             yield hit.title
 
 
-def _fit(hit: PlannedHit, terms: dict[str, float]) -> float:
+def _fit(hit: SearchHit, terms: Mapping[str, float]) -> float:
     in_title = coverage(dict.fromkeys(roots(hit.title), 1.0), terms)
-    fit = TITLE * in_title + SNIPPET * coverage(terms, roots(f"{hit.title} {hit.snippet}"))
+    fit = TITLE_WEIGHT * in_title + SNIPPET_WEIGHT * coverage(terms, roots(f"{hit.title} {hit.snippet}"))
     return fit - 1.0 if SIDE_PAGE.search(hit.title) else fit
 
 

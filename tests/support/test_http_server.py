@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.wikipedia.offline.serving import Request, Response, json_response, serving
+from tests.support.http_server import Request, Response, json_response, serving
 
 
 def echo(request: Request) -> Response:
