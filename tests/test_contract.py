@@ -1,8 +1,13 @@
-"""What every executable in bin/ owes its user. A new tool joins by being there; CASES says how to call it."""
+"""What every executable of [project.scripts] owes its user.
+
+A new tool joins by its line in pyproject.toml: how to call it is derived from its own parameters. A tool that is no
+filter from records to records, or that needs more arguments, says so in EXCEPTIONS.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import importlib
 import json
 import os
 import pty
@@ -13,25 +18,31 @@ import struct
 import subprocess
 import termios
 import time
+import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import agenteval
-from tests.support.tool import BIN, TOOLS, Done, Record, jsonl, on_terminal, read, run, start, write
+from agenteval.cli.startup import click
+from agenteval.cli.tool import Tool
+from tests.support.tool import BIN, ROOT, Done, Record, jsonl, on_terminal, read, run, start, write
 
 SHELL_COMMANDS = {"cat", "echo", "grep", "head", "jq", "less", "printf", "sort", "tail", "xargs"}
+SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+TOOLS = sorted(SCRIPTS)
 
 
 # --- how to call each tool ----------------------------------------------------------------------
 
 
 def prompt(number: int) -> Record:
-    return {"id": f"p{number}", "input": f"question {number}", "hint": "question"}
+    return {"id": f"p{number}", "input": f"question {number}", "hint": "question", "reference": f"question {number}"}
 
 
 def raw(number: int) -> Record:
@@ -40,32 +51,27 @@ def raw(number: int) -> Record:
 
 
 def result(number: int) -> Record:
-    score = {"pass": True, "score": 1.0}
-    return {**prompt(number), "output": f"question {number}", "trajectory": [], "toolErrors": False, "score": score}
+    outcomes = {"sources": {"hit_rate": 1, "mrr": 0.5}, "judge": {"overall_score": 0.8, "input_tokens": 9}}
+    return {
+        **prompt(number),
+        "output": f"question {number}",
+        "trajectory": [],
+        "toolErrors": False,
+        "score": {"pass": True, "score": 1.0},
+        "scores": {name: {"pass": True, "score": 1, "outcome": outcome} for name, outcome in outcomes.items()},
+        "timing": {"start": 1000, "end": 1500, "inputTokens": 1000, "outputTokens": number},
+    }
 
 
-def referenced(number: int) -> Record:
-    return {**prompt(number), "reference": f"question {number}"}
-
-
-def sourced(number: int) -> Record:
+def grader_input(number: int) -> Record:
     return {**result(number), "expected_sources": ["Nudge theory"], "sources_used": [f"Page {number}"]}
 
 
-def scored(number: int) -> Record:
-    outcomes = {"sources": {"hit_rate": 1, "mrr": 0.5}, "judge": {"overall_score": 0.8, "input_tokens": 9}}
-    scores = {name: {"pass": True, "score": 1, "outcome": outcome} for name, outcome in outcomes.items()}
-    timing = {"start": 1000, "end": 1500, "inputTokens": 1000, "outputTokens": number}
-    return {**result(number), "scores": scores, "timing": timing}
+INPUTS = {"[PROMPTS]": prompt, "[RAW]": raw, "[RESULTS]": result, "[GRADED]": result, "[RECORDS]": grader_input}
+"""The nth record of an input, by the metavar of the argument that names it."""
 
-
-def unanswered(number: int) -> Record:
-    """A judge asks nobody about it, and so need not load what it asks with."""
-    return {**result(number), "output": ""}
-
-
-def in_place(path: str) -> list[str]:
-    return [path]
+VALUES = {"FILE|NAME": "text", "[NAME=]GRADER": "ae-grader-hint"}
+"""What an option that is required may be, by its metavar."""
 
 
 def without_times(done: Done) -> object:
@@ -79,68 +85,91 @@ def _timeless(value: object) -> object:
 
 
 def without_date(done: Done) -> object:
-    return re.sub(rb'"generatedAt": "[^"]*"', b"", done.out)
+    return re.sub(rb'"(generatedAt|timestamp)": "[^"]*"', b"", done.out)
 
 
 class Case(NamedTuple):
     """The fewest arguments with which a tool works, and what its output is."""
 
-    args: tuple[str, ...]
+    args: tuple[str, ...] = ()
     make: Callable[[int], Record] | None = None  # the nth record of its input; None: it reads none
-    given: Callable[[str], list[str]] = in_place  # the arguments that name an input file, or -
+    given: Callable[[str], list[str]] = lambda path: [path]  # the arguments that name an input file, or -
     files: tuple[str, ...] = ()  # other inputs, in the working directory
     processed: Callable[[Done], int] = lambda done: len(done.records)
-    comparable: Callable[[Done], object] = lambda done: done.out
+    comparable: Callable[[Done], object] = without_date
     answers: bool = False  # a grader: a line that it cannot read is answered with an error
     output: bool = True  # has -o
-    reads_all_first: bool = False  # has nothing to say before the end of its input
+    reads_all_first: bool = False  # prints nothing before the end of its input
 
 
-CASES = {
-    "ae": Case((), make=None),
-    "ae-adapters": Case(()),
-    "ae-balance": Case(
-        (), prompt, processed=lambda done: int(json.loads(done.stdout)["totalCases"]), reads_all_first=True
-    ),
-    "ae-calibrate": Case(("--all",), result, processed=lambda done: done.stdout.count("\n### "), reads_all_first=True),
-    "ae-capture": Case(("--simple", "echo {}"), prompt, comparable=without_times),
-    "ae-compare": Case(
-        ("--run", "other:other.jsonl"),
-        result,
-        given=lambda path: ["--run", f"one:{path}"],
-        files=("other.jsonl",),
-        processed=lambda done: int(json.loads(done.stdout)["quality"]["one"]["n"]),
-        comparable=without_date,
-        reads_all_first=True,
-    ),
-    "ae-extract": Case(("-s", "text"), raw),
-    "ae-format": Case(("-f", "jsonl"), result),
-    "ae-grade": Case(("-g", "ae-grader-hint"), result),
-    "ae-grader-git": Case((), result, answers=True),
-    "ae-grader-hint": Case((), result, answers=True),
-    "ae-grader-judge": Case(("--offline",), unanswered, answers=True),
-    "ae-grader-sources": Case((), sourced, answers=True),
-    "ae-grader-tools": Case((), result, answers=True),
-    "ae-headless": Case(("-s", "claude")),
-    "ae-run": Case(("--simple", "echo {}"), prompt, comparable=without_times),
-    "ae-trials": Case(("--simple", "echo {}", "-k", "1"), prompt, comparable=without_times),
-    "ae-schemas": Case(()),
-    "ae-score": Case(
-        (),
-        scored,
-        processed=lambda done: int(json.loads(done.stdout)["num_questions"]),
-        comparable=lambda done: re.sub(rb'"timestamp": "[^"]*"', b"", done.out),
-        reads_all_first=True,
-    ),
-    "ae-summarize": Case((), result),
-    "ae-validate-refs": Case(("-g", "ae-grader-hint"), referenced),
-    "ae-wikiagent": Case(("--offline",)),
+def report(*path: str) -> dict[str, Any]:
+    """A tool that writes one JSON document, with the number of records at this path."""
+
+    def processed(done: Done) -> int:
+        value = json.loads(done.stdout)
+        for key in path:
+            value = value[key]
+        return int(value)
+
+    return {"processed": processed, "reads_all_first": True}
+
+
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "ae-balance": report("totalCases"),
+    "ae-calibrate": {
+        "args": ("--all",),
+        "processed": lambda done: done.stdout.count("\n### "),
+        "reads_all_first": True,
+    },
+    "ae-compare": {
+        **report("quality", "one", "n"),
+        "args": ("--run", "other:other.jsonl"),
+        "make": result,
+        "given": lambda path: ["--run", f"one:{path}"],
+        "files": ("other.jsonl",),
+    },
+    # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
+    "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
+    "ae-score": report("num_questions"),
+    "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
 }
+
+
+def tool_of(name: str) -> Tool | None:
+    """The tool behind a name; None for ae, which becomes another."""
+    module, _, function = SCRIPTS[name].partition(":")
+    found = getattr(importlib.import_module(module), function)
+    return found if isinstance(found, Tool) else None
+
+
+def case_of(name: str) -> Case:
+    """How to call a tool, by its own parameters."""
+    command = tool_of(name)
+    if command is None:
+        return Case(output=False)
+    args = ["--simple", "echo {}"] if command.takes_command else []
+    make = None
+    for param in command.params:
+        if isinstance(param, click.Argument) and param.name == "path":
+            make = INPUTS[str(param.metavar)]
+        elif isinstance(param, click.Option) and param.required:
+            args += [param.opts[0], VALUES[str(param.metavar)]]
+    case = Case(
+        tuple(args),
+        make,
+        comparable=without_times if command.takes_command else without_date,
+        answers=name.startswith("ae-grader-"),
+        output=any("-o" in param.opts for param in command.params),
+    )
+    return case._replace(**EXCEPTIONS.get(name, {}))
+
+
+CASES = {name: case_of(name) for name in TOOLS}
 # Tools that open their files in different ways: what all have from one place is tried on these only, or in every
 # variant on these only.
 THOROUGH = {"ae-extract", "ae-run", "ae-compare", "ae-calibrate", "ae-grader-hint"}
-READERS = [name for name in TOOLS if name not in CASES or CASES[name].make]
-WRITERS = [name for name in READERS if name not in CASES or CASES[name].output]
+READERS = [name for name in TOOLS if CASES[name].make]
+WRITERS = [name for name in READERS if CASES[name].output]
 
 every_tool = pytest.mark.parametrize("name", TOOLS)
 every_reader = pytest.mark.parametrize("name", READERS)
@@ -163,11 +192,35 @@ def arguments(name: str, path: str, cwd: Path) -> list[str]:
     return [*case.args, *case.given(path)]
 
 
-# --- the table itself ---------------------------------------------------------------------------
+def test_exceptions_are_of_tools_that_there_are() -> None:
+    assert set(EXCEPTIONS) | THOROUGH <= set(TOOLS)
 
 
-def test_every_tool_has_a_case() -> None:
-    assert sorted(CASES) == TOOLS, "say in CASES how to call the tool"
+# --- options ------------------------------------------------------------------------------------
+
+SAME_NAME = {
+    "--format": "each tool has its own forms",
+    "--grader": "ae-compare takes one, which has no name",
+    "--min": "at least: calls of a tool for ae-grader-tools, a mean for ae-score",
+    "--prompt": "the file with the judge's instructions, and the question to ae-wikiagent, as -p of other agents",
+    "--require": "a file for ae-grader-git, a tool for ae-grader-tools",
+    "--threshold": "a percentage of a share, and a score from which an answer passes",
+    "--timeout": "ae-wikiagent counts seconds",
+}
+
+
+def test_an_option_means_the_same_in_every_tool() -> None:
+    """Long options of one name take the same value; those that do not are known."""
+    meanings: dict[str, set[str]] = defaultdict(set)
+    for command in filter(None, map(tool_of, TOOLS)):
+        for param in command.params:
+            if isinstance(param, click.Option):
+                choices = param.type.choices if isinstance(param.type, click.Choice) else ()
+                value = "" if param.is_flag else param.metavar or " ".join(choices) or param.type.name.upper()
+                for name in param.opts:
+                    meanings[name].add(value)
+    different = {option for option, values in meanings.items() if option.startswith("--") and len(values) > 1}
+    assert different == set(SAME_NAME)
 
 
 # --- help, version, usage -----------------------------------------------------------------------
@@ -578,7 +631,7 @@ def test_format_jsonl_changes_nothing(tmp_path: Path) -> None:
 # --- streaming ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name not in CASES or not CASES[name].reads_all_first])
+@pytest.mark.parametrize("name", [name for name in READERS if not CASES[name].reads_all_first])
 def test_first_record_is_out_before_the_last_is_in(name: str, tmp_path: Path) -> None:
     process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
     assert process.stdin and process.stdout

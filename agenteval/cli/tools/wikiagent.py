@@ -44,7 +44,12 @@ class WikiAgentSettings(NamedTuple):
 @click.argument("words", metavar="[QUESTION]", nargs=-1)
 @click.option("-p", "--prompt", metavar="QUESTION", help="The question; else the argument, else stdin.")
 @click.option(
-    "--model", default=DEFAULT_MODEL, show_default=True, envvar="AE_WIKIAGENT_MODEL", help="The model to ask."
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    envvar="AE_WIKIAGENT_MODEL",
+    metavar="NAME",
+    help="The model to ask.",
 )
 @click.option(
     "--mode",
@@ -58,7 +63,7 @@ class WikiAgentSettings(NamedTuple):
 @click.option(
     "--max-steps", type=click.IntRange(1), default=12, show_default=True, metavar="N", help="Answers of the model."
 )
-@click.option("--temperature", type=float, default=0.1, show_default=True, metavar="T", help="Of the model.")
+@click.option("--temperature", type=float, default=0.1, show_default=True, metavar="X", help="Of the model.")
 @click.option("--language", default="en", show_default=True, metavar="CODE", help="Which Wikipedia.")
 @click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
 @click.option("--user-agent", metavar="TEXT", help="Who you are, for the wiki's operators: a name and an address.")

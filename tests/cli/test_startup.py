@@ -1,0 +1,65 @@
+"""The start-up tricks, with the Click and msgspec that are installed; `make test-lowest` runs it with the lowest."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agenteval.cli.startup import _Inspect
+from agenteval.cli.suite import own_tools
+from tests.support.tool import ROOT, run
+
+STAND_INS = ("inspect", "gettext", "platform", "typing_extensions")
+FOUND = """\
+import json, sys
+import agenteval.cli.tools.format
+found = {name: name in sys.modules for name in ("click", "msgspec", "difflib", *sys.argv[1:])}
+import click, inspect, gettext, platform, typing_extensions
+real = {name: sys.modules[name].__spec__ is not None for name in sys.argv[1:]}
+print(json.dumps({"found": found, "real": real, "late": click.core.inspect.isfunction(print)}))
+"""
+
+
+def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", FOUND, *STAND_INS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "found": {"click": True, "msgspec": True, "difflib": False, **dict.fromkeys(STAND_INS, False)},
+        "real": dict.fromkeys(STAND_INS, True),
+        "late": False,  # an answer of the real inspect.isfunction
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one",
+        "  one",
+        "one\n\n    two\n      three\n    ",
+        "\n    one\n\n    two\n",
+        "one\n",
+        "\n",
+        "one\n  \n    two",
+    ],
+)
+def test_cleandoc_is_that_of_inspect(text: str) -> None:
+    assert _Inspect.cleandoc(text) == inspect.cleandoc(text)
+
+
+@pytest.mark.parametrize(
+    "typed, similar", [("--stlye", "--style"), ("--outptu=x", "--output"), ("--zzzzzz", None), ("-z", None)]
+)
+def test_unknown_option_and_a_similar_one(typed: str, similar: str | None) -> None:
+    message = run("ae-format", typed).expect(2).says("No such option", typed.partition("=")[0])
+    hint = f" Did you mean {similar}?" if similar else ""
+    assert message.endswith(f"{hint} (try 'ae-format --help')") and ("Did you mean" in message) == bool(similar)
+
+
+def test_every_tool_starts() -> None:
+    for name in own_tools():
+        assert run(name, "--version").expect(0, stderr="").stdout.startswith(f"{name} ")
