@@ -38,7 +38,7 @@ ALLOWED = {
 ONLY_IN = {
     "numpy": {"comparison.statistics"},
     "jsonpath_rfc9535": {"adapters.jsonpath"},
-    "click": {"cli.startup"},
+    "click": {"cli.startup", "cli.completion", "cli.options"},  # the others: classes of completion
     "openai": {"models.chat"},
     "tiktoken": {"models.tokens"},
     "wikipedia": {"wikipedia.wiki"},

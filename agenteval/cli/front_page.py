@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import NoReturn
 
-from agenteval.cli.completion import Names
+from agenteval.cli.options import Names
 from agenteval.cli.startup import click
 from agenteval.cli.suite import HERE, PREFIX, find, own_tools, places, plug_ins
 from agenteval.cli.tool import tool

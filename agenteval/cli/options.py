@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agenteval.cli.startup import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,17 +22,29 @@ class Decorator(Protocol):
 # --- types of values ----------------------------------------------------------------------------
 
 
-class Milliseconds(click.types.FloatParamType):
-    """A finite time above 0: to Click, nan and inf are numbers too."""
+class Parsed(click.types.StringParamType):
+    """A value that a function makes of the text; the ValueError that it may raise is the message."""
 
-    name = "ms"
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name, self.parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the number; fails if it is no time."""
-        number = float(super().convert(value, param, ctx))
-        if not 0 < number < float("inf"):
-            self.fail(f"{number} is not a number of milliseconds", param, ctx)
-        return number
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the value of the text."""
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def parse_milliseconds(text: str) -> float:
+    """Returns a finite time above 0; "nan" and "inf" are numbers, but no times."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{text} is not a number of milliseconds")
+    return number
+
+
+MILLISECONDS = Parsed("ms", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
@@ -43,7 +58,17 @@ class NumberRange(click.FloatRange):
         return number
 
 
-MILLISECONDS = Milliseconds()
+class Names(click.types.StringParamType):
+    """Any text; TAB offers these words, each with its help."""
+
+    def __init__(self, words: Callable[[], Mapping[str, str]]) -> None:
+        self.words = words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Returns the words that start with what is typed."""
+        from agenteval.cli.completion import starting
+
+        return starting(incomplete, self.words())
 
 
 # --- input and output ---------------------------------------------------------------------------
@@ -98,7 +123,6 @@ def concurrency_option(what: str, default: int = 1) -> Decorator:
         "--concurrency",
         type=click.IntRange(1),
         default=default,
-        show_default=True,
         metavar="N",
         help=f"{what} at a time.",
     )
@@ -106,9 +130,7 @@ def concurrency_option(what: str, default: int = 1) -> Decorator:
 
 def seed_option(of: str) -> Decorator:
     """--seed: the same seed gives the same output."""
-    return click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help=f"Seed of the {of}."
-    )
+    return click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help=f"Seed of the {of}.")
 
 
 # --- graders ------------------------------------------------------------------------------------
@@ -133,9 +155,7 @@ stream_option: Decorator = click.option(
 
 def grader_timeout_option(*names: str) -> Decorator:
     """How long a grader may take; -t is taken where agents have it."""
-    return click.option(
-        *names, type=MILLISECONDS, default=60_000, show_default=True, help="Limit of a grader per record."
-    )
+    return click.option(*names, type=MILLISECONDS, default=60_000, help="Limit of a grader per record.")
 
 
 def grader_options(function: F) -> F:

@@ -47,18 +47,16 @@ class Tool(click.Command):
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, _stop)  # not KeyboardInterrupt, on which Click prints an empty line
             if os.environ.get("_AE_COMPLETE"):  # a shell wants the completions of a command line
-                from agenteval.cli.completion import complete
+                from agenteval.cli.completion import ToolComplete
 
-                click.echo(complete(self, args))
+                click.echo(ToolComplete(self, args).complete())
                 return OK
             return self.main(args, prog_name=name, standalone_mode=False) or OK
         except click.exceptions.Exit as request:
             return request.exit_code
-        except click.UsageError as error:
-            say(f"{error.format_message()} (try '{name} --help')")
-            return USAGE
         except click.ClickException as error:
-            say(error.format_message())
+            advice = f" (try '{name} --help')" if isinstance(error, click.UsageError) else ""
+            say(f"{error.format_message()}{advice}")
             return USAGE
         except Stopped as stopped:
             return stopped.exit_code
@@ -134,7 +132,7 @@ def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable
             name,
             cls=Tool,
             help=_dedent(function.__doc__ or ""),
-            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
         )(function)
         made.params += [DEBUG, VERSION]
         made.exit_status = {**EXIT_STATUS, **exit_status}

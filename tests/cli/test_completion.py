@@ -20,10 +20,13 @@ from tests.support.tool import ROOT, TOOLS, clean_env, kill_all, run, script
 # --- what a tool answers ------------------------------------------------------------------------
 
 
+KINDS = {"plain": "words", "file": "files", "dir": "directories", "command": "commands"}
+
+
 def answer(tool: str, *words: str) -> tuple[str, str, dict[str, str]]:
     """What the shell adds by itself, what it keeps of the word, and the words that fit."""
     kind, kept, *lines = run(tool, *words, env={"_AE_COMPLETE": "1"}).expect(0, stderr="").stdout.splitlines()
-    return kind, kept, {word: help for word, _, help in (line.partition("\t") for line in lines)}
+    return KINDS[kind], kept, {word: help for word, _, help in (line.partition("\t") for line in lines)}
 
 
 @pytest.mark.parametrize(

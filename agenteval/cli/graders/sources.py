@@ -98,6 +98,7 @@ def _listed(texts: list[str]) -> str:
     "--min-recall",
     type=NumberRange(0, 1),
     default=0.0,
+    show_default=False,
     metavar="R",
     help="To pass, this share of the expected sources must be there; 1 is all.  [default: any one]",
 )

@@ -37,15 +37,15 @@ _ae() {
 _ae_more() {
     local word
     case $1 in
-        words) compopt +o default +o bashdefault 2>/dev/null ;;
-        directories) compopt -o dirnames +o default 2>/dev/null ;;
-        files)
+        plain) compopt +o default +o bashdefault 2>/dev/null ;;
+        dir) compopt -o dirnames +o default 2>/dev/null ;;
+        file)
             [[ ${#COMPREPLY[@]} -gt 0 ]] && compopt -o filenames 2>/dev/null || return
             while IFS= read -r word; do
                 [[ -n $word ]] && COMPREPLY+=("$word")
             done <<<"$(compgen -f -- "$2")"
             ;;
-        commands)
+        command)
             while IFS= read -r word; do
                 [[ -n $word ]] && COMPREPLY+=("$word")
             done <<<"$(compgen -c -- "$2")"

@@ -18,11 +18,11 @@ function __ae_complete
     set -e answer[1..2]
     set -l rest (string sub -s (math (string length -- "$kept") + 1) -- "$typed")
     switch "$kind"
-        case files ''
+        case file ''
             set -a answer (complete -C "__ae_no_such_command $rest") # what fish does for any other command
-        case directories
+        case dir
             set -a answer (__fish_complete_directories "$rest" '')
-        case commands
+        case command
             set -a answer (complete -C "$rest")
     end
     set -q answer[1]; and printf '%s\n' "$kept"$answer

@@ -18,9 +18,9 @@ _ae() {
     done
     (( $#described )) && _describe -t values value described
     case $kind in
-        files | '') _files ;;
-        directories) _files -/ ;;
-        commands) _alternative 'commands:command:_command_names -e' 'files:file:_files' ;;
+        file | '') _files ;;
+        dir) _files -/ ;;
+        command) _alternative 'commands:command:_command_names -e' 'files:file:_files' ;;
     esac
 }
 

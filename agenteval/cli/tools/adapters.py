@@ -8,8 +8,7 @@ import msgspec
 
 from agenteval.adapters.reader import bundled_adapters, bundled_path, tells
 from agenteval.adapters.schema_file import parse_headless
-from agenteval.cli.completion import Names
-from agenteval.cli.options import output_option
+from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from agenteval.cli.completion import Names
-from agenteval.cli.options import output_option
+from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest
