@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, settings
 from tests.support.watching import marked
 
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")  # a machine that is busy with something else is no bug
+settings.load_profile("suite")  # no time limits: the machine may be busy
 
-for _signum in (signal.SIGINT, signal.SIGHUP):  # ignored by whoever runs us with nohup or &: tools would inherit that
+for _signum in (signal.SIGINT, signal.SIGHUP):  # nohup and & ignore them, and the tools would inherit that
     if signal.getsignal(_signum) is signal.SIG_IGN:
         signal.signal(_signum, signal.default_int_handler if _signum == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a developer's shell exports must not reach the tools."""
+    """Removes variables that a developer's shell may export and that the tools read."""
     for name in [name for name in os.environ if name.startswith(("COMPARE_", "_AE_"))]:
         monkeypatch.delenv(name)
 
@@ -34,12 +34,12 @@ def mark() -> Iterator[str]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: a test waits for its processes most of the time."""
+    """Returns one worker more than there are processors: tests mostly wait for processes."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that need the internet or a key are run when they are asked for by name: `pytest -m network`."""
+    """Skips tests that need the internet or a key, unless `pytest -m network` selects them."""
     if "network" not in config.option.markexpr:
         for item in items:
             if item.get_closest_marker("network"):

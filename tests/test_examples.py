@@ -13,7 +13,7 @@ ROOT = BIN.parent
 
 
 def test_the_readmes_five_minutes(tmp_path: Path) -> None:
-    """Every shell block under "In five minutes", and the grader that follows it, typed in an empty directory."""
+    """Runs every shell block under "In five minutes" and the grader after it in an empty directory."""
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## In five minutes")[2].partition("\n## ")[0]
     (script,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
@@ -28,7 +28,7 @@ def test_the_readmes_five_minutes(tmp_path: Path) -> None:
 
 
 def test_the_quickstart(tmp_path: Path) -> None:
-    """The recipe, copied out of the checkout as a user copies it, with the tools on PATH."""
+    """Runs the recipe from a copy outside the checkout, with the tools on PATH."""
     copy = tmp_path / "quickstart"
     shutil.copytree(ROOT / "examples" / "quickstart", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
     done = run("/bin/sh", "-c", "make show", cwd=copy, timeout=90).expect(0)
@@ -47,7 +47,7 @@ def test_the_quickstart(tmp_path: Path) -> None:
 
 
 def test_the_regression_check(tmp_path: Path) -> None:
-    """The recipe passes as it is stored; an agent that got worse and a bad reference make it fail."""
+    """The recipe passes as stored, and fails with an agent that became worse or a wrong reference."""
     copy = tmp_path / "regression"
     shutil.copytree(ROOT / "examples" / "regression", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
 
@@ -80,7 +80,7 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
 
 def test_the_wikipedia_evaluation(tmp_path: Path) -> None:
-    """The whole of it, offline, on three of the questions: an evaluation that is neither empty nor perfect."""
+    """Runs all of it offline on three of the questions; the evaluation is neither empty nor perfect."""
     copy = tmp_path / "wikipedia"
     shutil.copytree(ROOT / "examples" / "wikipedia", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
     questions = json.loads((copy / "ground_truth.json").read_text())

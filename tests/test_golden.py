@@ -1,7 +1,7 @@
-"""Golden files: golden/<tool>/<case>.cmd run by sh with <case>.in on stdin prints exactly <case>.out.
+"""Golden files: sh runs golden/<tool>/<case>.cmd with <case>.in on stdin, and it prints exactly <case>.out.
 
-The command runs in a new directory, with the suite on PATH and the folder of the case in $CASE. To accept what the
-tools print now: AE_GOLDEN=write pytest tests/test_golden.py; then read the diff.
+The command runs in a new directory with the suite on PATH and the folder of the case in $CASE. To accept the current
+output of the tools: AE_GOLDEN=write pytest tests/test_golden.py; then read the diff.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def test_files_stay_short(module: Module) -> None:
 
 
 def worded_files() -> list[Path]:
-    """Returns the product's files with text for readers: code, adapter schemas, instructions for models, documentation."""
+    """Returns the files of the product that hold prose: code, schemas, instructions for models, documentation."""
     folders = [path for name in ("agenteval", "bench", "agent_rig") for path in (ROOT / name).rglob("*")]
     texts = [path for path in folders if path.suffix in (".py", ".md", ".json", ".txt", ".sh", ".mjs")]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile"]

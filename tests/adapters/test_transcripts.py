@@ -12,7 +12,7 @@ import pytest
 
 from agenteval.adapters.reader import Reading, bundled_adapters, load_adapter
 from tests.support.schema_building import brief
-from tests.support.transcripts import CALLED, CASES, recorded, scenarios
+from tests.support.transcripts import CASES, adapter_name, recorded, scenarios
 
 HERE = Path(__file__).parent.parent
 GOLDEN = HERE / "golden" / "adapters"
@@ -23,14 +23,14 @@ def read(agent: str, *turns: str) -> Reading:
     raw = [recorded(agent, turn) for turn in turns]
     lines = [line for turn in raw for line in turn]
     times = [10 * n for n in range(len(lines))]
-    adapter = load_adapter(CALLED.get(agent, agent))
+    adapter = load_adapter(adapter_name(agent))
     return adapter.read(lines, times, [len(turn) for turn in raw], f"{agent}-{turns[0]}")
 
 
 @pytest.mark.parametrize(("agent", "case"), CASES)
 def test_golden(agent: str, case: str) -> None:
     reading = msgspec.to_builtins(read(agent, *case.split("+")))
-    golden = GOLDEN / CALLED.get(agent, agent) / f"{case}.json"
+    golden = GOLDEN / adapter_name(agent) / f"{case}.json"
     if UPDATE in os.environ:
         golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(json.dumps(reading, indent=2, ensure_ascii=False) + "\n")
@@ -39,11 +39,11 @@ def test_golden(agent: str, case: str) -> None:
 
 def test_every_golden_has_its_transcript() -> None:
     kept = {f"{path.parent.name}/{path.stem}" for path in GOLDEN.glob("*/*.json")}
-    assert kept == {f"{CALLED.get(agent, agent)}/{case}" for agent, case in CASES}
+    assert kept == {f"{adapter_name(agent)}/{case}" for agent, case in CASES}
 
 
 def test_every_adapter_of_a_program_was_tried_on_it() -> None:
-    tried = {CALLED.get(agent, agent) for agent in scenarios()}
+    tried = {adapter_name(agent) for agent in scenarios()}
     assert tried == set(bundled_adapters()) - {"acp", "text", "wikiagent"}
 
 

@@ -1,1 +1,1 @@
-"""What tests share: running tools, watching processes, a scripted model server."""
+"""Shared by the tests: running tools, watching processes, a scripted model server."""

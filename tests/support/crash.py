@@ -1,4 +1,4 @@
-"""Kill a tool with SIGKILL at random moments and resume it until it is done."""
+"""Kills a tool with SIGKILL at random moments and resumes it until it is done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUDGET = 20.0  # seconds for the rounds of one tool, on a busy machine
 
 
 def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable[[list[Record]], None]) -> None:
-    """Kill the tool again and again, each time going on with --resume, and check each finished file."""
+    """Kills the tool repeatedly, each time continuing with --resume, and checks each finished file."""
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
     print(f"seed {seed}")  # pytest shows it when the test fails
@@ -36,11 +36,11 @@ def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable
     print(f"{kills} kills, {finished} finished")
     run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0, stderr="")
     check(whole(out))
-    assert kills >= ROUNDS // 2, "the machine is too slow to say anything"
+    assert kills >= ROUNDS // 2, "the machine is too slow for this test"
 
 
 def killed(command: list[object], out: Path, rng: random.Random) -> bool:
-    """Whether the tool was killed at a random moment, or had finished before."""
+    """Kills the tool at a random moment; returns False if it finished before."""
     with start(str(command[0]), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
         try:
             _, err = process.communicate(timeout=rng.uniform(0.02, 0.45))
@@ -53,7 +53,7 @@ def killed(command: list[object], out: Path, rng: random.Random) -> bool:
 
 
 def whole(out: Path) -> list[Record]:
-    """The records of a file in which every line is one."""
+    """Returns the records of a file; fails if a line is not whole."""
     content = out.read_bytes()
     assert content.endswith(b"\n")
     return [json.loads(line) for line in content.splitlines()]

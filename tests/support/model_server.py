@@ -1,4 +1,4 @@
-"""Servers of the chat API for tests: they answer what a test says, and remember what they were asked.
+"""Servers of the chat API for tests: they send the replies a test gives them, and record the requests.
 
 with answering(completion("hello")) as server:
     Model("m", base_url=server.url).ask([{"role": "user", "content": "x"}])
@@ -22,7 +22,7 @@ Reply = Response | Callable[[Body], Response]
 
 
 class Server:
-    """Replies in turn, the last of them for ever; each may be made from the body of its request."""
+    """Sends the replies in turn and repeats the last; a reply may be a function of the request's body."""
 
     def __init__(self, *replies: Reply) -> None:
         self.replies = replies
@@ -48,13 +48,13 @@ class Server:
 
     @property
     def bodies(self) -> list[Body]:
-        """The JSON of every request."""
+        """Returns the JSON body of every request."""
         return [json.loads(request.body) for request in self.requests]
 
 
 @contextmanager
 def answering(*replies: Reply) -> Iterator[Server]:
-    """Such a server at its address."""
+    """Starts such a server; its address is in `url`."""
     server = Server(*replies)
     with serving(server) as url:
         server.url = f"{url}/v1"
@@ -64,20 +64,20 @@ def answering(*replies: Reply) -> Iterator[Server]:
 def completion(
     content: Any = "hello", *, model: str | None = "m", usage: Any = (10, 5), finish: str = "stop", **message: Any
 ) -> Response:
-    """A reply with one choice."""
+    """Returns a completion with one choice."""
     tokens = {"prompt_tokens": usage[0], "completion_tokens": usage[1]} if usage else None
     choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
     return json_response({"object": "chat.completion", "model": model, "choices": [choice], "usage": tokens})
 
 
 def refusal(status: int, message: str = "no", headers: dict[str, str] | None = None, **more: Any) -> Response:
-    """A reply in the API's form of an error."""
+    """Returns an error in the API's format."""
     return json_response({"error": {"message": message, **more}}, status, headers)
 
 
 @contextmanager
 def raw_server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of a server that says anything it likes, HTTP or not, to each connection."""
+    """Starts a server that lets `talk` write anything, HTTP or not, to each connection; yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -99,4 +99,4 @@ def _talk(connection: socket.socket, talk: Callable[[socket.socket], None]) -> N
             connection.recv(1 << 16)
             talk(connection)
         except OSError:
-            pass  # the client has gone
+            pass  # the client has closed the connection

@@ -1,9 +1,9 @@
-"""Run something as one whom file modes concern, also where the tests run as root; and leave no tree that is too deep.
+"""Runs commands subject to file modes even if the tests run as root, and removes very deep trees.
 
     run(*unprivileged(), BIN / "ae-run", …)
     with removed(tmp_path / "ws"): …
 
-A test is skipped where root cannot give up what makes it root.
+A test is skipped if root cannot drop its capabilities.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 
 def unprivileged() -> list[str]:
-    """What to put before a command; nothing for an ordinary user."""
+    """Returns the words to put before a command; none for an ordinary user."""
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv")
@@ -30,7 +30,7 @@ def unprivileged() -> list[str]:
 
 @contextlib.contextmanager
 def removed(path: Path) -> Iterator[Path]:
-    """The path, which is gone afterwards: pytest cannot remove a deep tree that a failed test leaves."""
+    """Removes the path afterwards: pytest cannot remove a deep tree that a failed test leaves."""
     try:
         yield path
     finally:

@@ -1,4 +1,4 @@
-"""Small schemas and events for the tests of the adapter language."""
+"""Builds small adapter schemas and events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(*events: Any) -> list[str]:
 
 
 def brief(reading: Reading) -> list[tuple[Any, ...]]:
-    """Each step as what matters of it: kind, then text or name, status, input, output."""
+    """Returns each step as a tuple: type, then content or name, status, input, output."""
     return [
         tuple(step[key] for key in ("type", "content", "name", "status", "input", "output") if key in step)
         for step in reading.trajectory

@@ -1,4 +1,4 @@
-"""Compare JSON with a part of what is expected in it."""
+"""Compares JSON with the fields that are expected in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def assert_contains(found: Any, expected: Any) -> None:
-    """Every field of `expected` is in `found` with that value; more is allowed."""
+    """Asserts that every field of `expected` is in `found` with that value; more fields are allowed."""
     if isinstance(expected, dict):
         for key, value in expected.items():
             assert_contains(found[key], value)

@@ -1,16 +1,16 @@
-"""Run a tool of the suite as the process it is: from bin/, in a fresh directory, with a clean environment.
+"""Runs a tool of the suite as a real process: from bin/, in a new directory, with a clean environment.
 
     from tests.support.tool import jsonl, run, script
 
     done = run("ae-run", "--simple", "echo {}", stdin=jsonl({"id": "a", "input": "hello"}))
-    done.expect(0)                                  # else: command, status, stdout and stderr in the failure
+    done.expect(0)                                  # a failure shows command, exit code, stdout and stderr
     assert done.records[0]["rawLines"] == ["hello"], done
 
-`stdin` is text, bytes, a Path (opened as the file `<` would give), or None (empty). `cwd` is a directory of the
-test (`tmp_path`) when it has files; without it the tool runs in a new directory that is gone afterwards. `env` adds
-to the clean environment: PATH (bin/ first), HOME (the cwd), LANG. A tool that outlives `timeout` seconds is killed
-with all it started, and fails the test. `start` gives the running process, for signals and closed pipes;
-`on_terminal` puts a terminal on stdin, stdout and stderr. Nothing here patches or imports the product.
+`stdin` is text, bytes, a Path (opened as with `<`), or None (empty). `cwd` is the test's directory (`tmp_path`) if
+it has files; otherwise the tool runs in a new directory that is removed afterwards. `env` adds to the clean environment: PATH
+(bin/ first), HOME (the cwd), LANG. A tool that runs longer than `timeout` seconds is killed with its process group and
+fails the test. `start` returns the running process, for signals and closed pipes; `on_terminal` puts a terminal on
+stdin, stdout and stderr. Nothing here patches or imports the product.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ Stdin = str | bytes | Path | None
 
 
 class Done:
-    """A tool's process that has ended: its exit code (negative: the signal), stdout and stderr."""
+    """A finished process: its exit code (negative: a signal), stdout and stderr."""
 
     def __init__(self, command: list[str], cwd: Path, code: int, out: bytes, err: bytes, seconds: float) -> None:
         self.command, self.cwd, self.code, self.out, self.err, self.seconds = command, cwd, code, out, err, seconds
 
     @property
     def stdout(self) -> str:
-        """stdout as text."""
+        """Returns stdout as text."""
         return self.out.decode("utf-8", "replace")
 
     @property
     def stderr(self) -> str:
-        """stderr as text."""
+        """Returns stderr as text."""
         return self.err.decode("utf-8", "replace")
 
     @property
     def messages(self) -> list[str]:
-        """The lines of stderr."""
+        """Returns the lines of stderr."""
         return self.stderr.splitlines()
 
     @cached_property
     def records(self) -> list[Record]:
-        """The JSON of each stdout line."""
+        """Returns the JSON of each line of stdout."""
         return [json.loads(line) for line in self.out.split(b"\n") if line.strip()]
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the records on stdout, in order."""
+        """Returns the ids of the records on stdout, in order."""
         return [record["id"] for record in self.records]
 
     def expect(self, code: int = 0, *, stderr: str | None = None) -> Done:
-        """Itself, when it ended with this code, said exactly this (if given) and showed no traceback."""
+        """Asserts the exit code, stderr (if given) and that there is no traceback; returns itself."""
         if self.code != code:
             raise AssertionError(f"exit code {self.code}, expected {code}\n{self}")
         if stderr is not None and self.stderr != stderr:
@@ -87,7 +87,7 @@ class Done:
         return self
 
     def says(self, *parts: str) -> str:
-        """The one line on stderr, which starts with the tool's name and holds all these parts."""
+        """Asserts that stderr is one line that starts with the tool's name and contains all parts; returns it."""
         name = Path(self.command[0]).name
         if len(self.messages) != 1 or not self.stderr.endswith("\n") or not self.stderr.startswith(f"{name}: "):
             raise AssertionError(f"expected one line on stderr that starts with '{name}: '\n{self}")
@@ -112,7 +112,7 @@ def run(
     timeout: float = TIMEOUT,
     stdout: int | IO[bytes] | None = None,
 ) -> Done:
-    """What the tool did, once it has ended; AssertionError when it does not end in time."""
+    """Runs the tool to completion; AssertionError if it does not exit in time."""
     with _directory(cwd) as here:
         began = time.monotonic()
         process = start(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout)
@@ -135,7 +135,7 @@ def start(
     env: Mapping[str, str] | None = None,
     stdout: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """The tool's process, just started in a group of its own; stdin is a pipe unless it is a Path or a descriptor."""
+    """Starts the tool in its own process group; stdin is a pipe unless it is a Path or a descriptor."""
     command = [str(BIN / tool) if "/" not in tool else tool, *map(str, args)]
     source: IO[bytes] | int = subprocess.PIPE
     with contextlib.ExitStack() as files:
@@ -181,7 +181,7 @@ def on_terminal(
         while select.select([master], [], [], max(0.0, began + timeout - time.monotonic()))[0]:
             try:
                 piece = os.read(master, 1 << 16)
-            except OSError:  # EIO: nobody holds the terminal any more
+            except OSError:  # EIO: no process has the terminal open any more
                 piece = b""
             if not piece:
                 break
@@ -195,51 +195,51 @@ def on_terminal(
 
 
 def clean_env(cwd: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The same few variables on every machine."""
+    """Returns the same few variables on every machine."""
     path = os.pathsep.join([str(BIN), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {"PATH": path, "HOME": str(cwd), "LANG": "C.UTF-8", "TZ": "UTC", **(more or {})}
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its group."""
+    """Kills the process and its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-# --- what tests write -----------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def jsonl(*records: object) -> str:
-    """Records as lines of JSON; a str is a line as it is, good or bad."""
+    """Returns records as lines of JSON; a str is taken as a line, valid or not."""
     lines = (record if isinstance(record, str) else json.dumps(record, ensure_ascii=False) for record in records)
     return "".join(f"{line}\n" for line in lines)
 
 
 def write(path: Path, *records: object) -> Path:
-    """The file, with these records in it."""
+    """Writes the records to the file; returns its path."""
     path.write_text(jsonl(*records), encoding="utf-8")
     return path
 
 
 def read(path: Path) -> list[Record]:
-    """The records in a file."""
+    """Returns the records in a file."""
     return [json.loads(line) for line in path.read_bytes().split(b"\n") if line.strip()]
 
 
 def script(path: Path, text: str) -> Path:
-    """An executable file; without a #! line it is one for sh."""
+    """Writes an executable script; without a #! line it is one for sh."""
     path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
 
 
 def python_script(path: Path, text: str) -> Path:
-    """An executable file for this Python."""
+    """Writes an executable script for this Python."""
     return script(path, f"#!{sys.executable}\n{text}\n")
 
 
-# --- inside ---------------------------------------------------------------------------------------
+# --- helpers --------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What real agents printed, as recorded in tests/data/transcripts."""
+"""Reads what real agents printed, as recorded in tests/data/transcripts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from tests.support.tool import ROOT
 
 TRANSCRIPTS = ROOT / "tests" / "data" / "transcripts"
 
-CALLED = {"miniswe": "mini-swe-agent"}  # in the transcripts' names → the adapter
+
+def adapter_name(agent: str) -> str:
+    """Returns the adapter for an agent as the transcripts' file names call it."""
+    return {"miniswe": "mini-swe-agent"}.get(agent, agent)
 
 
 def scenarios() -> dict[str, list[str]]:
-    """Agent → its recorded scenarios."""
+    """Returns agent → its recorded scenarios."""
     found: dict[str, list[str]] = {}
     for path in sorted(TRANSCRIPTS.glob("*-*")):
         agent, _, scenario = path.name.split(".")[0].partition("-")
@@ -20,7 +23,7 @@ def scenarios() -> dict[str, list[str]]:
 
 
 def recorded(agent: str, scenario: str) -> list[str]:
-    """The lines that the runner sees: what was printed, then the document that the agent left, on one line."""
+    """Returns the lines as ae-run records them: stdout, then the file that the agent wrote, on one line."""
     lines: list[str] = []
     for ending in ("jsonl", "txt"):
         if (path := TRANSCRIPTS / f"{agent}-{scenario}.{ending}").exists():

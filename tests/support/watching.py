@@ -1,7 +1,7 @@
-"""Watch a tool while it runs: feed it, take its records one by one, and find the processes it started.
+"""Watches a tool while it runs: feeds it, takes its records one by one, and finds the processes it started.
 
-A mark is a number that nothing else on the machine sleeps for. It stands in the arguments of the agents, and so also
-in those of the tool and of its guardian when the agent is named on the command line: `alive` finds them all.
+A mark is a number that no other process on the machine sleeps for. It is in the arguments of the agents and so, if the
+agent is given on the command line, in those of the tool and its guardian too: `alive` finds them all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _numbers = itertools.count(1000)
 
 @contextmanager
 def marked() -> Iterator[str]:
-    """A fresh mark; whatever still carries it afterwards is killed, so that a failed test leaves nothing."""
+    """Yields a new mark and kills what still has it afterwards, so that a failed test leaves no process."""
     mark = f"{next(_numbers)}{os.getpid():07}.5"
     try:
         yield mark
@@ -40,7 +40,7 @@ def marked() -> Iterator[str]:
 
 
 def alive(mark: str) -> dict[int, list[str]]:
-    """Processes with the mark in their arguments; zombies have none."""
+    """Returns the processes with the mark in their arguments: pid → arguments. Zombies have none."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
@@ -51,12 +51,12 @@ def alive(mark: str) -> dict[int, list[str]]:
 
 
 def sleepers(mark: str) -> set[int]:
-    """The processes that are `sleep MARK`."""
+    """Returns the pids of the processes that are `sleep MARK`."""
     return {pid for pid, argv in alive(mark).items() if argv[0].endswith("sleep") and argv[1:2] == [mark]}
 
 
 def until(condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
-    """The first true value of the condition; AssertionError when it does not come in time."""
+    """Waits for a true value of the condition and returns it; AssertionError after `within` seconds."""
     end = time.monotonic() + within
     while not (value := condition()):
         assert time.monotonic() < end, f"not within {within} s: {what}"
@@ -65,7 +65,7 @@ def until(condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
 
 
 def expect_gone(mark: str, within: float = 2.0) -> None:
-    """Nothing that carries the mark lives on."""
+    """Asserts that within that time no process with the mark is left."""
     end = time.monotonic() + within
     while left := alive(mark):
         assert time.monotonic() < end, f"still alive after {within} s: {left}"
@@ -73,7 +73,7 @@ def expect_gone(mark: str, within: float = 2.0) -> None:
 
 
 class Running:
-    """A tool's process that is watched while it runs; it is gone when the `with` ends."""
+    """A running tool; it is killed when the `with` block ends."""
 
     def __init__(self, tool: str, *args: object, cwd: Path, env: Mapping[str, str] | None = None) -> None:
         self.cwd = cwd
@@ -98,16 +98,16 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The tool's process id, and that of its group."""
+        """Returns the process id, which is also that of its group."""
         return self.process.pid
 
     def feed(self, *records: object) -> None:
-        """Records into the tool's stdin, which stays open."""
+        """Writes records to the tool's stdin, which stays open."""
         self.stdin.write(jsonl(*records).encode())
         self.stdin.flush()
 
     def record(self, within: float = PATIENCE) -> Record:
-        """The next record that comes out."""
+        """Returns the next record from stdout."""
         end = time.monotonic() + within
         pieces = [self._read]
         while b"\n" not in pieces[-1]:
@@ -120,15 +120,15 @@ class Running:
         return record
 
     def silent(self, seconds: float) -> bool:
-        """Whether nothing comes out for so long."""
+        """Returns whether the tool prints nothing for that long."""
         return not self._read and not select.select([self.stdout], [], [], seconds)[0]
 
     def signal(self, signum: int) -> None:
-        """Send the tool a signal."""
+        """Sends the tool a signal."""
         self.process.send_signal(signum)
 
     def end(self, within: float = PATIENCE) -> Done:
-        """Close its stdin and wait for it; what came out after the last record taken is in stdout."""
+        """Closes stdin and waits for the exit; stdout has what came after the last record taken."""
         try:
             out, err = self.process.communicate(timeout=within)
         except subprocess.TimeoutExpired:

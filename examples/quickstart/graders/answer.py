@@ -1,7 +1,7 @@
 """Is the answer right? A Python file with a `grade` function is the quickest grader to write and to run.
 
-A hint that is a number is compared with the last number of the output: exactly, or within the
-prompt's own `tolerance` (a share: 0.01 is 1 %). Any other hint must stand in the output as a word.
+A numeric hint is compared with the last number in the output: exactly, or within the prompt's
+`tolerance` (a fraction: 0.01 is 1 %). Any other hint must occur in the output as a word.
 """
 
 import re
@@ -11,7 +11,7 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 def grade(record: dict[str, Any]) -> dict[str, Any]:
-    """The grader result: `pass`, `score` from 0 to 1, and `reasoning` for whoever reads the report."""
+    """Returns the grader result: `pass`, `score` from 0 to 1, and `reasoning` for the reader of the report."""
     output, hint = record.get("output") or "", record.get("hint") or ""
     if record.get("errors"):
         return verdict(False, f"the agent failed: {record['errors'][0]}")

@@ -1,4 +1,4 @@
-// Did the agent work soundly? A module that exports `grade` judges how it got there, not what it said.
+// Did the agent work soundly? A module that exports `grade` grades the steps it took, not its answer.
 //   1. it used the tool that the prompt `needs`: an answer guessed right is still a guess
 //   2. no tool was left failing: after a failed call, a later call of the same tool succeeded
 
