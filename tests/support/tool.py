@@ -6,10 +6,10 @@
     done.expect(0)                                  # a failure shows command, exit code, stdout and stderr
     assert done.records[0]["rawLines"] == ["hello"], done
 
-`stdin` is text, bytes, a Path (opened as with `<`), or None (empty). `cwd` is the test's directory (`tmp_path`) if
-it has files; otherwise the tool runs in a new directory that is removed afterwards. `env` adds to the clean environment: PATH
-(bin/ first), HOME (the cwd), LANG. A tool that runs longer than `timeout` seconds is killed with its process group and
-fails the test. `start` returns the running process, for signals and closed pipes; `on_terminal` puts a terminal on
+`stdin` is text, bytes, a Path (opened as with `<`), or None (empty). `cwd` is the test's directory (`tmp_path`) if it
+has files; otherwise the tool runs in a new directory that is removed afterwards. `env` adds to the clean environment:
+PATH (bin/ first), HOME (the cwd), LANG. A tool that runs longer than `timeout` seconds is killed with its process group
+and fails the test. `start` returns the running process, for signals and closed pipes; `on_terminal` puts a terminal on
 stdin, stdout and stderr. Nothing here patches or imports the product.
 """
 
