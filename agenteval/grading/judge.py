@@ -1,7 +1,7 @@
-"""A model as a judge: the case it is given, the verdict it returns, and what several judges say together.
+"""A model as a judge: the case it is given, the verdict it returns, and the verdicts of several judges combined.
 
-Data flow: record → JudgeCase → messages → model → Verdict → grader result. The material is fenced by a mark that it
-cannot contain, so that an answer cannot pass for something else; verdicts may be cached in a directory.
+Data flow: record → JudgeCase → messages → model → Verdict → grader result. Each part of a case is
+fenced with a mark that it cannot contain, so that an answer cannot imitate another part; verdicts may be cached.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from agenteval.comparison.statistics import mean
 from agenteval.errors import BadRecord
 from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat_protocol import ModelAnswer, ModelError
@@ -26,14 +27,14 @@ INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instruc
 PROMPT, MATERIAL = (os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt"))
 FURTHER = "Further criteria; where they differ from those above, these hold:"
 SCORES = ("overall_score", "accuracy", "completeness", "relevance")
-SHOWN = 200
+SHOWN = 200  # characters of an answer in an error message
 
 
 def _score(meaning: str) -> Record:
     return {"type": "number", "description": f"{meaning}, from 0.0 to 1.0"}
 
 
-# The reasoning comes first: a model writes from left to right, and its scores shall follow from what it thought.
+# The reasoning comes first: a model writes from left to right, and its scores should follow from its reasoning.
 SCHEMA: Record = {
     "type": "object",
     "additionalProperties": False,
@@ -52,7 +53,7 @@ SCHEMA: Record = {
 
 
 class JudgeCase(NamedTuple):
-    """What a judge is to look at."""
+    """What a judge is shown."""
 
     question: str
     answer: str
@@ -61,19 +62,18 @@ class JudgeCase(NamedTuple):
 
 
 def case_of(record: Record) -> JudgeCase:
-    """The case that a record makes; BadRecord when it has no question, or a field of a wrong type."""
+    """Returns the case of a record; raises BadRecord if it has no question, or a field of a wrong type."""
     output, reference = record.get("output"), record.get("reference")
     if not isinstance(output, str):
         raise BadRecord('"output" must be a string')
     if not isinstance(reference, str | None):
         raise BadRecord('"reference" must be a string')
-    told = (final_object(output) or {}).get("answer")
-    answer = told if isinstance(told, str) else output
-    return JudgeCase(question_of(record), answer, sources_of(record), reference)
+    answer = (final_object(output) or {}).get("answer")
+    return JudgeCase(question_of(record), answer if isinstance(answer, str) else output, sources_of(record), reference)
 
 
 def question_of(record: Record) -> str:
-    """What was asked, the turns of a session joined; BadRecord when the record does not say."""
+    """Returns the question, the turns of a session joined; raises BadRecord if the record has none."""
     asked = record.get("input")
     if isinstance(asked, list):
         asked = "\n\n".join(turn for turn in asked if isinstance(turn, str))
@@ -86,7 +86,7 @@ def question_of(record: Record) -> str:
 
 
 def fenced(case: JudgeCase) -> str:
-    """The case as one text, each part between lines with a mark that none of them contains."""
+    """Returns the case as one text, each part between lines with a mark that no part contains."""
     parts = {"QUESTION": case.question, "ANSWER": case.answer}
     if case.sources:
         parts["SOURCES"] = "\n".join(f"- {' '.join(title.split())}" for title in case.sources)
@@ -99,10 +99,10 @@ def fenced(case: JudgeCase) -> str:
 
 
 def _mark(texts: list[str]) -> str:
-    """Letters that follow from all the texts, so that nobody who writes one of them can know them."""
-    seed = encode(texts)
-    while (mark := hashlib.sha256(seed).hexdigest()[:16]) in "\n".join(texts):
-        seed = mark.encode() + seed
+    """Returns a digest of all the texts, which the author of one of them cannot predict."""
+    data = encode(texts)
+    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):
+        data = mark.encode() + data
     return mark
 
 
@@ -110,7 +110,7 @@ def _mark(texts: list[str]) -> str:
 
 
 class Scores(msgspec.Struct):
-    """What a judge has to say."""
+    """The fields of a judge's answer."""
 
     overall_score: Rate
     accuracy: Rate
@@ -120,18 +120,18 @@ class Scores(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct):
-    """A judge's scores, the model that the server says it was, and the tokens it took."""
+    """A judge's scores, the model that the server reports, and the tokens used."""
 
     scores: Scores
     served: str | None
     input_tokens: int
     output_tokens: int
-    counted: bool = False  # by us, because the server does not say
+    counted: bool = False  # by us, because the server reports none
     cached: bool = False
 
 
 class AskJudge(Protocol):
-    """Puts messages to a model."""
+    """Sends messages to a model."""
 
     def __call__(
         self, messages: list[Record], *, temperature: float | None, schema: Record | None, schema_name: str
@@ -139,7 +139,7 @@ class AskJudge(Protocol):
 
 
 class Judge(NamedTuple):
-    """A model with instructions; `server` tells apart models that have the same name in two places."""
+    """A model with instructions; `server` distinguishes models of the same name in the cache."""
 
     name: str
     ask: AskJudge
@@ -150,7 +150,7 @@ class Judge(NamedTuple):
     any_model: bool = False
 
     def verdict(self, case: JudgeCase) -> Verdict:
-        """Its verdict, kept or new; BadRecord when it cannot be used, ModelError when there is none."""
+        """Returns the verdict, cached or new; raises BadRecord if it cannot be used, ModelError if there is none."""
         messages: list[Record] = [
             {"role": "system", "content": self.instructions},
             {"role": "user", "content": fenced(case)},
@@ -163,7 +163,7 @@ class Judge(NamedTuple):
             if self.cache:
                 self.cache.put(key, verdict)
         if verdict.served and not self.any_model and not same_model(self.name, verdict.served):
-            raise BadRecord(f"the server used another model: {verdict.served} (--any-model takes its verdict)")
+            raise BadRecord(f"the server used another model: {verdict.served} (--any-model accepts its verdict)")
         return verdict
 
     def _read(self, answer: ModelAnswer, messages: list[Record]) -> Verdict:
@@ -173,12 +173,12 @@ class Judge(NamedTuple):
         from agenteval.models.tokens import count_tokens
 
         prompt = "\n".join(message["content"] for message in messages)
-        sent, got = (count_tokens(text, self.name).tokens for text in (prompt, answer.text))
-        return Verdict(scores, answer.model or None, sent, got, counted=True)
+        sent, received = (count_tokens(text, self.name).tokens for text in (prompt, answer.text))
+        return Verdict(scores, answer.model or None, sent, received, counted=True)
 
 
 def scores_in(answer: ModelAnswer) -> Scores:
-    """The scores in a judge's answer; BadRecord when they are missing, broken or not from 0 to 1."""
+    """Returns the scores in a judge's answer; raises BadRecord if they are missing, invalid or not from 0 to 1."""
     found = final_object(answer.text)
     shown = " ".join(answer.text.split())[:SHOWN]
     if found is None:
@@ -191,20 +191,20 @@ def scores_in(answer: ModelAnswer) -> Scores:
 
 
 def same_model(asked: str, served: str) -> bool:
-    """Whether the server used the model that was asked for: by its name, or as a dated snapshot of it."""
+    """Whether the server used the requested model: under its name, or as a dated snapshot of it."""
     want, got = (name.lower().rpartition("/")[2].removesuffix(":latest") for name in (asked, served))
     want = re.escape(want.removesuffix("-latest"))
     return re.fullmatch(rf"{want}(-latest|-\d{{4}}-\d\d-\d\d|-\d{{3,8}})?", got) is not None
 
 
 class VerdictCache:
-    """Verdicts in a directory, a file each, named by a digest of all that went into them."""
+    """Verdicts in a directory, one file each, named by a digest of everything that they depend on."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
     def get(self, key: list[Any]) -> Verdict | None:
-        """The verdict that was kept; None when there is none that can be read."""
+        """Returns the cached verdict; None if there is none that can be read."""
         try:
             with open(self._path(key), "rb") as file:
                 verdict = check(decode(file.read()), Verdict)
@@ -214,7 +214,7 @@ class VerdictCache:
         return verdict
 
     def put(self, key: list[Any], verdict: Verdict) -> None:
-        """Keep a verdict, whole or not at all; one that cannot be kept is still a verdict."""
+        """Stores a verdict atomically; a failure to store it is not an error."""
         path = self._path(key)
         new = f"{path}.{os.getpid()}-{id(verdict)}.tmp"
         try:
@@ -228,19 +228,19 @@ class VerdictCache:
         return os.path.join(self.directory, f"{hashlib.sha256(encode(key)).hexdigest()}.json")
 
 
-# --- what the judges say together ---------------------------------------------------------------
+# --- several judges -----------------------------------------------------------------------------
 
 Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
 AskJudges = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
 
 
 def one_by_one(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-    """The verdicts, asked for in turn."""
+    """Asks the judges one after the other."""
     return [question() for question in questions]
 
 
 class Panel(NamedTuple):
-    """One or more judges: the mean of their scores, and what most of them say."""
+    """One or more judges: the mean of their scores, and the verdict of the majority."""
 
     judges: list[Judge]
     threshold: float
@@ -248,7 +248,7 @@ class Panel(NamedTuple):
     ask_judges: AskJudges = one_by_one
 
     def grade(self, record: Record) -> Record:
-        """The grader's answer to a record; an error where a judge gave none that can be used."""
+        """Returns the grader's answer to a record; an error if a judge gave no usable verdict."""
         try:
             case = case_of(record)
             if not case.answer.strip():
@@ -256,18 +256,18 @@ class Panel(NamedTuple):
             verdicts = self.ask_judges([_asking(judge, case) for judge in self.judges])
         except BadRecord as error:
             return {"error": str(error)}
-        return self._result([self._told(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])
+        return _combined([self._opinion(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])
 
-    def _told(self, judge: Judge, verdict: Verdict) -> Record:
-        """What one judge says, as it goes into `outcome`."""
+    def _opinion(self, judge: Judge, verdict: Verdict) -> Record:
+        """Returns the verdict of one judge in the form of `outcome`."""
         scores = verdict.scores
-        told: Record = {name: getattr(scores, name) for name in SCORES}
-        told |= {"judge_model": judge.name, "served_model": verdict.served}
-        told |= {"input_tokens": verdict.input_tokens, "output_tokens": verdict.output_tokens}
-        told["cost_usd"] = 0.0 if verdict.cached else self._cost(judge, verdict)
-        told |= {"tokens_approximate": True} if verdict.counted else {}
-        told |= {"cached": True} if verdict.cached else {}
-        return told | {"pass": scores.overall_score >= self.threshold, "reasoning": scores.reasoning}
+        opinion: Record = {name: getattr(scores, name) for name in SCORES}
+        opinion |= {"judge_model": judge.name, "served_model": verdict.served}
+        opinion |= {"input_tokens": verdict.input_tokens, "output_tokens": verdict.output_tokens}
+        opinion["cost_usd"] = 0.0 if verdict.cached else self._cost(judge, verdict)
+        opinion |= {"tokens_approximate": True} if verdict.counted else {}
+        opinion |= {"cached": True} if verdict.cached else {}
+        return opinion | {"pass": scores.overall_score >= self.threshold, "reasoning": scores.reasoning}
 
     def _cost(self, judge: Judge, verdict: Verdict) -> float | None:
         price = self.prices.get(judge.name, self.prices.get(None))
@@ -275,20 +275,8 @@ class Panel(NamedTuple):
             return None
         return round((verdict.input_tokens * price[0] + verdict.output_tokens * price[1]) / 1_000_000, 9)
 
-    def _result(self, told: list[Record]) -> Record:
-        if len(told) == 1:
-            outcome = {name: value for name, value in told[0].items() if name not in ("pass", "reasoning")}
-            passed, reasoning = told[0]["pass"], told[0]["reasoning"]
-        else:
-            outcome = _together(told)
-            passed = 2 * sum(one["pass"] for one in told) > len(told)
-            reasoning = "; ".join(
-                f"{one['judge_model']} ({one['overall_score']:g}): {one['reasoning']}" for one in told
-            )
-        return {"pass": passed, "score": outcome["overall_score"], "reasoning": reasoning, "outcome": outcome}
-
     def _nothing_to_judge(self) -> Record:
-        """No answer is no good answer, and nobody needs to be paid for saying so."""
+        """Returns zeros for an empty answer; no judge is asked."""
         outcome: Record = dict.fromkeys(SCORES, 0.0)
         outcome |= {"judge_model": ", ".join(judge.name for judge in self.judges), "served_model": None}
         outcome |= {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
@@ -296,7 +284,7 @@ class Panel(NamedTuple):
 
 
 def _asking(judge: Judge, case: JudgeCase) -> Callable[[], Verdict]:
-    """Asks a judge when it is called; whatever goes wrong is a BadRecord with its name."""
+    """Returns a function that asks the judge; it raises every failure as a BadRecord with the judge's name."""
 
     def ask() -> Verdict:
         try:
@@ -307,21 +295,34 @@ def _asking(judge: Judge, case: JudgeCase) -> Callable[[], Verdict]:
     return ask
 
 
-def _together(told: list[Record]) -> Record:
-    """Means and sums of what several judges say, how far they agree, and each for itself."""
-    outcome: Record = {name: _mean([one[name] for one in told]) for name in SCORES}
-    outcome["judge_model"] = ", ".join(one["judge_model"] for one in told)
-    outcome |= {name: sum(one[name] for one in told) for name in ("input_tokens", "output_tokens")}
-    costs = [one["cost_usd"] for one in told]
+def _combined(opinions: list[Record]) -> Record:
+    """Returns the grader result of one judge, or of several: means and sums, agreement, and each one's opinion."""
+    if len(opinions) == 1:
+        outcome = {name: value for name, value in opinions[0].items() if name not in ("pass", "reasoning")}
+        passed, reasoning = opinions[0]["pass"], opinions[0]["reasoning"]
+    else:
+        outcome = _joint_outcome(opinions)
+        passed = 2 * sum(one["pass"] for one in opinions) > len(opinions)
+        reasoning = "; ".join(
+            f"{one['judge_model']} ({one['overall_score']:g}): {one['reasoning']}" for one in opinions
+        )
+    return {"pass": passed, "score": outcome["overall_score"], "reasoning": reasoning, "outcome": outcome}
+
+
+def _joint_outcome(opinions: list[Record]) -> Record:
+    outcome: Record = {name: _mean([one[name] for one in opinions]) for name in SCORES}
+    outcome["judge_model"] = ", ".join(one["judge_model"] for one in opinions)
+    outcome |= {name: sum(one[name] for one in opinions) for name in ("input_tokens", "output_tokens")}
+    costs = [one["cost_usd"] for one in opinions]
     outcome["cost_usd"] = None if None in costs else sum(costs)
-    if all(one.get("cached") for one in told):
+    if all(one.get("cached") for one in opinions):
         outcome["cached"] = True
-    return outcome | {"agreement": agreement(told), "judges": told}
+    return outcome | {"agreement": agreement(opinions), "judges": opinions}
 
 
-def agreement(told: list[Record]) -> Record:
-    """Over all pairs of judges: the share with the same verdict, and the mean difference of their overall scores."""
-    pairs = list(combinations(told, 2))
+def agreement(opinions: list[Record]) -> Record:
+    """Returns, over all pairs of judges, the share with the same verdict and the mean difference of their scores."""
+    pairs = list(combinations(opinions, 2))
     return {
         "same_verdict": _mean([float(one["pass"] == other["pass"]) for one, other in pairs]),
         "mean_difference": _mean([abs(one["overall_score"] - other["overall_score"]) for one, other in pairs]),
@@ -329,4 +330,4 @@ def agreement(told: list[Record]) -> Record:
 
 
 def _mean(values: list[float]) -> float:
-    return round(sum(values) / len(values), 9)
+    return round(mean(values) or 0.0, 9)

@@ -1,4 +1,4 @@
-"""The pages an answer rests on, the pages that were expected, and how well the one meets the other.
+"""The sources of an answer, the expected ones, and how well they match.
 
 Everything here is pure and deterministic. Two titles are the same page when `normal_title` makes the same of both.
 """
@@ -36,12 +36,12 @@ _LETTERS = str.maketrans(
 
 
 def normal_title(title: str) -> str:
-    """A title as it is compared: a link's page, without case, odd spaces, typography or (disambiguation)."""
+    """Normalizes a title for comparison: a link's page, without case, extra spaces, typography or (disambiguation)."""
     text = title.strip()
     if link := _LINK.match(text) or _SCRIPT.match(text):
         text = link[1]
     if "%" in text:
-        from urllib.parse import unquote  # no page has %41 in its title: the wiki forbids it
+        from urllib.parse import unquote  # a wiki forbids titles such as %41
 
         text = unquote(text)
     if not text.isascii():
@@ -58,7 +58,7 @@ def same_title(one: str, other: str) -> bool:
 
 
 def titles_in(value: Any) -> list[str] | None:
-    """The titles of a list of strings or of objects with a title or url; None where there is no such thing."""
+    """Returns the titles in a list of strings or of objects with a title or url; None for anything else."""
     entries = [value] if isinstance(value, str | dict) else value
     if not isinstance(entries, list):
         return None
@@ -71,11 +71,11 @@ def _title_of(entry: Any) -> str | None:
     return entry if isinstance(entry, str) else None
 
 
-# --- what a record says -------------------------------------------------------------------------
+# --- the sources of a record --------------------------------------------------------------------
 
 
 def expected_of(record: Record) -> list[str]:
-    """The expected titles, at the top level or in the metadata; BadRecord where they are no titles."""
+    """Returns the expected titles, at the top level or in the metadata; raises BadRecord if they are not titles."""
     metadata = record.get("metadata")
     places = [record, metadata] if isinstance(metadata, dict) else [record]
     value: Any = next((place[EXPECTED] for place in places if place.get(EXPECTED) is not None), [])
@@ -86,9 +86,9 @@ def expected_of(record: Record) -> list[str]:
 
 
 def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = ()) -> list[str]:
-    """The titles behind an answer, best first: those it cites or, where it says nothing of sources, the pages read.
+    """Returns the titles behind an answer, best first: those it cites or, if it has no list of sources, the pages read.
 
-    `where` is auto, answer or trajectory. An answer that cites an empty list does cite: nothing.
+    `where` is auto, answer or trajectory. An empty list of sources counts as citing nothing.
     """
     cited = None if where == "trajectory" else cited_sources(record)
     if cited is None and where != "answer":
@@ -97,7 +97,7 @@ def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = 
 
 
 def cited_sources(record: Record) -> list[str] | None:
-    """The sources that the record, else its output, names; None where neither says anything of them."""
+    """Returns the sources that the record, else its output, names; None if neither has a list of sources."""
     own = _cited_in(record)
     if own is not None:
         return own
@@ -110,14 +110,14 @@ def _cited_in(place: Record) -> list[str] | None:
 
 
 def final_object(text: str) -> Record | None:
-    """The JSON object that a text is or ends in, in a fence or not; None where it ends in none."""
+    """Returns the JSON object that a text is or ends with, in a code fence or not; None if there is none."""
     end = text.rstrip().removesuffix("```").rstrip()
     at = len(end)
     if not end.endswith("}"):
         return None
     if end.lstrip().startswith("{") and (whole := _object(end)) is not None:
         return whole
-    for _ in range(BRACES_TRIED):  # from the right: the first that parses is the one that ends with the text
+    for _ in range(BRACES_TRIED):  # from the right: the first that parses extends to the end of the text
         at = end.rfind("{", 0, at)
         if at < 0:
             return None
@@ -134,18 +134,18 @@ def _object(text: str) -> Record | None:
     return value if isinstance(value, dict) else None
 
 
-# --- what the agent read ------------------------------------------------------------------------
+# --- the pages that the agent read --------------------------------------------------------------
 
 
 class PageRead(NamedTuple):
-    """A page that a tool call fetched: its title, and what the agent had asked for."""
+    """A page that a tool call fetched: its title, and the one that the agent asked for."""
 
     title: str
     asked: str
 
 
 def pages_read(record: Record, page_tools: Sequence[str] = ()) -> Iterator[PageRead]:
-    """The pages fetched in the trajectory, in order: calls of page tools that completed and gave no error."""
+    """Yields the pages fetched in the trajectory, in order: by calls of page tools that completed without an error."""
     for step in record.get("trajectory") or ():
         if not isinstance(step, dict) or step.get("type") != "tool_call" or step.get("status") != "completed":
             continue
@@ -160,7 +160,7 @@ def pages_read(record: Record, page_tools: Sequence[str] = ()) -> Iterator[PageR
 
 
 def _answer_of(output: Any) -> Record:
-    """What a tool gave back as an object: as such, as JSON text, or as a list of texts; {} for anything else."""
+    """Returns a tool's output as an object: given as one, as JSON text, or as a list of texts; {} for anything else."""
     if isinstance(output, list):
         texts = [part.get("text") for part in output if isinstance(part, dict)]
         output = "".join(text for text in texts if isinstance(text, str))
@@ -170,16 +170,16 @@ def _answer_of(output: Any) -> Record:
 
 
 def redirects_of(record: Record, page_tools: Sequence[str] = ()) -> dict[str, str]:
-    """For each title that the wiki answered with a page of another title, that page; both as they are compared."""
+    """Maps each title that the wiki answered with another page to that page's title; both normalized."""
     pairs = ((normal_title(page.asked), normal_title(page.title)) for page in pages_read(record, page_tools))
     return {asked: title for asked, title in pairs if asked != title}
 
 
-# --- how well they meet -------------------------------------------------------------------------
+# --- metrics ------------------------------------------------------------------------------------
 
 
-class RankedSource(NamedTuple):
-    """An answer's sources, each once and cut off at k, and the rank of every expected title among them."""
+class RankedSources(NamedTuple):
+    """An answer's sources, each once and only the first k, and the rank of every expected title among them."""
 
     sources: list[str]
     ranks: dict[str, int | None]
@@ -187,22 +187,22 @@ class RankedSource(NamedTuple):
 
     @property
     def found(self) -> list[str]:
-        """The expected titles that are there."""
+        """The expected titles that are among the sources."""
         return [title for title, rank in self.ranks.items() if rank is not None]
 
 
 def rank_expected(
     sources: Iterable[str], expected: Iterable[str], k: int | None = None, redirects: Mapping[str, str] | None = None
-) -> RankedSource:
-    """Where the expected titles stand among the sources, from 1; duplicates count once, at their best rank."""
+) -> RankedSources:
+    """Ranks the expected titles among the sources, from 1; duplicates count once, at their best rank."""
     given = list(_distinct(sources, redirects or {}).items())[:k]
     ranks = {key: rank for rank, (key, _) in enumerate(given, 1)}
     wanted = _distinct(expected, redirects or {})
-    return RankedSource([title for _, title in given], {title: ranks.get(key) for key, title in wanted.items()}, k)
+    return RankedSources([title for _, title in given], {title: ranks.get(key) for key, title in wanted.items()}, k)
 
 
 def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, str]:
-    """Title as it is compared → title as it was first written."""
+    """Maps each normalized title to the title as it was first written."""
     found: dict[str, str] = {}
     for title in titles:
         key = normal_title(title)
@@ -210,28 +210,28 @@ def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def hit_rate(ranked: RankedSource) -> float:
-    """1 where at least one expected title is there, else 0."""
+def hit_rate(ranked: RankedSources) -> float:
+    """Returns 1 if at least one expected title is among the sources, else 0."""
     return 1.0 if ranked.found else 0.0
 
 
-def mrr(ranked: RankedSource) -> float:
-    """1 / rank of the first expected title; 0 where there is none."""
+def mrr(ranked: RankedSources) -> float:
+    """Returns 1 / rank of the first expected title; 0 if there is none."""
     return 1 / min((rank for rank in ranked.ranks.values() if rank), default=float("inf"))
 
 
-def precision(ranked: RankedSource) -> float:
-    """Share of the sources (of the first k) that were expected; 0 where there are no sources."""
+def precision(ranked: RankedSources) -> float:
+    """Returns the share of the sources (of the first k) that were expected; 0 without sources."""
     return len(ranked.found) / len(ranked.sources) if ranked.sources else 0.0
 
 
-def recall(ranked: RankedSource) -> float:
-    """Share of the expected titles that are there; 0 where none was expected."""
+def recall(ranked: RankedSources) -> float:
+    """Returns the share of the expected titles that are among the sources; 0 if none was expected."""
     return len(ranked.found) / len(ranked.ranks) if ranked.ranks else 0.0
 
 
-def ndcg(ranked: RankedSource) -> float:
-    """Discounted gain, 1 / log2(rank + 1) per expected title, by that of the best order; 0 where none is expected."""
+def ndcg(ranked: RankedSources) -> float:
+    """Returns the discounted gain, 1 / log2(rank + 1) per expected title, relative to that of the best order."""
     gain = sum(1 / log2(rank + 1) for rank in sorted(rank for rank in ranked.ranks.values() if rank))
     best = sum(1 / log2(rank + 1) for rank in range(1, len(ranked.ranks) + 1)[: ranked.k])
     return gain / best if best else 0.0

@@ -1,4 +1,4 @@
-"""The OpenAI chat API as data: how a structured answer is asked for, what a reply says, what a refusal means."""
+"""The OpenAI chat API as data: requests for structured answers, replies, and why a request failed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.validation import check
 
 TRANSIENT = (408, 409, 425, 429)
-OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
-FORMS = ("json_schema", "json_object", "text")  # how a structured answer is asked for: the next where one is refused
+QUOTA_EXCEEDED = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+# How a structured answer is requested; if a server refuses one way, the next is tried.
+FORMS = ("json_schema", "json_object", "text")
 ASK_FOR_JSON = "Answer with one JSON object and nothing else, in the form of this JSON Schema:"
 
 
 class TokenUsage(NamedTuple):
-    """Tokens of one request; the cached ones are among the input."""
+    """Tokens of one request; the input includes the cached ones."""
 
     input: int
     output: int
@@ -28,7 +29,7 @@ class TokenUsage(NamedTuple):
 
 
 class FunctionCall(NamedTuple):
-    """A tool call; the arguments are the model's own text, which may be broken JSON."""
+    """A tool call; the arguments are text as the model wrote it, which may be invalid JSON."""
 
     id: str
     name: str
@@ -36,7 +37,7 @@ class FunctionCall(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-    """What the model said; `model` is what the server says it used, "" when it does not say."""
+    """A model's answer; `model` is the one that the server reports, "" if it reports none."""
 
     text: str
     calls: list[FunctionCall]
@@ -46,14 +47,14 @@ class ModelAnswer(NamedTuple):
 
 
 class ModelError(Exception):
-    """The model cannot be asked, or gave no answer: one line for a person."""
+    """The model cannot be asked, or gave no answer; the message is one line for the user."""
 
 
 # --- requests and replies --------------------------------------------------------------------------
 
 
-def in_form(form: str, messages: list[dict[str, Any]], schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """The part of a request that asks for a structured answer; else the prompt holds the schema."""
+def structured_request(form: str, messages: list[dict[str, Any]], schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the fields of a request that ask for a structured answer; the prompt has the schema if they cannot."""
     if form == "json_schema":
         return {
             "response_format": {
@@ -61,13 +62,13 @@ def in_form(form: str, messages: list[dict[str, Any]], schema: dict[str, Any], n
                 "json_schema": {"name": name, "schema": schema, "strict": True},
             }
         }
-    order = f"{ASK_FOR_JSON}\n{encode(schema).decode()}"
+    instruction = f"{ASK_FOR_JSON}\n{encode(schema).decode()}"
     first = messages[0] if messages else {}
     if first.get("role") == "system":
-        told = [{**first, "content": f"{first['content']}\n\n{order}"}, *messages[1:]]
+        messages = [{**first, "content": f"{first['content']}\n\n{instruction}"}, *messages[1:]]
     else:
-        told = [{"role": "system", "content": order}, *messages]
-    return {"messages": told} | ({"response_format": {"type": "json_object"}} if form == "json_object" else {})
+        messages = [{"role": "system", "content": instruction}, *messages]
+    return {"messages": messages} | ({"response_format": {"type": "json_object"}} if form == "json_object" else {})
 
 
 class _Function(msgspec.Struct):
@@ -108,19 +109,18 @@ class _Completion(msgspec.Struct):
 
 
 def read_reply(body: bytes) -> ModelAnswer:
-    """The answer in a reply; FailedRequest when it is none, or tells of an error under a status of 200."""
+    """Parses a reply; raises FailedRequest if it is not a completion, or is an error sent with status 200."""
     try:
         reply = decode(body)
-        told = reply.get("error") if isinstance(reply, dict) else None
-        if isinstance(told, dict):
-            status = told.get("code")
-            raise FailedRequest(
-                _refused(status if isinstance(status, int) else 400, told, str(told.get("message") or ""))
-            )
+        error = reply.get("error") if isinstance(reply, dict) else None
+        if isinstance(error, dict):
+            code = error.get("code")
+            status = code if isinstance(code, int) else 400
+            raise FailedRequest(_problem(status, error, str(error.get("message") or "")))
         completion = check(reply, _Completion)
-    except BadRecord as error:
+    except BadRecord as invalid:
         shown = " ".join(body[:80].decode("utf-8", "replace").split())
-        raise FailedRequest(RequestProblem(f"its answer is no chat completion: {error}: {shown}")) from None
+        raise FailedRequest(RequestProblem(f"its answer is not a chat completion: {invalid}: {shown}")) from None
     if not completion.choices:
         raise FailedRequest(RequestProblem("its answer has no choices"))
     choice = completion.choices[0]
@@ -136,7 +136,7 @@ def read_reply(body: bytes) -> ModelAnswer:
 
 
 def _text(content: str | list[dict[str, Any]] | None) -> str:
-    """Some servers answer in parts."""
+    """Joins the parts in which some servers answer."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content)
     return content or ""
@@ -158,68 +158,73 @@ def _usage(tokens: _Tokens | None) -> TokenUsage | None:
     return TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, (details and details.cached_tokens) or 0)
 
 
-# --- what goes wrong -------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------
 
 
 class RequestProblem(NamedTuple):
-    """Why there is no answer: the server's refusal, or (without a status) what became of the connection."""
+    """Why a request failed: refused by the server, or (without a status) a failure of the connection."""
 
     text: str
     status: int | None = None
     code: str = ""
     param: str = ""
-    passing: bool = False  # worth another try
+    transient: bool = False  # whether a retry may succeed
     wait: float | None = None  # seconds that the server asks for
 
     def refuses(self, *parts: str) -> bool:
-        """Whether the request was turned down because of one of these."""
-        said = f"{self.param} {self.text}".lower()
-        return self.status in (400, 422, 501) and any(part in said for part in parts)
+        """Whether the request was refused because of one of these parts."""
+        text = f"{self.param} {self.text}".lower()
+        return self.status in (400, 422, 501) and any(part in text for part in parts)
 
 
 class FailedRequest(Exception):
-    def __init__(self, trouble: RequestProblem) -> None:
-        super().__init__(trouble.text)
-        self.trouble = trouble
-        self.tries = 1
+    """A request without an answer, after so many attempts."""
+
+    def __init__(self, problem: RequestProblem) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
+        self.attempts = 1
 
 
-def pause_before_retry(trouble: RequestProblem, tries: int) -> float | None:
-    """Seconds to wait before trying again after so many tries; None when that is of no use."""
-    if not trouble.passing or (trouble.wait or 0.0) > LONGEST_WAIT:
+def pause_before_retry(problem: RequestProblem, attempts: int) -> float | None:
+    """Returns the seconds to wait before the next attempt; None if a retry is useless or would take too long."""
+    if not problem.transient or (problem.wait or 0.0) > LONGEST_WAIT:
         return None
-    if trouble.wait is not None:
-        return trouble.wait * (1 + random.random() / 10)  # not all threads at the same moment
-    return backoff(tries)
+    if problem.wait is not None:
+        return problem.wait * (1 + random.random() / 10)  # jitter: not all threads at the same moment
+    return backoff(attempts)
 
 
-def refusal(error: Any) -> RequestProblem:
-    """The trouble that an openai.APIStatusError tells of."""
+def status_problem(error: Any) -> RequestProblem:
+    """Returns the problem behind an openai.APIStatusError."""
     body = error.body if isinstance(error.body, dict) else {}
-    said = body.get("message") or (error.body if isinstance(error.body, str) else "") or error.message
+    message = body.get("message") or (error.body if isinstance(error.body, str) else "") or error.message
     headers = error.response.headers
-    obeyed = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
-    trouble = _refused(error.status_code, body, str(said), wait=_seconds(headers))
-    return trouble if obeyed is None or trouble.code in OUT_OF_MONEY else trouble._replace(passing=obeyed)
+    should_retry = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
+    problem = _problem(error.status_code, body, str(message), wait=_requested_wait(headers))
+    if should_retry is None or problem.code in QUOTA_EXCEEDED:
+        return problem
+    return problem._replace(transient=should_retry)
 
 
-def _refused(status: int, body: dict[str, Any], said: str, wait: float | None = None) -> RequestProblem:
+def _problem(status: int, body: dict[str, Any], message: str, wait: float | None = None) -> RequestProblem:
     code = str(body.get("code") or body.get("type") or "")
-    passing = (status in TRANSIENT or status >= 500) and status != 501 and code not in OUT_OF_MONEY
-    plain = re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", said) if said.lstrip().startswith("<") else said
-    return RequestProblem(plain, status, code, str(body.get("param") or ""), passing, wait)
+    transient = (status in TRANSIENT or status >= 500) and status != 501 and code not in QUOTA_EXCEEDED
+    if message.lstrip().startswith("<"):  # an HTML page
+        message = re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", message)
+    return RequestProblem(message, status, code, str(body.get("param") or ""), transient, wait)
 
 
-def _seconds(headers: Any) -> float | None:
-    """The time that the server asks for, in OpenAI's own header or in everybody's."""
+def _requested_wait(headers: Any) -> float | None:
+    """Returns the seconds that the server asks for, in OpenAI's own header or the standard one."""
     try:
         return max(0.0, float(headers["retry-after-ms"]) / 1000)
     except (KeyError, ValueError):
         return retry_after(headers)
 
 
-def broken_line(error: BaseException) -> RequestProblem:
-    """What became of the connection, from the innermost cause; a closed port is not worth another try."""
+def connection_problem(error: BaseException) -> RequestProblem:
+    """Returns what happened to the connection, from the innermost cause; a closed port is not retried."""
     import socket
     import ssl
 
@@ -228,13 +233,13 @@ def broken_line(error: BaseException) -> RequestProblem:
         causes.append(deeper)
     system = next((cause for cause in causes if isinstance(cause, OSError)), None)
     if isinstance(system, TimeoutError) or "timeout" in type(error).__name__.lower():
-        return RequestProblem("no answer in time", passing=True)
+        return RequestProblem("no answer in time", transient=True)
     if isinstance(system, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
-        return RequestProblem(f"the connection broke: {system.strerror}", passing=True)
+        return RequestProblem(f"the connection broke: {system.strerror}", transient=True)
     if system is not None:
         lasting = isinstance(system, ConnectionRefusedError | ssl.SSLError)
         lasting = lasting or (isinstance(system, socket.gaierror) and system.errno != socket.EAI_AGAIN)
-        return RequestProblem(f"cannot be reached: {system.strerror or system}", passing=not lasting)
+        return RequestProblem(f"cannot be reached: {system.strerror or system}", transient=not lasting)
     if not type(error).__module__.startswith(("openai", "httpx", "httpcore")):
         return RequestProblem(f"the request cannot be sent: {type(error).__name__}: {error}")
-    return RequestProblem(f"the connection broke: {str(causes[-1]) or type(error).__name__}", passing=True)
+    return RequestProblem(f"the connection broke: {str(causes[-1]) or type(error).__name__}", transient=True)

@@ -1,4 +1,4 @@
-"""When to ask a server again: as long after as it says, else a little later each time."""
+"""When to send a request again: after the time that the server names, else with exponential backoff."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-LONGEST_WAIT = 60.0  # seconds; whoever asks for more is not waited for
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # where the server does not say how long
+LONGEST_WAIT = 60.0  # seconds; if a server asks for more, the request fails
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds, if the server names no time
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a Retry-After header asks for, also when it is a date; None where it is not there or nonsense.
+    """Returns the seconds that a Retry-After header asks for (a number or a date); None if it is missing or invalid.
 
-    Names of headers must be found in any case, as those of requests and httpx are.
+    Header names must be case-insensitive, as in the mappings of requests and httpx.
     """
     value = headers.get("Retry-After", "")
     try:
@@ -30,12 +30,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def backoff(tries: int) -> float:
-    """Seconds to wait after so many tries: twice as long each time, and not all programs at the same moment."""
-    return float(min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE) * (1 - random.random() / 4))
+def backoff(attempts: int) -> float:
+    """Returns the seconds to wait after so many attempts: doubled each time, with jitter."""
+    return float(min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST_PAUSE) * (1 - random.random() / 4))
 
 
 def on_this_machine(url: str) -> bool:
-    """Whether an address leads to a server on this machine, which no proxy can reach."""
+    """Whether the URL is that of a server on this machine, which no proxy can reach."""
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")

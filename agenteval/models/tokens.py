@@ -1,7 +1,7 @@
-"""How many tokens a text is for a model; this module alone imports tiktoken, and nothing here reaches for a network.
+"""The number of tokens of a text for a model, without network access; only this module imports tiktoken.
 
-tiktoken downloads a vocabulary at first use. The package bpe-openai carries the two that today's models have as data
-files; they are read where they lie, without importing it (1.2 s). What tiktoken once left in its cache serves too.
+tiktoken downloads a vocabulary at first use. The package bpe-openai has the two of current models as data files; they
+are read without importing it (1.2 s). A vocabulary in the cache of tiktoken is used too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _loading = Lock()
 
 
 class Count(NamedTuple):
-    """Tokens of a text, and whether the number is only near the truth."""
+    """The number of tokens of a text, and whether it is an estimate."""
 
     tokens: int
     approximate: bool
 
 
 class Vocabulary(NamedTuple):
-    """What tells a vocabulary file from another, and how text is split into words before its merges apply."""
+    """The digest of a vocabulary file, and the pattern that splits text into words before merging."""
 
     sha256: str
     words: str
@@ -62,25 +62,25 @@ VOCABULARIES = {
     "p50k_base": Vocabulary("94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069", OLD_WORDS),
     "r50k_base": Vocabulary("306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930", OLD_WORDS),
 }
-# They differ from these in special tokens alone, and text holds none: what looks like one counts as the text it is.
+# These differ in special tokens only, which do not occur in text: what looks like one is counted as text.
 SAME_TEXT = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base", "gpt2": "r50k_base"}
 
 
 def count_tokens(text: str, model: str) -> Count:
-    """The tokens of a text for a model; approximate where its vocabulary is not here or not known."""
+    """Counts the tokens of a text for a model; approximate if its vocabulary is unknown or not on this machine."""
     name, known = encoding_of(model)
     encoding = _encoding(name)
     if encoding is None:
         encoding, known = _encoding(NEWEST), False
     if encoding is None:
         return Count(estimate(text), approximate=True)
-    parts = [len(encoding.encode_ordinary(part)) for part in _without_long_gaps(text)]
+    parts = [len(encoding.encode_ordinary(part)) for part in _split_long_gaps(text)]
     return Count(sum(parts), approximate=not known or len(parts) > 1)
 
 
 @lru_cache
 def encoding_of(model: str) -> tuple[str, bool]:
-    """The encoding for a model, and whether that is more than a guess; `openai/gpt-5` and `ft:gpt-4o:me` are known."""
+    """Returns the encoding of a model, and whether it is known or a guess; knows `openai/gpt-5` and `ft:gpt-4o:me`."""
     if model == OFFLINE:
         return NEWEST, True
     try:
@@ -97,13 +97,13 @@ def encoding_of(model: str) -> tuple[str, bool]:
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a text is, by its length: four letters of English to one, other scripts take more."""
+    """Estimates the tokens of a text by its length: four characters per token in English, fewer in other scripts."""
     other = len(re.findall(r"[^\x00-\x7f]", text))
     return -(-(len(text) - other + 3 * other) // 4)
 
 
-def _without_long_gaps(text: str) -> Iterator[str]:
-    """The text, cut inside gaps so long that tiktoken's pattern overflows its stack there and ends the process."""
+def _split_long_gaps(text: str) -> Iterator[str]:
+    """Splits the text inside whitespace so long that tiktoken's pattern would overflow the stack and crash."""
     start = 0
     for gap in re.finditer(r"\s+", text) if len(text) > LONGEST_GAP else ():
         for cut in range(gap.start() + LONGEST_GAP, gap.end(), LONGEST_GAP):
@@ -116,14 +116,14 @@ def _without_long_gaps(text: str) -> Iterator[str]:
 
 
 def _encoding(name: str) -> Encoding | None:
-    """The encoding, loaded once (0.4 s) however many threads ask; None where it cannot be."""
+    """Returns the encoding, loaded once (0.4 s) for all threads; None if it cannot be loaded."""
     with _loading:
         return _load(name)
 
 
 @lru_cache
 def _load(name: str) -> Encoding | None:
-    """The encoding, built from a vocabulary on this machine; None where there is none, or no tiktoken."""
+    """Builds the encoding from a vocabulary on this machine; None without one, or without tiktoken."""
     vocabulary = SAME_TEXT.get(name, name)
     data = vocabulary_file(vocabulary)
     if data is None:
@@ -137,9 +137,9 @@ def _load(name: str) -> Encoding | None:
 
 
 def vocabulary_file(name: str) -> bytes | None:
-    """The bytes of a vocabulary on this machine that are what they should be, None where there are none."""
+    """Returns the bytes of a vocabulary on this machine whose digest is right, or None."""
     wanted = VOCABULARIES.get(name)
-    for path in _places(name) if wanted else ():
+    for path in _paths(name) if wanted else ():
         try:
             data = path.read_bytes()
             data = zlib.decompress(data, GUNZIP) if path.suffix == ".gz" else data
@@ -151,19 +151,19 @@ def vocabulary_file(name: str) -> bytes | None:
 
 
 def ranks(data: bytes) -> dict[bytes, int]:
-    """Token → rank, of a vocabulary file: a token in base64 and its rank on each line."""
+    """Parses a vocabulary file (on each line a token in base64 and its rank) into token → rank."""
     parts = data.split()
     tokens = map(a2b_base64, parts[::2])
     count = len(parts) // 2
-    if int(parts[-1]) == count - 1:  # no gaps: to count is twice as fast as to read 200 000 numbers
+    if int(parts[-1]) == count - 1:  # without gaps, counting is twice as fast as parsing 200 000 numbers
         return dict(zip(tokens, range(count), strict=True))
     return dict(zip(tokens, map(int, parts[1::2]), strict=True))
 
 
-def _places(name: str) -> Iterator[Path]:
-    """Where a vocabulary may lie: among the data of bpe-openai, or in tiktoken's cache."""
-    carrier = importlib.util.find_spec("bpe_openai")
-    for folder in (carrier.submodule_search_locations if carrier else None) or ():
+def _paths(name: str) -> Iterator[Path]:
+    """Yields the paths where a vocabulary may be: in the data of bpe-openai, or in the cache of tiktoken."""
+    package = importlib.util.find_spec("bpe_openai")
+    for folder in (package.submodule_search_locations if package else None) or ():
         yield Path(folder, "data", f"{name}.tiktoken.gz")
     default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     cache = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))

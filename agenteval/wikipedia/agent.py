@@ -1,4 +1,4 @@
-"""The Wikipedia agent: a model that searches, reads pages and answers, told as events while it happens.
+"""The Wikipedia agent: a model that searches, reads pages and answers, as a stream of events.
 
 Data flow: question → model → tool calls → wiki → model → … → structured answer. The model and the wiki come in as
 arguments; every event is one dict, in the form that the adapter `wikiagent` reads.
@@ -57,7 +57,7 @@ NO_MORE = "You have made all the calls you may make. Answer now with what you ha
 
 
 def function(name: str, description: str, parameter: str, meaning: str) -> Record:
-    """A tool of one text parameter, as the chat API wants it described."""
+    """Returns the description of a tool with one text parameter, in the form of the chat API."""
     properties = {parameter: {"type": "string", "description": meaning}}
     parameters = {"type": "object", "properties": properties, "required": [parameter], "additionalProperties": False}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
@@ -72,7 +72,7 @@ TOOLS = [
 
 
 class AskModel(Protocol):
-    """Puts messages to a model."""
+    """Sends messages to a model."""
 
     def __call__(
         self, messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None
@@ -80,7 +80,7 @@ class AskModel(Protocol):
 
 
 class AgentFailed(Exception):
-    """The agent cannot go on: the model or the wiki, in one line."""
+    """Why the agent cannot continue (the model or the wiki), in one line."""
 
 
 # --- the conversation ---------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class AgentConversation:
         self.model: str | None = None
 
     def answer(self, question: str) -> Iterator[Event]:
-        """The events of one question; the last one is the result, also when it failed."""
+        """Yields the events of one question; the last one is the result, even if the agent failed."""
         yield self._event("start", mode=self.mode, tools=list(self.tools))
         self.messages.append({"role": "user", "content": question})
         try:
@@ -112,9 +112,9 @@ class AgentConversation:
         yield self._event("result", is_error=False, result=final, usage=self.used)
 
     def _work(self) -> Generator[Event, None, str]:
-        """Let the model search and read until it answers; returns what it said last."""
+        """Lets the model search and read until it answers; returns its last text."""
         for _step in range(self.steps):
-            answer = self._say(tools=TOOLS)
+            answer = self._ask(tools=TOOLS)
             if not answer.calls:
                 return answer.text
             if answer.text:
@@ -122,10 +122,10 @@ class AgentConversation:
             for call in answer.calls:
                 yield from self._use(call)
         self.messages.append({"role": "user", "content": NO_MORE})
-        return self._say().text
+        return self._ask().text
 
     def _use(self, call: FunctionCall) -> Iterator[Event]:
-        """One tool call and its result, both told; whatever goes wrong is the model's to deal with."""
+        """Yields a tool call and its result; an error of the call goes to the model, one of the wiki ends the run."""
         given = _arguments(call.arguments)
         yield self._event("tool_call", id=call.id, name=call.name, input=given if given is not None else call.arguments)
         try:
@@ -146,21 +146,21 @@ class AgentConversation:
         return self.tools[name](value)
 
     def _conclude(self, text: str) -> Generator[Event, None, Record]:
-        """The structured answer; asked for once more where the model said it in its own words."""
+        """Returns the structured answer; asks for it once more if the model answered in plain text."""
         final = read_final(text)
         if final is None:
             if text:
                 yield self._event("message", text=text)
             self.messages.append({"role": "user", "content": FINAL})
-            said = self._say(schema=ANSWER_SCHEMA).text
-            final = read_final(said)
+            again = self._ask(schema=ANSWER_SCHEMA).text
+            final = read_final(again)
             if final is None:
-                raise AgentFailed(f"the model gave no structured answer: {' '.join(said[:200].split()) or 'nothing'}")
+                raise AgentFailed(f"the model gave no structured answer: {' '.join(again[:200].split()) or 'nothing'}")
         if final["answer"] != text:
             yield self._event("message", text=final["answer"])
         return final
 
-    def _say(self, *, tools: list[Record] | None = None, schema: Record | None = None) -> ModelAnswer:
+    def _ask(self, *, tools: list[Record] | None = None, schema: Record | None = None) -> ModelAnswer:
         try:
             answer = self.ask(self.messages, tools=tools, schema=schema)
         except ModelError as error:
@@ -169,13 +169,13 @@ class AgentConversation:
         if answer.usage is not None:
             for name, tokens in answer.usage._asdict().items():
                 self.used[f"{name}_tokens"] = self.used.get(f"{name}_tokens", 0) + tokens
-        said: Record = {"role": "assistant", "content": answer.text or None}
+        message: Record = {"role": "assistant", "content": answer.text or None}
         if answer.calls:
-            said["tool_calls"] = [
+            message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in answer.calls
             ]
-        self.messages.append(said)
+        self.messages.append(message)
         return answer
 
     def _event(self, kind: str, **fields: Any) -> Event:
@@ -192,18 +192,18 @@ def _arguments(text: str) -> Record | None:
 
 
 def read_final(text: str) -> Record | None:
-    """The answer object that a text is, or ends in; None where there is none."""
+    """Returns the answer object that a text is or ends with; None if there is none."""
     start = text.find("{")
     while start >= 0:
         found = _arguments(text[start:].strip().removesuffix("```").strip())
         if found is not None and isinstance(found.get("answer"), str):
-            return _tidy(found)
+            return _checked(found)
         start = text.find("{", start + 1)
     return None
 
 
-def _tidy(found: Record) -> Record:
-    """The four fields, each of its type: a model may leave one out, or write a number as text."""
+def _checked(found: Record) -> Record:
+    """Returns the four fields, each of its type: a model may omit one, or write a number as text."""
     sources, given = found.get("sources_used"), found.get("confidence")
     return {
         "answer": found["answer"],
@@ -217,7 +217,7 @@ def _tidy(found: Record) -> Record:
 
 
 def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
-    """The agent's two tools; what cannot be found is told to the model, a wiki that does not answer is AgentFailed."""
+    """Returns the agent's two tools; a page that does not exist is a result for the model, not an error."""
 
     def search(query: str) -> Record:
         hits = wiki.search(query, results)

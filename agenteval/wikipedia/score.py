@@ -1,7 +1,7 @@
-"""Graded records → evaluation.json in the form of the Wikipedia seed: hit rate, MRR, judge, tokens, one score of all.
+"""Graded records → the figures of an evaluation: hit rate, MRR, judge score, tokens and one combined score.
 
-Data flow: graded record → a question's figures → means over those that have them. What is missing is null, counts in
-no mean, and every mean has its n in `counts`. Field names are the seed's, snake_case.
+Data flow: graded record → the figures of a question → means. A missing value is null and left out of the mean, and
+every mean has its n in `counts`. Field names are snake_case, those of the reference evaluation of a Wikipedia agent.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,17 +20,14 @@ SOURCES, JUDGE = "sources", "judge"
 TURNS = "\n"
 
 CountText = Callable[[str, str], int]
-"""How many tokens a text is for a model."""
-
-
-# --- the report ---------------------------------------------------------------------------------
+"""Counts the tokens of a text for a model."""
 
 
 # --- one question -------------------------------------------------------------------------------
 
 
 class GradedView(ResultView):
-    """What is read of a graded record."""
+    """The fields of a graded record that are read."""
 
     metadata: dict[str, Any] | None = None
     outcome: dict[str, Any] | None = None
@@ -45,34 +42,34 @@ class ScoreWeights(NamedTuple):
 
 
 class QuestionTokens(NamedTuple):
-    """What a question used up, the judge included; None where nobody knows."""
+    """The tokens used for a question, including the judge's; None if unknown."""
 
     total: int | None
     approximate: bool
-    positive: bool  # the agent's own, without the judge's
+    positive: bool  # the agent's, without the judge's
 
 
 def combined_score(
     hit_rate: float | None, judge: float | None, tokens: int | None, weights: ScoreWeights
 ) -> float | None:
-    """hit_rate^alpha * judge^gamma / (tokens/1000)^beta; None where one is missing or there are no tokens."""
+    """Returns hit_rate^alpha * judge^gamma / (tokens/1000)^beta; None if a value is missing or there are no tokens."""
     if hit_rate is None or judge is None or tokens is None or tokens <= 0:
         return None
     try:
         score: float = hit_rate**weights.alpha * judge**weights.gamma / (tokens / 1000) ** weights.beta
     except OverflowError:
-        return 0.0  # so many tokens that nothing is left
+        return 0.0  # too many tokens for a float
     return score
 
 
 def score_question(record: Record, weights: ScoreWeights, count_text: CountText) -> tuple[QuestionScore, str | None]:
-    """The figures of a graded record, and the model that judged it; BadRecord where it is none."""
+    """Returns the figures of a graded record, and the model that judged it; raises BadRecord if it is invalid."""
     row = check(record, GradedView)
     sources, judge = verdict_of(row, SOURCES, "hit_rate"), verdict_of(row, JUDGE, "overall_score")
     hit_rate, judge_score = rate_in(sources, SOURCES, "hit_rate"), rate_in(judge, JUDGE, "overall_score")
     tokens = tokens_of(record, row, judge, count_text)
     result = QuestionScore(
-        question=told(record, "question") or row.turns(TURNS),
+        question=text_field(record, "question") or row.turns(TURNS),
         hit_rate=hit_rate,
         mrr=rate_in(sources, SOURCES, "mrr"),
         judge_score=judge_score,
@@ -88,15 +85,15 @@ def score_question(record: Record, weights: ScoreWeights, count_text: CountText)
     return result, judge_model_of(judge)
 
 
-def told(record: Record, *names: str) -> str | None:
-    """The text under the first of these names that has one, at the top level or in the metadata."""
+def text_field(record: Record, *names: str) -> str | None:
+    """Returns the first of these fields that has a text, at the top level or in the metadata."""
     metadata = record.get("metadata") or {}
     values = (place.get(name) for name in names for place in (record, metadata))
     return next((value for value in values if value and isinstance(value, str)), None)
 
 
 def verdict_of(row: GradedView, name: str, field: str) -> GraderResult | None:
-    """What the grader of that name found, else the one whose outcome has that field; None where it failed."""
+    """Returns the result of the grader of that name, else of the one whose outcome has that field; None if it erred."""
     named = (row.scores or {}).get(name)
     every = [named] if named else list((row.scores or {}).values()) or ([row.score] if row.score else [])
     for verdict in every:
@@ -107,13 +104,13 @@ def verdict_of(row: GradedView, name: str, field: str) -> GraderResult | None:
 
 
 def failed_graders(row: GradedView) -> list[str]:
-    """The names of the graders that failed on a record; `grader` for one without a name."""
+    """Returns the names of the graders that erred on a record; `grader` for one without a name."""
     named = [name for name, verdict in (row.scores or {}).items() if is_grader_error(row, verdict)]
     return named or (["grader"] if row.grader_error else [])
 
 
 def rate_in(verdict: GraderResult | None, grader: str, field: str) -> float | None:
-    """A rate of a grader's outcome, else its score; BadRecord where it is no rate."""
+    """Returns a rate from a grader's outcome, else its score; raises BadRecord if it is not from 0 to 1."""
     if verdict is None or field not in (verdict.outcome or {}):
         return None if verdict is None else verdict.score
     value = number_in(verdict, grader, field)
@@ -123,7 +120,7 @@ def rate_in(verdict: GraderResult | None, grader: str, field: str) -> float | No
 
 
 def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | None:
-    """A number of a grader's outcome; None where it does not say."""
+    """Returns a number from a grader's outcome; None if it is missing."""
     value = (verdict.outcome or {}).get(field) if verdict else None
     if isinstance(value, bool) or not isinstance(value, int | float | None):
         raise BadRecord(f'"{field}" in the outcome of {grader} must be a number')
@@ -131,17 +128,17 @@ def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | 
 
 
 def tokens_of(record: Record, row: GradedView, judge: GraderResult | None, count_text: CountText) -> QuestionTokens:
-    """The agent's tokens and the judge's; where the agent reports none, its question and answer are counted."""
+    """Returns the tokens of agent and judge; if the agent reports none, question and answer are counted."""
     judged = sum(number_in(judge, JUDGE, field) or 0 for field in ("input_tokens", "output_tokens"))
     reported = row.tokens
     if reported is not None:
         return QuestionTokens(round(reported + judged), approximate=False, positive=reported > 0)
-    counted = count_text(f"{row.turns(TURNS)}\n{row.output}", told(record, "model") or "")
+    counted = count_text(f"{row.turns(TURNS)}\n{row.output}", text_field(record, "model") or "")
     return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
 
 
 def judge_model_of(judge: GraderResult | None) -> str | None:
-    """The model that the judge says it is, several joined by commas."""
+    """Returns the model that judged, several joined by commas; None if the outcome has none."""
     model = (judge.outcome or {}).get("judge_model") if judge else None
     return ", ".join(map(str, model)) if isinstance(model, list) else model if isinstance(model, str) else None
 
@@ -150,46 +147,46 @@ def judge_model_of(judge: GraderResult | None) -> str | None:
 
 
 class CommonValue:
-    """A text that records carry, as long as all that carry it agree."""
+    """A text field on which the records may agree."""
 
     def __init__(self) -> None:
         self.values: dict[str, None] = {}
 
     def add(self, value: str | None) -> None:
-        """One more record's."""
+        """Adds the value of a record; only a few different ones are kept."""
         if value is not None and len(self.values) < 3:
             self.values[value] = None
 
     @property
     def value(self) -> str | None:
-        """What they agree on; None where nobody says, or two differ."""
+        """The value if all records that have one agree, else None."""
         return next(iter(self.values)) if len(self.values) == 1 else None
 
 
 class Scoring:
-    """The figures of every question, as records come in; a few hundred bytes each are kept."""
+    """Collects the figures of all questions, a few hundred bytes each."""
 
     def __init__(self, weights: ScoreWeights, count_text: CountText) -> None:
         self.weights, self.count_text = weights, count_text
         self.results: list[QuestionScore] = []
-        self.told = {name: CommonValue() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
+        self.common = {name: CommonValue() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
         self._seen: set[str] = set()
 
     def add(self, record: Record) -> QuestionScore:
-        """One more question; BadRecord where it is no graded record, or is there already."""
+        """Adds a question; raises BadRecord if the record is invalid, or its id was added before."""
         result, judge_model = score_question(record, self.weights, self.count_text)
         if result.id in self._seen:
             raise BadRecord(f'duplicate id "{result.id}": a question counts once')
         self._seen.add(result.id)
         self.results.append(result)
         for name in ("ground_truth_file", "model"):
-            self.told[name].add(told(record, name))
-        self.told["search_mode"].add(told(record, "search_mode", "searchMode"))
-        self.told["judge_model"].add(judge_model)
+            self.common[name].add(text_field(record, name))
+        self.common["search_mode"].add(text_field(record, "search_mode", "searchMode"))
+        self.common["judge_model"].add(judge_model)
         return result
 
     def summary(self) -> EvaluationSummary:
-        """Means over the questions that have a value."""
+        """Returns the means over the questions that have a value."""
         hit_rates, mrrs = self._values("hit_rate"), self._values("mrr")
         judged, combined, tokens = (self._values(name) for name in ("judge_score", "combined_score", "num_tokens"))
         return EvaluationSummary(
@@ -218,6 +215,6 @@ class Scoring:
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The mean, or None of nothing."""
+    """Returns the mean, or None without values."""
     known = list(values)
     return fsum(known) / len(known) if known else None

@@ -126,7 +126,7 @@ def test_answer_cannot_leave_its_fence(attack: str) -> None:
 # --- a verdict ----------------------------------------------------------------------------------
 
 
-def said(text: str, **more: Any) -> ModelAnswer:
+def answered(text: str, **more: Any) -> ModelAnswer:
     return ModelAnswer(
         **({"text": text, "calls": [], "usage": TokenUsage(100, 20), "model": "m", "finish": "stop"} | more)
     )
@@ -134,7 +134,7 @@ def said(text: str, **more: Any) -> ModelAnswer:
 
 @pytest.mark.parametrize("text", [scores(), f"```json\n{scores()}\n```", f"My verdict:\n{scores()}\n", scores(extra=1)])
 def test_scores_that_can_be_read(text: str) -> None:
-    found = scores_in(said(text))
+    found = scores_in(answered(text))
     assert {name: getattr(found, name) for name in SCORES} == SCORES
 
 
@@ -155,13 +155,13 @@ def test_scores_that_can_be_read(text: str) -> None:
 )
 def test_scores_that_cannot(text: str, why: str) -> None:
     with pytest.raises(BadRecord) as caught:
-        scores_in(said(text))
+        scores_in(answered(text))
     assert why in str(caught.value)
 
 
 def test_answer_that_was_cut_off_says_so() -> None:
     with pytest.raises(BadRecord, match="was cut off"):
-        scores_in(said(scores()[:-10], finish="length"))
+        scores_in(answered(scores()[:-10], finish="length"))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def graded(*judges: Judge, threshold: float = 0.75, prices: Prices | None = None
 
 
 def test_result_of_one_judge() -> None:
-    assert graded(judge("m", said(scores(), model="m-2024-01-01")), prices={"m": (0.15, 0.6)}) == {
+    assert graded(judge("m", answered(scores(), model="m-2024-01-01")), prices={"m": (0.15, 0.6)}) == {
         "pass": True,
         "score": 0.8,
         "reasoning": "Fine.",
@@ -223,23 +223,23 @@ def test_result_of_one_judge() -> None:
 
 @pytest.mark.parametrize("threshold, passes", [(0.75, True), (0.8, True), (0.81, False), (0.0, True), (1.0, False)])
 def test_threshold(threshold: float, passes: bool) -> None:
-    assert graded(judge("m", said(scores())), threshold=threshold)["pass"] is passes
+    assert graded(judge("m", answered(scores())), threshold=threshold)["pass"] is passes
 
 
 def test_cost_is_unknown_without_a_price() -> None:
-    assert graded(judge("m", said(scores())))["outcome"]["cost_usd"] is None
-    assert graded(judge("m", said(scores())), prices={"other": (1, 1)})["outcome"]["cost_usd"] is None
+    assert graded(judge("m", answered(scores())))["outcome"]["cost_usd"] is None
+    assert graded(judge("m", answered(scores())), prices={"other": (1, 1)})["outcome"]["cost_usd"] is None
 
 
 def test_tokens_are_counted_where_the_server_does_not_tell() -> None:
-    outcome = graded(judge("gpt-4o-mini", said(scores(), usage=None, model="")))["outcome"]
+    outcome = graded(judge("gpt-4o-mini", answered(scores(), usage=None, model="")))["outcome"]
     assert outcome["tokens_approximate"] is True and outcome["served_model"] is None
     assert outcome["input_tokens"] > 50 and 20 < outcome["output_tokens"] < 60
 
 
 def test_several_judges() -> None:
     one, two, three = (
-        judge(name, said(scores(overall_score=score), model=name))
+        judge(name, answered(scores(overall_score=score), model=name))
         for name, score in (("a", 0.9), ("b", 0.8), ("c", 0.1))
     )
     result = graded(one, two, three)
@@ -261,21 +261,21 @@ def test_several_judges() -> None:
     "bad, why",
     [
         (ModelError("URL refuses the API key"), "b: URL refuses the API key"),
-        (said("nonsense", model="b"), "b: the judge's answer is not"),
-        (said(scores(), model="gpt-3.5-turbo"), "b: the server used another model: gpt-3.5-turbo"),
+        (answered("nonsense", model="b"), "b: the judge's answer is not"),
+        (answered(scores(), model="gpt-3.5-turbo"), "b: the server used another model: gpt-3.5-turbo"),
     ],
 )
 def test_judge_that_fails_is_an_error_and_no_zero(bad: ModelAnswer | Exception, why: str) -> None:
-    answer = graded(judge("a", said(scores(), model="a")), judge("b", bad))
+    answer = graded(judge("a", answered(scores(), model="a")), judge("b", bad))
     assert set(answer) == {"error"} and answer["error"].startswith(why)
 
 
 def test_another_model_on_request() -> None:
-    outcome = graded(judge("b", said(scores(), model="gpt-3.5-turbo"), any_model=True))["outcome"]
+    outcome = graded(judge("b", answered(scores(), model="gpt-3.5-turbo"), any_model=True))["outcome"]
     assert (outcome["judge_model"], outcome["served_model"]) == ("b", "gpt-3.5-turbo")
 
 
-def test_nobody_is_asked_about_no_answer() -> None:
+def test_no_judge_is_asked_about_an_empty_answer() -> None:
     panel = Panel([judge("a", ModelError("asked"))], 0.0, {})
     for output in ("", " \n", '{"answer": "", "sources_used": []}'):
         result = panel.grade(record(output=output))
@@ -299,7 +299,7 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
 
     def ask(messages: list[Record], **_options: Any) -> ModelAnswer:
         asked.append(messages[1]["content"])
-        return said(scores())
+        return answered(scores())
 
     first = Judge("m", ask, "Judge.", 0.1, "here", cache)
     fresh = first.verdict(JudgeCase("q", "a", [], None))
@@ -327,27 +327,27 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
 def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Path) -> None:
     case = JudgeCase("q", "a", [], None)
     cache = VerdictCache(str(tmp_path))
-    for bad in (said("nonsense"), ModelError("down")):
+    for bad in (answered("nonsense"), ModelError("down")):
         with pytest.raises((BadRecord, ModelError)):
             judge("m", bad, cache=cache).verdict(case)
     assert list(tmp_path.iterdir()) == []
-    judge("m", said(scores()), cache=cache).verdict(case)
+    judge("m", answered(scores()), cache=cache).verdict(case)
     (kept,) = tmp_path.iterdir()
     for broken in (b"", b"{", b'{"scores": {}}', kept.read_bytes().replace(b"0.8", b"8.0")):
         kept.write_bytes(broken)
-        assert not judge("m", said(scores()), cache=cache).verdict(case).cached, broken
+        assert not judge("m", answered(scores()), cache=cache).verdict(case).cached, broken
 
 
 def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: Path) -> None:
     case, cache = JudgeCase("q", "a", [], None), VerdictCache(str(tmp_path))
-    judge("b", said(scores(), model="gpt-3.5-turbo"), cache=cache, any_model=True).verdict(case)
+    judge("b", answered(scores(), model="gpt-3.5-turbo"), cache=cache, any_model=True).verdict(case)
     with pytest.raises(BadRecord, match="another model"):
         judge("b", ModelError("asked"), cache=cache).verdict(case)
 
 
 def test_cache_on_a_full_disk_costs_no_verdict() -> None:
     assert (
-        judge("m", said(scores()), cache=VerdictCache("/proc/no/such"))
+        judge("m", answered(scores()), cache=VerdictCache("/proc/no/such"))
         .verdict(JudgeCase("q", "a", [], None))
         .scores.accuracy
         == 0.9
@@ -479,7 +479,7 @@ def test_server_without_json_schema() -> None:
     assert [body["response_format"]["type"] for body in server.bodies] == ["json_schema", "json_object", "json_object"]
 
 
-def test_second_run_with_a_cache_asks_nobody(tmp_path: Path) -> None:
+def test_second_run_with_a_cache_asks_no_judge(tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", record(1), record(2))
     with answering(by_question(lambda _: scores())) as server:
         args = ("in.jsonl", "--cache", "a/cache", "--price", "1/2")
@@ -587,9 +587,9 @@ def test_usage_errors_are_said_before_any_record_is_read(args: list[str], parts:
     assert out == b"", done
 
 
-def test_wrong_address_is_said_at_the_start() -> None:
+def test_wrong_address_is_reported_at_the_start() -> None:
     done = run("ae-grader-judge", env={"OPENAI_BASE_URL": "example.org", "OPENAI_API_KEY": "k"}, stdin=jsonl(record()))
-    done.expect(2).says("'example.org' is no address", "OPENAI_BASE_URL")
+    done.expect(2).says("'example.org' is not the address", "OPENAI_BASE_URL")
 
 
 def test_unknown_key_is_an_error_per_record_without_the_key() -> None:

@@ -1,4 +1,4 @@
-"""model.py with the real openai client against real servers on loopback, most of them broken."""
+"""models/chat.py with the real openai client against real servers on loopback, most of them broken."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_content_in_all_its_forms(content: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "usage, told",
+    "usage, reported",
     [
         (None, None),
         ({"prompt_tokens": None}, None),
@@ -98,11 +98,11 @@ def test_content_in_all_its_forms(content: Any, text: str) -> None:
         ),
     ],
 )
-def test_usage_as_far_as_the_server_tells_it(usage: Any, told: TokenUsage | None) -> None:
+def test_usage_as_far_as_the_server_reports_it(usage: Any, reported: TokenUsage | None) -> None:
     reply = json_response({"choices": [{"message": {"content": "x"}}], "usage": usage})
     with answering(reply) as server:
         answer = model("m", base_url=server.url).ask(HELLO)
-    assert (answer.usage, answer.model, answer.finish) == (told, "", "")
+    assert (answer.usage, answer.model, answer.finish) == (reported, "", "")
 
 
 # --- structured answers -------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def test_form_that_is_refused_is_not_asked_for_again(form: str, requests: int) -
         assert len(server.requests) == requests
         assert asked.ask([{"role": "system", "content": "Be brief."}, *HELLO], schema=SCHEMA).text == form
         assert len(server.requests) == requests + 1, "the refusal is remembered"
-    told = server.bodies[requests]["messages"]
-    assert [message["role"] for message in told] == ["system", "user"]
-    assert told[0]["content"].startswith("Be brief.\n\n") and "JSON" in told[0]["content"], "JSON mode wants the word"
-    assert '"required":["x"]' in told[0]["content"]
+    sent = server.bodies[requests]["messages"]
+    assert [message["role"] for message in sent] == ["system", "user"]
+    assert sent[0]["content"].startswith("Be brief.\n\n") and "JSON" in sent[0]["content"], "JSON mode wants the word"
+    assert '"required":["x"]' in sent[0]["content"]
     assert server.bodies[requests - 1]["messages"][0]["role"] == "system", "made where there was none"
 
 
@@ -191,7 +191,7 @@ def test_retries_end() -> None:
 def test_empty_account_is_not_tried_again() -> None:
     text, requests = failure(refusal(429, "You exceeded your current quota", code="insufficient_quota"))
     assert requests == 1
-    assert text == "the account at URL has nothing left: You exceeded your current quota"
+    assert text == "the account at URL has no quota left: You exceeded your current quota"
 
 
 @pytest.mark.parametrize("header, value", [("Retry-After", "0.3"), ("retry-after-ms", "300")])
@@ -262,7 +262,7 @@ def hang_up(_connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    "talk, said",
+    "talk, reason",
     [
         (trickle, "no answer within 0.3 s"),  # blanks for ever, as some servers send while they compute
         (fall_silent, "no answer in time"),
@@ -271,22 +271,22 @@ def hang_up(_connection: socket.socket) -> None:
         (hang_up, "the connection broke: "),
     ],
 )
-def test_broken_connections(talk: Callable[[socket.socket], None], said: str) -> None:
+def test_broken_connections(talk: Callable[[socket.socket], None], reason: str) -> None:
     began = time.monotonic()
     with raw_server(talk) as url, pytest.raises(ModelError) as caught:
         model("m", base_url=url, timeout=0.3, retries=1).ask(HELLO)
-    assert str(caught.value).startswith(f"{url}: {said}") and str(caught.value).endswith("(tried 2 times)")
+    assert str(caught.value).startswith(f"{url}: {reason}") and str(caught.value).endswith("(tried 2 times)")
     assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(
     "trouble, tries, least, most",
     [
-        (RequestProblem("", passing=True), 1, 0.375, 0.5),
-        (RequestProblem("", passing=True), 3, 1.5, 2.0),
-        (RequestProblem("", passing=True), 50, 6.0, 8.0),
-        (RequestProblem("", passing=True, wait=7), 1, 7.0, 7.7),
-        (RequestProblem("", passing=True, wait=0), 9, 0.0, 0.0),
+        (RequestProblem("", transient=True), 1, 0.375, 0.5),
+        (RequestProblem("", transient=True), 3, 1.5, 2.0),
+        (RequestProblem("", transient=True), 50, 6.0, 8.0),
+        (RequestProblem("", transient=True, wait=7), 1, 7.0, 7.7),
+        (RequestProblem("", transient=True, wait=0), 9, 0.0, 0.0),
     ],
 )
 def test_pauses_grow_and_differ(
@@ -300,7 +300,7 @@ def test_pauses_grow_and_differ(
 
 def test_no_pause_where_another_try_is_of_no_use() -> None:
     assert pause_before_retry(RequestProblem("no"), 1) is None
-    assert pause_before_retry(RequestProblem("no", passing=True, wait=61), 1) is None
+    assert pause_before_retry(RequestProblem("no", transient=True, wait=61), 1) is None
 
 
 # --- errors a person can act on -----------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_proxy_does_not_stand_between_us_and_loopback(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("url", ["example.org/v1", "ftp://x/", "http://", "http://[::1", "http://x:99999/v1"])
 def test_address_that_is_none(url: str) -> None:
-    with pytest.raises(ModelError, match="is no address of a server.*OPENAI_BASE_URL"):
+    with pytest.raises(ModelError, match="is not the address of a server.*OPENAI_BASE_URL"):
         model("m", base_url=url, api_key=KEY)
 
 
@@ -349,32 +349,32 @@ def test_key_that_is_none_is_not_shown(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply, key, said",
+    "reply, key, part",
     [
         (refusal(401, f"Incorrect API key provided: {KEY}"), KEY, "URL refuses the API key: check OPENAI_API_KEY"),
-        (refusal(401), None, "URL wants an API key: set OPENAI_API_KEY"),
+        (refusal(401), None, "URL requires an API key: set OPENAI_API_KEY"),
         (refusal(403, f"key {KEY} may not"), KEY, "URL answered 403: key … may not"),
         (refusal(404, "The model `m` does not exist"), None, "no model 'm' at URL: The model `m` does not exist"),
         (refusal(400, "two\n lines"), None, "URL answered 400: two lines"),
         (Response(502, b"<html><style>p{}</style><h1>Bad Gateway</h1></html>", "text/html"), None, "502: Bad Gateway"),
         (Response(404, b"", "text/plain"), None, "no model 'm' at URL"),
-        (Response(200, b"<html>Welcome</html>", "text/html"), None, "no chat completion: not JSON"),
-        (Response(200, b'{"choices": [', "application/json"), None, "no chat completion: not JSON"),
-        (Response(200, b"", "application/json"), None, "no chat completion"),
-        (json_response({"hello": 1}), None, 'no chat completion: "choices" is missing'),
-        (json_response([]), None, "no chat completion"),
+        (Response(200, b"<html>Welcome</html>", "text/html"), None, "not a chat completion: not JSON"),
+        (Response(200, b'{"choices": [', "application/json"), None, "not a chat completion: not JSON"),
+        (Response(200, b"", "application/json"), None, "not a chat completion"),
+        (json_response({"hello": 1}), None, 'not a chat completion: "choices" is missing'),
+        (json_response([]), None, "not a chat completion"),
         (json_response({"choices": []}), None, "has no choices"),
-        (json_response({"choices": [{"message": {"content": 5}}]}), None, "no chat completion"),
+        (json_response({"choices": [{"message": {"content": 5}}]}), None, "not a chat completion"),
         (json_response({"error": {"message": "provider down", "code": 502}}), None, "answered 502: provider down"),
         (completion(None, refusal="I cannot help with that"), None, "refused to answer: I cannot help with that"),
     ],
 )
-def test_error_is_one_line_that_helps(reply: Reply, key: str | None, said: str) -> None:
+def test_error_is_one_line_that_helps(reply: Reply, key: str | None, part: str) -> None:
     text, _ = failure(reply, api_key=key, retries=1)
-    assert said in text
+    assert part in text
 
 
-def test_closed_port_is_said_at_once() -> None:
+def test_closed_port_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://user:{KEY}@127.0.0.1:{free.getsockname()[1]}/v1"
     began = time.monotonic()
@@ -393,19 +393,19 @@ def test_many_threads_ask_one_model_at_a_time_of_their_own() -> None:
         time.sleep(0.3)
         return completion(body["messages"][0]["content"])
 
-    said: dict[str, str] = {}
+    answers: dict[str, str] = {}
     with answering(reply) as server:
         asked = model("m", base_url=server.url)
 
         def ask(text: str) -> None:
-            said[text] = asked.ask([{"role": "user", "content": text}]).text
+            answers[text] = asked.ask([{"role": "user", "content": text}]).text
 
         threads = [threading.Thread(target=ask, args=(str(number),)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert said == {str(number): str(number) for number in range(8)}
+    assert answers == {str(number): str(number) for number in range(8)}
     assert server.busiest == 8
 
 

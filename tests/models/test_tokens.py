@@ -1,4 +1,4 @@
-"""Token counts are exact, found without a network, and said to be approximate where they are."""
+"""Token counts are exact without a network, and marked approximate if they are not."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ FINAL = {"answer": "Because.", "confidence": 0.5, "sources_used": ["Loss aversio
 
 
 class Scripted:
-    """A model that says what it is told to, and remembers what it was asked."""
+    """A model with scripted answers that records what it was asked."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -30,10 +30,10 @@ class Scripted:
 
     def __call__(self, messages: list[Record], **how: Any) -> ModelAnswer:
         self.asked.append({"messages": [dict(message) for message in messages], **how})
-        said = self.answers.pop(0)
-        if isinstance(said, Exception):
-            raise said
-        text, calls = (said, []) if isinstance(said, str) else said
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        text, calls = (answer, []) if isinstance(answer, str) else answer
         return ModelAnswer(text=text, calls=calls, usage=TokenUsage(10, 2, 1), model="scripted", finish="stop")
 
 
@@ -62,13 +62,13 @@ def tools() -> dict[str, Tool]:
     return wiki_tools(wiki, 5)
 
 
-def told(model: Scripted, *, steps: int = 5) -> list[Record]:
+def events_of(model: Scripted, *, steps: int = 5) -> list[Record]:
     return list(AgentConversation(model, tools(), mode="evaluation", steps=steps, session="s").answer(QUESTION))
 
 
 def test_searches_reads_and_answers() -> None:
     page = FunctionCall("c2", "wikipedia_get_page", '{"title": "Loss aversion"}')
-    events = told(Scripted(("I look.", [search("loss gain")]), ("", [page]), json.dumps(FINAL)))
+    events = events_of(Scripted(("I look.", [search("loss gain")]), ("", [page]), json.dumps(FINAL)))
     assert [event["type"] for event in events] == [
         "start",
         "thought",
@@ -94,20 +94,20 @@ def test_searches_reads_and_answers() -> None:
     assert events[-1]["is_error"] is False
 
 
-def test_the_model_is_told_what_its_tools_gave() -> None:
+def test_the_model_gets_the_results_of_its_tools() -> None:
     model = Scripted(("", [search("loss")]), json.dumps(FINAL))
-    told(model)
-    system, question, said, result = model.asked[1]["messages"]
+    events_of(model)
+    system, question, call, result = model.asked[1]["messages"]
     assert "at least 1 searches" in system["content"] and "at least 2 pages" in system["content"]
     assert question == {"role": "user", "content": QUESTION}
-    assert said["tool_calls"][0]["function"] == {"name": "wikipedia_search", "arguments": '{"query": "loss"}'}
+    assert call["tool_calls"][0]["function"] == {"name": "wikipedia_search", "arguments": '{"query": "loss"}'}
     assert result["tool_call_id"] == "c1" and "losses loom larger" in result["content"]
     assert [tool["function"]["name"] for tool in model.asked[0]["tools"]] == ["wikipedia_search", "wikipedia_get_page"]
 
 
 def test_an_answer_in_words_is_asked_for_again_as_json() -> None:
     model = Scripted("People hate losing.", json.dumps(FINAL))
-    events = told(model)
+    events = events_of(model)
     assert [event.get("text") for event in events if event["type"] == "message"] == ["People hate losing.", "Because."]
     assert model.asked[1]["schema"]["required"] == ["answer", "confidence", "sources_used", "reasoning"]
     assert model.asked[1].get("tools") is None
@@ -115,7 +115,7 @@ def test_an_answer_in_words_is_asked_for_again_as_json() -> None:
 
 def test_the_limit_of_steps() -> None:
     model = Scripted(*[("", [search("again")])] * 3, json.dumps(FINAL))
-    events = told(model, steps=3)
+    events = events_of(model, steps=3)
     assert len([event for event in events if event["type"] == "tool_call"]) == 3
     assert model.asked[-1].get("tools") is None, "it may only answer now"
     assert events[-1]["result"] == FINAL
@@ -133,27 +133,29 @@ MISTAKES: dict[str, tuple[FunctionCall, str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_the_models_to_mend(name: str) -> None:
-    call, said = MISTAKES[name]
-    events = told(Scripted(("", [call]), json.dumps(FINAL)))
+    call, part = MISTAKES[name]
+    events = events_of(Scripted(("", [call]), json.dumps(FINAL)))
     result = next(event for event in events if event["type"] == "tool_result")
-    assert result["is_error"] and said in result["output"]["error"]
+    assert result["is_error"] and part in result["output"]["error"]
     assert events[-1]["is_error"] is False
     if "ambiguous" in name:
         assert result["output"]["options"] == ["Loss aversion", "Loss function"]
 
 
 def test_a_wiki_that_is_down_ends_it() -> None:
-    events = told(Scripted(("", [search("down")])))
+    events = events_of(Scripted(("", [search("down")])))
     assert [event["type"] for event in events[-2:]] == ["tool_result", "result"]
     assert events[-1]["is_error"] is True
     assert events[-1]["error"] == "the wiki cannot be used: https://wiki answered 503 (tried 4 times)"
 
 
 def test_a_model_that_fails_ends_it() -> None:
-    events = told(Scripted(("", [search("x")]), ModelError("https://api answered 500 (tried 5 times)")))
+    events = events_of(Scripted(("", [search("x")]), ModelError("https://api answered 500 (tried 5 times)")))
     assert events[-1]["error"] == "https://api answered 500 (tried 5 times)"
-    assert events[-1]["usage"]["input_tokens"] == 10, "what was used is told all the same"
-    assert told(Scripted("words", "still words"))[-1]["error"].startswith("the model gave no structured answer: still")
+    assert events[-1]["usage"]["input_tokens"] == 10, "the usage is reported all the same"
+    assert events_of(Scripted("words", "still words"))[-1]["error"].startswith(
+        "the model gave no structured answer: still"
+    )
 
 
 FINALS: dict[str, tuple[str, Any]] = {
@@ -265,7 +267,7 @@ def test_wrong_calls() -> None:
 
 
 def test_errors_are_events_and_an_exit_code() -> None:
-    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    done = run("ae-wikiagent", "-p", QUESTION, "--timeout", "2", env=nobody, timeout=60).expect(1, stderr="")
+    unreachable = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    done = run("ae-wikiagent", "-p", QUESTION, "--timeout", "2", env=unreachable, timeout=60).expect(1, stderr="")
     assert done.records[-1]["type"] == "result" and done.records[-1]["is_error"] is True
     assert "127.0.0.1:9" in done.records[-1]["error"]

@@ -149,7 +149,7 @@ def test_a_missing_page_is_replaced_by_a_suggestion_else_by_another_result(
     assert made[1:] == [f"wikipedia_get_page: {title}" for title in ("Hive", "Gone", instead)]
 
 
-def test_told_to_answer_now_it_does() -> None:
+def test_it_answers_when_asked_to_answer_now() -> None:
     messages = start()
     converse(messages, steps=2)
     messages.append({"role": "user", "content": NO_MORE})

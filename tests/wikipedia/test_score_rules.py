@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.wikipedia.criteria import judge, load_criteria, parse_minimum
+from agenteval.wikipedia.criteria import check_criteria, load_criteria, parse_minimum
 from agenteval.wikipedia.score import ScoreWeights, Scoring, combined_score, score_question
 from agenteval.wire.evaluation import QuestionScore
 
@@ -229,8 +229,8 @@ def test_metadata_is_what_the_records_agree_on() -> None:
     judged = verdict(judge_model="gpt-4o-mini")
     first = graded(judge=judged, metadata={"search_mode": "evaluation", "model": "offline"})
     second = graded(judge=verdict(judge_model="gpt-4o-mini"), searchMode="evaluation", model="other")
-    told = {name: agreed.value for name, agreed in scoring(first, second, record()).told.items()}
-    assert told == {
+    common = {name: agreed.value for name, agreed in scoring(first, second, record()).common.items()}
+    assert common == {
         "ground_truth_file": None,
         "search_mode": "evaluation",
         "judge_model": "gpt-4o-mini",
@@ -255,7 +255,7 @@ def test_metadata_is_what_the_records_agree_on() -> None:
 def test_criteria(criterion: str, hit_rate: float | None, met: list[bool]) -> None:
     wanted = [parse_minimum(criterion[6:])] if criterion.startswith("--min") else load_criteria(criterion)[:1]
     summary = scoring(graded(verdict(hit_rate)) if hit_rate is not None else record()).summary()
-    results = judge(wanted, summary)
+    results = check_criteria(wanted, summary)
     assert [result.met for result in results] == met
     assert (results[0].name, results[0].value) == ("avg_hit_rate", hit_rate)
     assert results[0].n == (hit_rate is not None)

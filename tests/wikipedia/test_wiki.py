@@ -242,8 +242,8 @@ def test_retry_after_is_honoured() -> None:
 
 def test_too_long_a_wait_is_not_waited() -> None:
     with scripted(failed(429, **{"Retry-After": "3600"})) as (wiki, script, waits):
-        said = complaint(lambda: wiki.search("apple"))
-    assert said == "answered 429 Too Many Requests, and asks to wait 3600 s before the next request"
+        message = complaint(lambda: wiki.search("apple"))
+    assert message == "answered 429 Too Many Requests, and asks to wait 3600 s before the next request"
     assert (len(script.requests), waits) == (1, [])
 
 
@@ -266,7 +266,7 @@ def test_a_busy_wiki_may_say_so_with_200() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (failed(403), "answered 403 Forbidden: it may require a user agent with a contact address (--user-agent)"),
         (failed(400), "answered 400 Bad Request"),
@@ -283,17 +283,17 @@ def test_a_busy_wiki_may_say_so_with_200() -> None:
         (json_response({"error": {"code": "x", "info": "a\nb" * 200}}), "refused: a ba ba"),
     ],
 )
-def test_what_will_not_get_better_is_not_asked_again(answer: Response, said: str) -> None:
+def test_what_will_not_get_better_is_not_asked_again(answer: Response, message: str) -> None:
     with scripted(answer) as (wiki, script, waits):
-        assert complaint(lambda: wiki.search("apple")).startswith(said)
-        assert complaint(lambda: wiki.page("Apple")).startswith(said)
+        assert complaint(lambda: wiki.search("apple")).startswith(message)
+        assert complaint(lambda: wiki.page("Apple")).startswith(message)
     assert (len(script.requests), waits) == (2, [])
 
 
 def test_a_wrong_address_is_named() -> None:
     with serving(mediawiki()) as url:
-        said = complaint(lambda: Wiki(api_url=url + "/api.php").search("apple"))
-    assert said == f"answered 404 Not Found: is {url}/api.php the address of a MediaWiki API?"
+        message = complaint(lambda: Wiki(api_url=url + "/api.php").search("apple"))
+    assert message == f"answered 404 Not Found: is {url}/api.php the address of a MediaWiki API?"
 
 
 PAGE = {"pageid": 1, "title": "Apple", "fullurl": "u"}
@@ -385,8 +385,8 @@ def test_a_server_that_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     waits: list[float] = []
-    said = complaint(lambda: Wiki(api_url=url, sleep=waits.append, retries=1).search("apple"))
-    assert said == "cannot be reached: Connection refused (tried 2 times)"
+    message = complaint(lambda: Wiki(api_url=url, sleep=waits.append, retries=1).search("apple"))
+    assert message == "cannot be reached: Connection refused (tried 2 times)"
     assert len(waits) == 1
 
 
@@ -402,9 +402,9 @@ def test_a_server_that_hangs_up() -> None:
         thread = threading.Thread(target=hang_up)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        said = complaint(lambda: Wiki(api_url=url, sleep=lambda seconds: None, retries=1).search("apple"))
+        message = complaint(lambda: Wiki(api_url=url, sleep=lambda seconds: None, retries=1).search("apple"))
         thread.join()
-    assert said.startswith("cannot be reached: ") and said.endswith("(tried 2 times)")
+    assert message.startswith("cannot be reached: ") and message.endswith("(tried 2 times)")
 
 
 def test_a_proxy_is_not_asked_for_what_is_here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""ae-grader-sources: does the answer rest on the pages that were expected, and how high do they stand?"""
+"""ae-grader-sources: does the answer use the expected sources, and at which ranks?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import (
-    RankedSource,
+    RankedSources,
     expected_of,
     hit_rate,
     mrr,
@@ -34,7 +34,7 @@ def grade_sources(
     min_recall: float = 0.0,
     page_tools: tuple[str, ...] = (),
 ) -> Record:
-    """Pass when an expected source is there; with none expected there is nothing to measure, which is an error."""
+    """Passes if an expected source is among the sources; a record without expected sources is an error."""
     try:
         expected = expected_of(record)
     except BadRecord as error:
@@ -62,8 +62,8 @@ def grade_sources(
     }
 
 
-def explain(ranked: RankedSource, min_recall: float) -> str:
-    """What was found where, and what is missing."""
+def explain(ranked: RankedSources, min_recall: float) -> str:
+    """Returns which expected sources were found at which ranks, and which are missing."""
     found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
     missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
     among = f"among {len(ranked.sources)} source{'' if len(ranked.sources) == 1 else 's'}"
@@ -91,7 +91,7 @@ def _listed(texts: list[str]) -> str:
     type=click.Choice(["auto", "answer", "trajectory"]),
     default="auto",
     show_default=True,
-    help="Where the sources are looked for.",
+    help="Where to look for the sources.",
 )
 @click.option("--k", type=click.IntRange(1), metavar="N", help="Only the first N sources count.  [default: all]")
 @click.option(
@@ -100,7 +100,7 @@ def _listed(texts: list[str]) -> str:
     default=0.0,
     show_default=False,
     metavar="R",
-    help="To pass, this share of the expected sources must be there; 1 is all.  [default: any one]",
+    help="Share of the expected sources that must be found to pass; 1 is all.  [default: any one]",
 )
 @click.option(
     "--page-tool",
@@ -119,33 +119,33 @@ def main(
     output: str | None,
     debug: bool,
 ) -> int:
-    """Grade whether an answer rests on the expected sources: hit rate, MRR and more, by rules alone.
+    """Grade whether an answer uses the expected sources: hit rate, MRR and more, by rules alone.
 
-    Expected is `expected_sources`, at the top level of the record or in its metadata: a list of titles
-    (or of objects with `title` or `url`), or one title. A record without is a grader error, not a pass:
-    an expectation that got lost would raise the hit rate unseen.
+    The expected sources are `expected_sources`, at the top level of the record or in its metadata: a list of
+    titles (or of objects with `title` or `url`), or one title. A record without them is a grader error, not a
+    pass: an expectation that got lost would raise the hit rate unnoticed.
 
-    The sources of an answer, best first, are the record's `sources_used` or `sources`; else, where `output`
-    is or ends in a JSON object, that object's; else the pages read. An empty list is an answer that cites
-    nothing. --from answer looks at the first two alone, --from trajectory at the pages read alone: calls
-    of page tools that completed, in order, by the title in the tool's answer, else in its input.
+    The sources of an answer, best first, are the record's `sources_used` or `sources`; else, if `output` is or
+    ends with a JSON object, those of that object; else the pages read. An empty list means that the answer
+    cites nothing. --from answer uses only the first two, --from trajectory only the pages read: calls of page
+    tools that completed, in order, by the title in the tool's output, else in its input.
 
-    Two titles are the same page when they differ only in
-      case, surrounding or repeated space, underscores for spaces
+    Two titles are the same page if they differ only in
+      case, surrounding or repeated spaces, underscores for spaces
       typographic dashes, apostrophes and quotation marks; composed or decomposed accents
       percent-encoding; being a link (wiki/Title, https://en.wikipedia.org/wiki/Title#Section)
       a trailing "(disambiguation)"
-      a redirect that the agent met in this very run: it asked for "Nudging" and got "Nudge theory"
-    Nothing else: "Behavior" is not "Behaviour", a plural no singular. A source named twice counts once.
+      a redirect that occurred in this run: the agent asked for "Nudging" and got "Nudge theory"
+    Nothing else: "Behavior" is not "Behaviour", a plural is not its singular. Duplicates count once.
 
     In `outcome`, over all sources or the first N (--k):
-      hit_rate   1 if any expected source is there, else 0; its mean is the hit rate
+      hit_rate   1 if any expected source is found, else 0; its mean is the hit rate
       mrr        1 / rank of the first expected source, 0 if there is none; its mean is the MRR
-      precision  share of the sources that were expected (of those given: N are not demanded)
-      recall     share of the expected sources that are there
-      ndcg       binary gains discounted by log2(rank + 1), over those of the best order
+      precision  share of the sources that were expected (of those given, even if fewer than N)
+      recall     share of the expected sources that are found
+      ndcg       binary gains discounted by log2(rank + 1), relative to the best order
       found, expected, sources (titles), ranks (expected title to rank or null), k
-    pass is a hit and score is mrr: the pass rate of a file is its hit rate, the average score its MRR.
+    pass means a hit and score is mrr: the pass rate of a file is its hit rate, its mean score the MRR.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-sources

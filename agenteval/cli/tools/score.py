@@ -25,7 +25,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
-from agenteval.wikipedia.criteria import Criterion, in_words, judge, load_criteria, parse_minimum
+from agenteval.wikipedia.criteria import Criterion, check_criteria, in_words, load_criteria, parse_minimum
 from agenteval.wikipedia.score import ScoreWeights, Scoring
 from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
@@ -34,14 +34,14 @@ MOST_WEIGHT = 10
 
 
 def count_text(text: str, model: str) -> int:
-    """Tokens of a text, for an agent that reports none; the vocabulary is loaded when the first one comes."""
+    """Counts the tokens of a text, for an agent that reports none; loads the vocabulary at first use."""
     from agenteval.models.tokens import count_tokens
 
     return count_tokens(text, model).tokens
 
 
 def own_metadata(texts: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE, each; the exponents are set by their own options."""
+    """Parses KEY=VALUE; the exponents have their own options."""
     pairs = [text.partition("=") for text in texts]
     for text, (key, equals, _) in zip(texts, pairs, strict=True):
         if not (key and equals):
@@ -52,21 +52,21 @@ def own_metadata(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def evaluate(scoring: Scoring, criteria: list[Criterion], given: Mapping[str, str], now: float) -> Evaluation:
-    """The evaluation of all questions that came in; what the user says of them goes before what they say."""
-    told: dict[str, Any] = {name: given.get(name, agreed.value) for name, agreed in scoring.told.items()}
+    """Returns the evaluation of all questions; metadata given by the user takes precedence over the records'."""
+    metadata: dict[str, Any] = {name: given.get(name, common.value) for name, common in scoring.common.items()}
     summary = scoring.summary()
     return Evaluation(
         timestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         num_questions=len(scoring.results),
         summary=summary,
-        metadata=EvaluationMetadata(**told, **scoring.weights._asdict()),
-        criteria=judge(criteria, summary) if criteria else None,
+        metadata=EvaluationMetadata(**metadata, **scoring.weights._asdict()),
+        criteria=check_criteria(criteria, summary) if criteria else None,
         results=scoring.results,
     )
 
 
 def render(evaluation: Evaluation, form: str, own: dict[str, str]) -> bytes:
-    """The evaluation as it is written; `own` is metadata beyond the seed's."""
+    """Returns the evaluation in that form; `own` is metadata that the user added."""
     if form == "markdown":
         return markdown(evaluation, own).encode()
     if form == "table":
@@ -79,12 +79,12 @@ def render(evaluation: Evaluation, form: str, own: dict[str, str]) -> bytes:
 
 
 def report(evaluation: Evaluation, scoring: Scoring, given: Mapping[str, str], console: Console) -> bool:
-    """Say what a reader of the means must know and which criteria are met; whether all are."""
+    """Reports what the means leave out and which criteria are met; returns whether all are."""
     for remark in remarks(evaluation):
         console.say(remark)
-    for name, agreed in scoring.told.items():
-        if len(agreed.values) > 1 and name not in given:
-            console.say(f"the records do not agree on {name} ({', '.join(agreed.values)}, …): say --meta {name}=…")
+    for name, common in scoring.common.items():
+        if len(common.values) > 1 and name not in given:
+            console.say(f"the records do not agree on {name} ({', '.join(common.values)}, …): give --meta {name}=…")
     criteria = evaluation.criteria or []
     for result in criteria:
         console.say(in_words(result, evaluation.num_questions))
@@ -92,7 +92,7 @@ def report(evaluation: Evaluation, scoring: Scoring, given: Mapping[str, str], c
 
 
 def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
-    """--alpha and its like."""
+    """--alpha, --beta or --gamma."""
     return click.option(
         f"--{name}",
         type=NumberRange(0, MOST_WEIGHT),
@@ -110,7 +110,7 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
 @weight_option("gamma", ScoreWeights().gamma, "the judge's score")
 @click.option("--criteria", metavar="NAME|FILE", help="Exit 1 unless met: minimum, target, or a JSON file of minima.")
 @click.option("--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 below this mean; repeatable.")
-@click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Put into the metadata; repeatable.")
+@click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Add to the metadata; repeatable.")
 @click.option(
     "-f",
     "--format",
@@ -135,34 +135,34 @@ def main(
     progress: bool | None,
     debug: bool,
 ) -> int:
-    """Make an evaluation of graded results: means, one combined score, and whether criteria are met.
+    """Evaluate graded results: means, one combined score, and whether criteria are met.
 
-    GRADED is what ae-grade wrote (or stdin). Of each question
+    GRADED is the output of ae-grade (or stdin). For each question:
       hit_rate, mrr   from the outcome of the grader named `sources` (ae-grader-sources), else its score
       judge_score     outcome.overall_score of the one named `judge` (ae-grader-judge), else its score
-      num_tokens      the agent's input and output tokens plus the judge's. Where the agent reports none,
+      num_tokens      the agent's input and output tokens plus the judge's. If the agent reports none,
                       question and answer are counted: fewer than it used, and marked tokens_approximate
       combined_score  hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta
-    Where no grader has that name, the one whose outcome has hit_rate or overall_score is taken.
+    If no grader has that name, the one whose outcome has hit_rate or overall_score is used.
 
-    Missing is not zero: a value that a question lacks (not graded, or its grader failed) is null and in no
-    mean; summary.counts has the number of questions behind each. Without tokens above 0 reported there is no
-    combined score. A question on which the agent failed counts with the values its graders gave it,
+    Missing is not zero: a value that a question lacks (not graded, or the grader erred) is null and left
+    out of the means; summary.counts has the number of questions behind each. Without tokens above 0 there
+    is no combined score. A question on which the agent failed counts with the values its graders gave it,
     is marked `failed` with its errors, and is named on stderr. best_combined_score is the best question's.
 
-    The figures in the seed's sample (1.42 at hit rate 1, judge 0.85 and 2500 tokens) do not follow from
-    its formula, which gives 0.50; the formula stands. The target of 1.20 needs fewer than 700 tokens even
-    if all else is perfect.
+    The fields and criteria are those of the reference evaluation of a Wikipedia agent. Its sample (1.42 at
+    hit rate 1, judge 0.85 and 2500 tokens) does not follow from its formula, which gives 0.50; ae-score
+    uses the formula. Its target of 1.20 needs fewer than 700 tokens even if all else is perfect.
 
-    Criteria (strictly more than, as the seed has them; in `criteria` and on stderr):
+    Criteria (strictly greater; results in `criteria` and on stderr):
       minimum  avg_hit_rate > 0.8, avg_mrr > 0.7, avg_judge_score > 0.75
       target   avg_hit_rate > 0.9, avg_mrr > 0.85, avg_judge_score > 0.85, avg_combined_score > 1.2
       FILE     {"avg_hit_rate": 0.8, "best_combined_score": 0.5}
     --min asks for at least VALUE: hit_rate, mrr, judge_score, combined_score (avg_hit_rate, … are the
     same), best_combined_score. A value that no question has meets no criterion.
 
-    In metadata: ground_truth_file, search_mode, model (from the records' fields or metadata of these names)
-    and judge_model (from the judge), where all records that have one agree, or as --meta says.
+    Metadata: ground_truth_file, search_mode, model (from fields or metadata of these names in the records)
+    and judge_model (from the judge), if all records that have one agree, or as given with --meta.
 
     Examples:
       ae-score graded.jsonl --criteria minimum -o evaluation.json
@@ -182,7 +182,7 @@ def main(
     console.finish()
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()
-    own = {key: value for key, value in given.items() if key not in scoring.told}
+    own = {key: value for key, value in given.items() if key not in scoring.common}
     target.write_bytes(render(evaluation, choose_format(form, output), own))
     target.close()
     all_met = report(evaluation, scoring, given, console)

@@ -25,7 +25,7 @@ EXIT_STATUS = {
 
 
 class WikiAgentSettings(NamedTuple):
-    """The options, as the user gave them."""
+    """The options."""
 
     model: str
     mode: str
@@ -59,22 +59,43 @@ class WikiAgentSettings(NamedTuple):
     envvar="AE_WIKIAGENT_MODE",
     help="How much to search and read.",
 )
-@click.option("--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Rules as the model, bundled articles.")
 @click.option(
-    "--max-steps", type=click.IntRange(1), default=12, show_default=True, metavar="N", help="Answers of the model."
+    "--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Use rules as the model, and bundled articles."
 )
-@click.option("--temperature", type=float, default=0.1, show_default=True, metavar="X", help="Of the model.")
+@click.option(
+    "--max-steps", type=click.IntRange(1), default=12, show_default=True, metavar="N", help="Most turns of the model."
+)
+@click.option(
+    "--temperature", type=float, default=0.1, show_default=True, metavar="X", help="Temperature of the model."
+)
 @click.option("--language", default="en", show_default=True, metavar="CODE", help="Which Wikipedia.")
 @click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
-@click.option("--user-agent", metavar="TEXT", help="Who you are, for the wiki's operators: a name and an address.")
 @click.option(
-    "--text-limit", type=click.IntRange(0), default=6000, show_default=True, metavar="N", help="Characters of a page."
+    "--user-agent", metavar="TEXT", help="Who you are, for the operators of the wiki: a name and a contact address."
 )
 @click.option(
-    "--pause", type=click.FloatRange(0), default=0.1, show_default=True, metavar="S", help="Between wiki requests."
+    "--text-limit",
+    type=click.IntRange(0),
+    default=6000,
+    show_default=True,
+    metavar="N",
+    help="Characters of a page; 0: no limit.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(1), default=60.0, show_default=True, metavar="S", help="Of a model request."
+    "--pause",
+    type=click.FloatRange(0),
+    default=0.1,
+    show_default=True,
+    metavar="S",
+    help="Seconds between wiki requests.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Limit of a model request, in seconds.",
 )
 def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: object) -> int:
     """Answer a question from Wikipedia: search, read pages, answer with sources.
