@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -171,6 +172,35 @@ for name in ("base", "template"):
     remove_tree(os.path.abspath(name))
 """
     run(*unprivileged(), sys.executable, "-c", code, cwd=tmp_path).expect(0, stderr="")
+
+
+def test_a_tree_with_a_mount_in_it_is_left_alone(tmp_path: Path) -> None:
+    """Nothing on the mounted file system is removed: neither on another device nor behind a bind mount."""
+    code = """
+import os, subprocess, sys
+from agenteval.agents.workspaces import copy_tree
+for number, options in enumerate((["-t", "tmpfs", "none"], ["--bind", "other"])):
+    place = f"ws{number}/a sub/\\u00e9"
+    os.makedirs(place)
+    os.makedirs("other", exist_ok=True)
+    subprocess.run(["mount", *options, place], check=True)
+    open(f"{place}/kept", "w").close()
+    for copy_tree.MOUNTS in ("/proc/self/mountinfo", "/no/such/file")[: 2 - number]:
+        try:
+            copy_tree.remove_tree(os.path.abspath(f"ws{number}"))
+            sys.exit("removed")
+        except OSError as error:
+            assert "a file system is mounted there" in str(error) and "\\u00e9" in str(error), error
+    assert os.listdir(place) == ["kept"]
+    subprocess.run(["umount", place], check=True)
+    copy_tree.remove_tree(os.path.abspath(f"ws{number}"))
+assert os.listdir("other") == ["kept"], "what was mounted is still there"
+"""
+    namespace = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("needs unshare and user namespaces")
+    run(*namespace, sys.executable, "-c", code, cwd=tmp_path).expect(0, stderr="")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 # --- git's environment --------------------------------------------------------------------------

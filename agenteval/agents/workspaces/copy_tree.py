@@ -1,4 +1,4 @@
-"""Directory trees, copied exactly and removed for sure: however deep, whatever their modes, no link followed."""
+"""Copies directory trees exactly, and removes them: of any depth and mode, following no link, crossing no mount."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-Links = dict[tuple[int, int], str]  # where the first name of a file that has several was copied to
+MOUNTS = "/proc/self/mountinfo"
+Links = dict[tuple[int, int], str]  # device and inode of a file with several names → the first copy of it
 
 
 # --- copy ---------------------------------------------------------------------------------------
 
 
 def copy_tree(source: str, target: str, leave: Callable[[os.DirEntry[str]], bool] = lambda _entry: False) -> None:
-    """Copy a directory: bytes, links, hard links, modes and times; sockets, devices and what to `leave` are not."""
+    """Copies a directory with its links, hard links, modes and times, without sockets, devices and what to `leave`."""
     directories = [(source, target)]
     links: Links = {}
-    for here, there in directories:  # it grows: a parent always stands before what is in it
+    for here, there in directories:  # the list grows: a parent always stands before its children
         if there != target or not os.path.isdir(target):
             os.mkdir(there, 0o700)
         directories += _copy_entries(here, there, links, leave)
-    for here, there in reversed(directories):  # last, for a directory may be one that nobody can write to
+    for here, there in reversed(directories):  # last: the copied mode may forbid writing
         shutil.copystat(here, there)
 
 
 def _copy_entries(
     here: str, there: str, links: Links, leave: Callable[[os.DirEntry[str]], bool]
 ) -> Iterator[tuple[str, str]]:
-    """Copy what is in a directory; the directories among it are what is still to be done."""
+    """Copies the files in a directory; yields its directories, which are still to be copied."""
     with os.scandir(here) as entries:
         for entry in entries:
             if leave(entry):
@@ -59,85 +61,78 @@ def _copy_entry(entry: os.DirEntry[str], target: str, links: Links) -> None:
 # --- remove -------------------------------------------------------------------------------------
 
 
+class _Level(NamedTuple):
+    """A directory on the way down: device and inode, its name in its parent, and the names left in it."""
+
+    identity: tuple[int, int]
+    name: str
+    names: list[str]
+
+
 def remove_tree(path: str) -> None:
-    """Remove a directory and all below it, or whatever stands in its place; OSError if something has to stay."""
-    removal = _Removal(path)
+    """Removes a directory and all below it, or the file in its place; OSError if something is left.
+
+    Needs one descriptor and no path longer than a name, so that no depth is too deep: it opens a directory from its
+    parent, and the parent as "..". A tree with a mount point in it is left as it is.
+    """
+    if mounted := _mount_below(path):
+        raise OSError(f"{mounted}: a file system is mounted there; unmount it first")
+    folder, name = os.path.split(path)
+    fd = os.open(folder, DIRECTORY & ~os.O_NOFOLLOW)
+    levels = [_Level(_identity(fd), "", [name])]
+    problem: OSError | None = None  # the first; everything else is removed nevertheless
     try:
-        removal.run()
-    finally:
-        os.close(removal.fd)
-    if removal.problem is not None and os.path.lexists(path):
-        raise removal.problem
-
-
-class _Level:
-    """A directory on the way down: which one it is, and the names in it that are still to be removed."""
-
-    def __init__(self, fd: int, names: list[str]) -> None:
-        self.identity, self.names = _identity(fd), names
-
-
-class _Removal:
-    """Goes through a tree with two descriptors and no path longer than a name, so that no depth is too deep."""
-
-    def __init__(self, path: str) -> None:
-        folder, name = os.path.split(path)
-        self.path = path
-        self.fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        self.levels = [_Level(self.fd, [name])]
-        self.problem: OSError | None = None  # the first; all else is removed nevertheless
-
-    def run(self) -> None:
-        """Remove all that can be."""
-        while self.levels:
+        while levels and _identity(fd) == levels[-1].identity:  # else it was moved meanwhile, or cannot be left
             try:
-                self._remove_next()
+                if levels[-1].names:
+                    _remove_or_enter(levels[-1].names.pop(), fd, levels)
+                elif (done := levels.pop()).name:
+                    _enter("..", fd)
+                    os.rmdir(done.name, dir_fd=fd)
             except OSError as error:
-                why = f"{error.strerror or error}: {error.filename or ''} in {self.path}"
-                self.problem = self.problem or OSError(error.errno, why)
-                if not self._is_back():
-                    return
-                self.levels[-1].names.pop()
+                problem = problem or OSError(f"{error.strerror}: {error.filename} in {path}")
+    finally:
+        os.close(fd)
+    if os.path.lexists(path):
+        raise problem or OSError(f"moved while it was being removed: {path}")
 
-    def _remove_next(self) -> None:
-        """Remove a file, step down into a directory, or up from one that is done."""
-        if not self.levels[-1].names:
-            self._leave()
-            return
-        name = self.levels[-1].names[-1]
-        mode = os.lstat(name, dir_fd=self.fd).st_mode
-        if stat.S_ISDIR(mode):
-            self._enter(name, stat.S_IMODE(mode))
-        else:
-            os.unlink(name, dir_fd=self.fd)
-            self.levels[-1].names.pop()
 
-    def _enter(self, name: str, mode: int) -> None:
-        if mode & stat.S_IRWXU != stat.S_IRWXU:
-            with suppress(PermissionError):  # somebody else's; then the next line says so
-                os.chmod(name, mode | stat.S_IRWXU, dir_fd=self.fd)
-        self._step(name)
-        self.levels.append(_Level(self.fd, os.listdir(self.fd)))
+def _remove_or_enter(name: str, fd: int, levels: list[_Level]) -> None:
+    """Removes a file, or enters a directory, which becomes the last level."""
+    status = os.lstat(name, dir_fd=fd)
+    if not stat.S_ISDIR(status.st_mode):
+        os.unlink(name, dir_fd=fd)
+        return
+    if status.st_dev != levels[-1].identity[0]:
+        raise OSError(None, "a file system is mounted there", name)
+    if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        with suppress(PermissionError):  # of another user; opening it reports that
+            os.chmod(name, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, dir_fd=fd)
+    _enter(name, fd)
+    levels.append(_Level(_identity(fd), name, []))
+    levels[-1].names.extend(os.listdir(fd))
 
-    def _leave(self) -> None:
-        self.levels.pop()
-        if self.levels:
-            self._step("..")
-            if not self._is_back():
-                raise OSError("moved while it was removed")
-            os.rmdir(self.levels[-1].names[-1], dir_fd=self.fd)
-            self.levels[-1].names.pop()
 
-    def _step(self, name: str) -> None:
-        to = os.open(name, DIRECTORY, dir_fd=self.fd)
-        os.close(self.fd)
-        self.fd = to
-
-    def _is_back(self) -> bool:
-        """Whether we are where we think; not so if somebody moves directories about meanwhile."""
-        return _identity(self.fd) == self.levels[-1].identity
+def _enter(name: str, fd: int) -> None:
+    """Makes the descriptor of a directory that of another one, named relative to it."""
+    opened = os.open(name, DIRECTORY, dir_fd=fd)
+    os.dup2(opened, fd, inheritable=False)
+    os.close(opened)
 
 
 def _identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
+
+
+def _mount_below(path: str) -> str | None:
+    """Returns a mount point at or below a path: also of a bind mount, which has the device number of its source."""
+    folder, name = os.path.split(path)
+    top = os.path.join(os.path.realpath(folder), name, "")
+    try:
+        with open(MOUNTS, "rb") as file:
+            points = [line.split(b" ")[4].decode("unicode_escape") for line in file]  # a space is \\040
+    except OSError:
+        return None  # not Linux: device numbers have to do
+    found = (os.fsdecode(point.encode("latin-1")) for point in points)
+    return next((point for point in found if f"{point}/".startswith(top)), None)
