@@ -1,4 +1,4 @@
-"""The environment that agents run in: ours with additions, or as good as none."""
+"""The environment variables of agents: those of this process with additions, or (--clean-env) only the essential."""
 
 from __future__ import annotations
 
@@ -8,34 +8,31 @@ from typing import NamedTuple
 
 from agenteval.errors import UserError
 
-# What a program cannot do without, or finds its own files by.
+# Kept by --clean-env: programs need them, or find their own files by them.
 ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ")
 
 
 class Environment(NamedTuple):
-    """Variables to set; `alone`: there are no others. What the user `chose` by name counts more than a schema's."""
+    """Variables to set. `alone`: no others are inherited. Those `chosen` with --env override a schema's."""
 
     variables: dict[str, str] = {}
     chosen: dict[str, str] = {}
     alone: bool = False
 
     def with_own(self, own: Mapping[str, str]) -> dict[str, str]:
-        """The variables to set for a command that has some of its own."""
+        """Returns the variables to set for a command whose schema sets some of its own."""
         return {**self.variables, **own, **self.chosen}
 
 
 def agent_environment(named: Iterable[str], *, clean: bool, ours: Mapping[str, str] = os.environ) -> Environment:
-    """The environment of `--env NAME[=VALUE]` and --clean-env; a NAME that is not set is a UserError."""
-    variables = {}
-    if clean:
-        essential = (name for name in ours if name in ESSENTIAL or name.startswith("LC_"))
-        variables = {name: ours[name] for name in essential}
+    """Returns the environment of `--env NAME[=VALUE]` and --clean-env; UserError for a NAME that is not set."""
+    essential = {name: value for name, value in ours.items() if name in ESSENTIAL or name.startswith("LC_")}
     chosen = {}
     for text in named:
         name, equals, value = text.partition("=")
         if not name or "\0" in text:
             raise UserError(f"--env {text}: give NAME or NAME=VALUE")
         if not equals and name not in ours:
-            raise UserError(f"--env {name}: it is not set; set it, or say --env {name}=VALUE")
+            raise UserError(f"--env {name}: it is not set; set it, or give --env {name}=VALUE")
         chosen[name] = value if equals else ours[name]
-    return Environment(variables, chosen, clean)
+    return Environment(essential if clean else {}, chosen, clean)

@@ -1,6 +1,7 @@
-"""What agents have answered and is not in the output yet: on disk beside it, so that nothing is paid for twice.
+"""A journal beside the output: records that agents have produced and that are not in the output yet.
 
-An answer waits here for its graders, for the other trials of its prompt, or (--keep-order) for a prompt before it.
+A record waits for its graders, for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the
+tool is stopped, --resume takes it from the journal, so that no agent is paid for twice.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from agenteval.streams.output import Output
 from agenteval.wire.records import Input, Record, Wire
 
 SUFFIX = ".unfinished"
-LARGE = 16 << 20  # bytes from which on the file is written anew without what is not needed any more
+LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
 
 Key = tuple[str, int]
 
 
 class JournalEntry(Wire):
-    """One line: a record, and the input it answers, because a prompt that was changed has to be run again."""
+    """One line of the journal: a record and its input, because a prompt that was changed has to run again."""
 
     id: str
     input: Input
@@ -33,72 +34,72 @@ class JournalEntry(Wire):
 
 
 class LinePosition(NamedTuple):
-    """Where in the file a line is."""
+    """Offset and size of a line in the file."""
 
     start: int
     size: int
 
 
 class Journal:
-    """Keeps records until their prompt is written; the file goes when nothing is left in it."""
+    """Keeps records on disk until their prompt is written; removes the file when it is empty."""
 
     def __init__(self, output: str, *, resume: bool, done: set[str]) -> None:
         self.name = output + SUFFIX
-        self.path = os.path.abspath(self.name)  # this process changes its directory with each agent it starts
+        self.path = os.path.abspath(self.name)  # starting an agent changes the working directory
         self._earlier = self._read(done) if resume else {}
         self._file: Output | None = None
-        self._places: dict[Key, LinePosition] = {}
-        self._trials: dict[str, set[int]] = {}  # of each prompt, those with a place
+        self._positions: dict[Key, LinePosition] = {}
+        self._trials: dict[str, set[int]] = {}  # id of a prompt → its trials in _positions
         self._size = 0
 
     def open(self) -> None:
-        """Begin: what an earlier run has left is there to go on with, or else of no use any more."""
+        """Rewrites the file with the entries to resume from, or deletes a leftover."""
         try:
             if self._earlier:
-                self._write_anew((key, _line(entry)) for key, entry in self._earlier.items())
+                self._rewrite((key, _line(entry)) for key, entry in self._earlier.items())
             elif os.path.lexists(self.path):
                 os.unlink(self.path)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
     def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
-        """What an earlier run has kept of this prompt, if it was the same then; given once."""
+        """Returns what an earlier run kept of this prompt, once; None if its input was another."""
         entry = self._earlier.pop((prompt["id"], trial), None)
         return entry if entry and entry.input == prompt["input"] else None
 
     def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
-        """Put a record on disk; of the same trial the last one counts."""
+        """Writes a record; it replaces an earlier one of the same trial."""
         line = _line(JournalEntry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record))
         if self._file is None:
-            self._file = self._write_anew(())
+            self._file = self._rewrite(())
         self._file.write_bytes(line)
-        self._note((prompt["id"], trial), len(line))
+        self._add_position((prompt["id"], trial), len(line))
 
     def forget(self, prompt_id: str) -> None:
-        """The prompt is written: what was kept of it is not needed any more."""
+        """Drops the records of a prompt, which is in the output now."""
         trials = self._trials.pop(prompt_id, None)
         if trials is None or self._file is None:
             return
         for trial in trials:
-            del self._places[prompt_id, trial]
-        if not self._places:
+            del self._positions[prompt_id, trial]
+        if not self._positions:
             os.ftruncate(self._file.fd, 0)
             self._size = 0
-        elif self._size > LARGE and 2 * sum(place.size for place in self._places.values()) < self._size:
-            self._tidy()
+        elif self._size > LARGE and 2 * sum(position.size for position in self._positions.values()) < self._size:
+            self._compact()
 
     def close(self) -> None:
-        """Nothing more comes; a file in which nothing is left is removed."""
+        """Closes the file, and removes it if no record is left in it."""
         if self._file is not None:
             self._file.close()
-            if not self._places:
+            if not self._positions:
                 os.unlink(self.path)
 
     def _read(self, done: set[str]) -> dict[Key, JournalEntry]:
-        """What an earlier run has left, but for prompts that are done and a line that was cut off."""
-        found: dict[Key, JournalEntry] = {}
+        """Returns the entries of an earlier run, without prompts that are done and a last line that was cut off."""
+        entries: dict[Key, JournalEntry] = {}
         if not os.path.exists(self.path):
-            return found
+            return entries
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, 1):
                 try:
@@ -107,30 +108,30 @@ class Journal:
                     if line.endswith(b"\n"):
                         raise UserError(f"{self.name}:{number}: not written by this suite; move that file") from None
                 else:
-                    found[entry.id, entry.trial] = entry
-        return {key: entry for key, entry in found.items() if entry.id not in done}
+                    entries[entry.id, entry.trial] = entry
+        return {key: entry for key, entry in entries.items() if entry.id not in done}
 
-    def _tidy(self) -> None:
+    def _compact(self) -> None:
         with open(self.path, "rb") as file:
-            self._write_anew(
-                [(key, os.pread(file.fileno(), place.size, place.start)) for key, place in self._places.items()]
+            self._rewrite(
+                [(key, os.pread(file.fileno(), size, start)) for key, (start, size) in self._positions.items()]
             )
 
-    def _write_anew(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
-        """The file, with these lines only, and open; at once: what was paid for is never in memory alone."""
+    def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
+        """Replaces the file by one with these lines, in one step, and opens it."""
         if self._file is not None:
             self._file.close()
-        self._places, self._trials, self._size = {}, {}, 0
+        self._positions, self._trials, self._size = {}, {}, 0
         with open(f"{self.path}.new", "wb") as fresh:
             for key, line in lines:
                 fresh.write(line)
-                self._note(key, len(line))
+                self._add_position(key, len(line))
         os.replace(fresh.name, self.path)
         self._file = Output(self.path, append=True)
         return self._file
 
-    def _note(self, key: Key, size: int) -> None:
-        self._places[key] = LinePosition(self._size, size)
+    def _add_position(self, key: Key, size: int) -> None:
+        self._positions[key] = LinePosition(self._size, size)
         self._trials.setdefault(key[0], set()).add(key[1])
         self._size += size
 

@@ -1,4 +1,4 @@
-"""The prompts of a run: valid, unique, of this shard, not done before."""
+"""Reads the prompts of a run: valid, unique, of this shard, not done before."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from agenteval.wire.validation import check
 
 
 class Prompts:
-    """The prompts to run: valid, unique, of this shard, not done before."""
+    """Iterates over the prompts to run; bad lines are reported to the console."""
 
     def __init__(self, source: Source, console: Console, shard: tuple[int, int] | None, done: set[str]) -> None:
         self.source, self.console, self.shard, self.done = source, console, shard, done
         self._seen: set[int] = set()
         self.total: int | None = None
         if source.regular:
-            self._look_ahead()
+            self._check_file()
 
     def __iter__(self) -> Iterator[Record]:
-        checked = self.source.regular  # what is wrong in a file was said before the first agent started
+        reported = self.source.regular  # bad lines of a file were reported before the first agent started
         for batch in self.source.lines():
             for number, line in batch:
                 try:
                     prompt = self._accept(line)
                 except BadRecord as error:
-                    if not checked:
+                    if not reported:
                         self._refuse(number, str(error))
                     continue
                 if prompt is not None:
                     yield prompt
 
-    def _look_ahead(self) -> None:
-        """Report every bad line of a regular file before any agent is started, because agents cost money."""
+    def _check_file(self) -> None:
+        """Counts the prompts of a regular file and reports its bad lines before any agent starts: agents cost money."""
         self.total = 0
         for batch in self.source.lines():
             for number, line in batch:
@@ -50,7 +50,7 @@ class Prompts:
     def _accept(self, line: bytes) -> Record | None:
         prompt = decode_record(line)
         check(prompt, Prompt)
-        mark = hash(prompt["id"])  # not the id itself: a set of numbers stays small over a million prompts
+        mark = hash(prompt["id"])  # not the id itself: integers take less memory over a million prompts
         if mark in self._seen:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')
         self._seen.add(mark)
@@ -63,7 +63,7 @@ class Prompts:
 
 
 def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
-    """Whether this share of the ids has this one; the same on every machine."""
+    """Whether an id belongs to a shard (number, count); the same on every machine."""
     if shard is None:
         return True
     import hashlib

@@ -271,7 +271,7 @@ def test_a_place_where_nothing_can_be_made_is_refused_at_once(tmp_path: Path) ->
     (tmp_path / "fixed").mkdir(mode=0o555)
     args = ("--shell", "true", "--workspace-dir", "fixed")
     done = run(*map(str, (*unprivileged(), BIN / "ae-run", *args)), stdin=ONE, cwd=tmp_path).expect(2)
-    assert done.messages == ["ae-run: --workspace-dir fixed: no directory can be made there (Permission denied)"]
+    assert done.messages == ["ae-run: --workspace-dir fixed: cannot create directories there (Permission denied)"]
     assert os.listdir(tmp_path / "fixed") == []
 
 

@@ -1,1 +1,1 @@
-"""A directory per prompt, and git in it."""
+"""Workspaces: a directory per prompt, copied from a template or cloned, and what changed in it."""

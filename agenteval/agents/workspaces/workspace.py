@@ -1,4 +1,4 @@
-"""A fresh directory per prompt, named after its id and never outside its base."""
+"""Workspaces: a fresh directory per prompt, named after its id, never outside its base."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
-from agenteval.agents.workspaces.git import OWN_CONFIG, START, git_environment
+from agenteval.agents.workspaces.git import OWN_CONFIG, START, find_work_tree, git_environment
 from agenteval.errors import UserError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
@@ -20,13 +20,13 @@ LONGEST_NAME = 100
 CLONE_TIMEOUT = 600.0
 FIRST_COMMIT = "As the agent found it"
 PREFIX = "prompt-"
-PARTS = ("HEAD", "config", "config.worktree", "index", "objects", "packed-refs", "refs")  # of a git directory
-# A work tree elsewhere: in a copy that would still be the original's.
+GIT_FILES = ("HEAD", "config", "config.worktree", "index", "objects", "packed-refs", "refs")
+# A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
 
 
 def workspace_name(prompt_id: str, trial: int | None = None) -> str:
-    """`prompt-<id>[-trial-<n>]`; an id that is no safe file name keeps a digest, so that two never collide."""
+    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is no safe file name, so that two never collide."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
     looks_digested = re.search(r"-[0-9a-f]{8}$", safe) is not None
     case_is_lost = sys.platform == "darwin" and safe != safe.lower()
@@ -36,7 +36,7 @@ def workspace_name(prompt_id: str, trial: int | None = None) -> str:
 
 
 class Workspaces:
-    """Makes the directories below a base, each with the template's content."""
+    """Creates and removes the workspaces below a base directory, each with the content of the template."""
 
     def __init__(self, base: str, template: str | None, processes: ProcessSupervisor, *, git: bool = False) -> None:
         if not base:
@@ -51,7 +51,7 @@ class Workspaces:
         except OSError as error:
             raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
         if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):
-            raise UserError(f"--workspace-dir {base}: no directory can be made there (Permission denied)")
+            raise UserError(f"--workspace-dir {base}: cannot create directories there (Permission denied)")
         try:
             self.fill = _filler(template, self)
         except OSError as error:
@@ -59,23 +59,17 @@ class Workspaces:
         self.template = template
 
     def path(self, prompt_id: str, trial: int | None = None) -> str:
-        """Where a prompt's workspace is."""
+        """Returns the path of a prompt's workspace."""
         return os.path.join(self.base, workspace_name(prompt_id, trial))
 
     def repository_around(self) -> str | None:
-        """The git repository that agents may take for their own; None where there is none, or each workspace is one."""
+        """Returns the repository that git would find from a workspace, None if each workspace is one itself."""
         if self.git or (self.template and _is_repository(self.template)):
             return None
-        path = self.base
-        while not os.path.lexists(os.path.join(path, ".git")):
-            parent = os.path.dirname(path)
-            if parent == path:
-                return None
-            path = parent
-        return path
+        return find_work_tree(self.base)
 
     def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
-        """An empty or freshly filled directory; one left by an earlier run is replaced. OSError if it cannot be."""
+        """Creates a workspace, replaces that of an earlier run, and returns its path; OSError if it cannot be."""
         path = self.path(prompt_id, trial)
         os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
         if os.path.lexists(path):
@@ -86,24 +80,25 @@ class Workspaces:
         return path
 
     def remove(self, prompt_id: str, trial: int | None = None) -> None:
-        """Remove a workspace; what cannot be removed stays."""
+        """Removes a workspace, as far as it can be."""
         with suppress(OSError):
             remove_tree(self.path(prompt_id, trial))
 
     def clone(self, repository: str, path: str, key: int, *options: str) -> None:
-        """A git clone, run like any process of this prompt."""
+        """Clones a repository; git runs as a process of agent `key`."""
         arguments = ["clone", "--quiet", "--template=", "--origin=origin", *options, "--", repository, path]
         self._run_git(arguments, git_environment(clone=True), key)
 
     def detach(self, source: str, path: str, key: int) -> None:
-        """A copy of a directory whose repository is elsewhere: with its files as they are, and a clone of that."""
+        """Copies a directory whose repository is elsewhere: clones that, then copies the files as they are."""
         self.clone(source, path, key, "--no-checkout")
-        self._within(path, ["remote", "remove", "origin"], key)  # nothing is to be pushed there
-        copy_tree(source, path, lambda entry: entry.path == os.path.join(source, ".git") or _leads_out(entry, source))
+        self._within(path, ["remote", "remove", "origin"], key)  # nothing may be pushed there
+        git = os.path.join(source, ".git")
+        copy_tree(source, path, lambda entry: entry.path == git or _points_outside(entry, source))
         self._within(path, ["reset", "--quiet"], key)
 
     def _commit(self, path: str, key: int) -> None:
-        """Make it a repository with a commit of all there is, so that what an agent changes can be told."""
+        """Commits all files, in a new repository if there is none, so that an agent's changes can be found."""
         if not os.path.lexists(os.path.join(path, ".git")):
             self._within(path, ["init", "--quiet", "--template="], key)
         self._within(path, ["add", "--all", "--force"], key)
@@ -111,9 +106,9 @@ class Workspaces:
         self._within(path, ["update-ref", START, "HEAD"], key)
 
     def _within(self, path: str, arguments: list[str], key: int) -> None:
-        """Run git on the repository of a workspace, and no other, whatever its configuration says."""
-        place = {"GIT_DIR": os.path.join(path, ".git"), "GIT_WORK_TREE": path}
-        self._run_git(["-C", path, *arguments], {**git_environment(), **place}, key)
+        """Runs git on the repository of a workspace and no other, whatever its configuration says."""
+        location = {"GIT_DIR": os.path.join(path, ".git"), "GIT_WORK_TREE": path}
+        self._run_git(["-C", path, *arguments], {**git_environment(), **location}, key)
 
     def _run_git(self, arguments: list[str], env: dict[str, str], key: int) -> None:
         command = Command(find_program("git"), ["git", *OWN_CONFIG, *arguments], self.base, env, alone=True)
@@ -124,14 +119,14 @@ class Workspaces:
 
 
 def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
-    """What makes a workspace of a path that does not exist yet."""
+    """Returns the function that creates a workspace at a path, as a process of an agent's key."""
     if template is None:
         return lambda path, _key: os.mkdir(path)
     source = os.path.realpath(template.removeprefix("file://"))
-    _check_place(template, source, os.path.realpath(workspaces.base))
+    _check_template(template, source, os.path.realpath(workspaces.base))
     if os.path.isdir(template) and not _is_bare_repository(template):
         if not _is_linked(template, source):
-            return lambda path, _key: copy_tree(source, path, lambda entry: _leads_out(entry, source))
+            return lambda path, _key: copy_tree(source, path, lambda entry: _points_outside(entry, source))
         find_program("git")
         return lambda path, key: workspaces.detach(source, path, key)
     if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
@@ -141,8 +136,8 @@ def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int]
     return lambda path, key: workspaces.clone(repository, path, key)
 
 
-def _check_place(template: str, source: str, base: str) -> None:
-    """Refuse a template that would be copied into itself, or replaced by what is made of it; both paths are real."""
+def _check_template(template: str, source: str, base: str) -> None:
+    """Refuses a template that would be copied into itself, or that is a workspace itself; both paths are real."""
     if not os.path.isdir(source):
         return
     is_copied = os.path.isdir(template) and not _is_bare_repository(template)
@@ -151,7 +146,7 @@ def _check_place(template: str, source: str, base: str) -> None:
     inside, slash, name = source.partition(os.path.join(base, ""))
     if slash and not inside and name.lower().startswith(PREFIX):
         raise UserError(
-            f"--workspace-template {template}: is a workspace that a run may replace; copy it, or name another "
+            f"--workspace-template {template}: is a workspace, which a run may replace; copy it, or name another "
             "--workspace-dir"
         )
 
@@ -160,7 +155,7 @@ def _check_place(template: str, source: str, base: str) -> None:
 
 
 def _is_repository(template: str) -> bool:
-    """Whether what a workspace starts with is a repository: a clone of one, or a copy."""
+    """Whether workspaces made from a template are git repositories: clones or copies of one."""
     return _is_bare_repository(template) or not os.path.isdir(template) or os.path.lexists(f"{template}/.git")
 
 
@@ -169,15 +164,15 @@ def _is_bare_repository(path: str) -> bool:
 
 
 def _is_linked(template: str, source: str) -> bool:
-    """Whether a copy of its .git would be the same repository: that of a linked worktree or a submodule."""
+    """Whether a copy of its .git would still use the original repository, as in a linked worktree or a submodule."""
     git = os.path.join(source, ".git")
     if os.path.isdir(git) and not os.path.islink(git):
-        parts = [os.path.join(git, name) for name in PARTS]
+        parts = [os.path.join(git, name) for name in GIT_FILES]
         return any(map(os.path.islink, parts)) or any(map(_has_work_tree, parts))
     if not os.path.lexists(git):
         return False
     if (target := _git_file(git)) is None or not os.path.isdir(os.path.join(source, target)):
-        raise UserError(f"--workspace-template {template}: its .git leads to no repository; mend or remove that file")
+        raise UserError(f"--workspace-template {template}: its .git points to no repository; remove or repair it")
     return True
 
 
@@ -188,8 +183,8 @@ def _has_work_tree(path: str) -> bool:
         return WORK_TREE_ELSEWHERE.search(file.read()) is not None
 
 
-def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
-    """Whether it is the .git of a submodule or worktree whose repository is not inside: a copy would share that."""
+def _points_outside(entry: os.DirEntry[str], root: str) -> bool:
+    """Whether an entry is a .git file or link to a repository outside the root, which a copy would share."""
     if entry.name != ".git" or (target := _git_file(entry.path)) is None:
         return False
     there = os.path.realpath(os.path.join(os.path.dirname(entry.path), target))
@@ -197,7 +192,7 @@ def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
 
 
 def _git_file(path: str) -> str | None:
-    """Where a .git that is no directory says that the repository is; None if it is one, or says nothing."""
+    """Returns the path in a .git file or link; None if it is a directory or has no path."""
     if os.path.islink(path):
         return os.readlink(path)
     if not os.path.isfile(path):
