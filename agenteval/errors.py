@@ -1,4 +1,4 @@
-"""The few errors a user can meet, and the exit codes."""
+"""The errors that a user can meet, and the exit codes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class UserError(Exception):
 
 
 class CannotGoOn(UserError):
-    """Something broke under the tool (a full disk, a killed guardian): one line, exit code 1."""
+    """The tool cannot continue (a full disk, a killed guardian): one line, exit code 1."""
 
     exit_code = FAILED
 
 
 class StrictStop(UserError):
-    """--strict met its first refused record; the line that says why is already out."""
+    """--strict: the first refused line or error, which is already reported."""
 
     exit_code = FAILED
 
 
 class ClosedPipe(Exception):
-    """Whoever read our stdout has gone (`| head -1`): end quietly with 0."""
+    """The reader of stdout has closed it (`| head -1`): exit quietly with 0."""
 
 
 class Stopped(BaseException):
-    """SIGINT, SIGTERM or SIGHUP arrived; a BaseException so that no record's error handling eats it."""
+    """SIGINT, SIGTERM or SIGHUP arrived; a BaseException, so that `except Exception` around a record lets it pass."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -41,16 +41,21 @@ class Stopped(BaseException):
 
 
 class BadRecord(Exception):
-    """One input line that is refused; the others go on."""
+    """A line or record that is refused; the others are processed."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to say to one who mistyped a name: the names that come close, or all there are."""
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Returns the known names that are spelled like this one or contain it, the most similar first."""
     from difflib import get_close_matches
 
     plain = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), plain, cutoff=0.5)
-    close += [one for one in plain if name and name.lower() in one and one not in close]
-    if close:
-        return f"did you mean {', '.join(plain[one] for one in close)}?"
-    return f"there are {', '.join(plain.values())}"
+    close = get_close_matches(name.lower(), plain)
+    close += [one for one in plain if len(name) > 1 and name.lower() in one and one not in close]
+    return [plain[one] for one in close]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns advice for a mistyped name: the similar names, or all there are."""
+    known = list(known)
+    close = similar(name, known)
+    return f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"

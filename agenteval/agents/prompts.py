@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.errors import BadRecord, StrictStop
+from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
@@ -58,8 +58,6 @@ class Prompts:
 
     def _refuse(self, number: int, why: str) -> None:
         self.console.refuse(f"{self.source.name}:{number}", why)
-        if self.console.strict:
-            raise StrictStop("stopped at the first refused record (--strict)")
 
 
 def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from agenteval.comparison.pairing import ComparisonKind
 from agenteval.comparison.result_rows import RecordShape, RunRows
-from agenteval.errors import BadRecord, StrictStop, UserError
+from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import BOM, Source, read_typed
@@ -126,8 +126,6 @@ def read_runs(
 
 def _refuse(console: Console, source: RunSource, why: str) -> None:
     console.refuse(f"{source.name}:{source.number}", why)
-    if console.strict:
-        raise StrictStop("stopped at the first refused record (--strict)")
 
 
 class RecordIndex:

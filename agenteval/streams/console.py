@@ -1,4 +1,4 @@
-"""What a tool says on stderr: messages, and how far it is."""
+"""A tool's stderr: messages and progress."""
 
 from __future__ import annotations
 
@@ -7,74 +7,76 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-BAR = 24
+from agenteval.errors import StrictStop
+
+BAR_WIDTH = 24
+REDRAW = 0.1  # seconds between two drawings of the bar
 
 
 class Console:
-    """A tool's stderr: one line per message, a progress bar on a terminal, plain lines on request."""
+    """A tool's stderr: one line per message, a progress bar on a terminal, progress lines on request."""
 
     def __init__(
         self, tool: str, *, progress: bool | None = None, strict: bool = False, output: str | None = None
     ) -> None:
         self.tool = tool
         self.strict = strict
-        self.redact: Callable[[str], str] = str  # what may not be shown is taken out
+        self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
-        terminal = _is_terminal(2)
-        # A bar would run through records that go to the same terminal.
-        shared = output in (None, "-") and _is_terminal(1)
-        self._bar = terminal and progress is not False and not shared
+        self.done = self._failed = 0
+        shared = output in (None, "-") and _is_terminal(1)  # records on the same terminal would break the bar
+        self._bar = _is_terminal(2) and progress is not False and not shared
         self._lines = bool(progress) and not self._bar
         self._lock = threading.Lock()
         self._shown = ""
         self._total: int | None = None
         self._noun = "records"
-        self.done = self._failed = 0
         self._start = self._drawn = 0.0
 
     # --- messages ---
 
     def say(self, message: str) -> None:
-        """One line that starts with the tool's name."""
-        text = f"{self.tool}: {_harmless(self.redact(message))}"
+        """Writes one line that starts with the tool's name."""
+        text = f"{self.tool}: {_printable(self.redact(message))}"
         with self._lock:
             self._write(self._erase() + text + "\n" + self._shown)
 
-    def refuse(self, where: str, why: str) -> None:
-        """A record that is passed over: said now, counted for the exit code."""
+    def refuse(self, where: str, why: str, what: str = "refused line") -> None:
+        """Reports a line that is refused and counts it for the exit code; with --strict, stops there."""
         self.refused += 1
         self.say(f"{where}: {why}")
+        if self.strict:
+            raise StrictStop(f"stopped at the first {what} (--strict)")
 
-    def show(self, picture: Callable[[int], Iterable[str]]) -> None:
-        """Lines for a person, drawn for so many columns; nothing where nobody looks."""
+    def show(self, draw: Callable[[int], Iterable[str]]) -> None:
+        """Writes lines that are drawn for the width of the terminal; nothing if stderr is no terminal."""
         if _is_terminal(2):
-            self._write("".join(f"{_harmless(line)}\n" for line in picture(_columns())))
+            self._write("".join(f"{_printable(line)}\n" for line in draw(_columns())))
 
     # --- progress ---
 
     def begin(self, total: int | None, noun: str = "prompts") -> None:
-        """Start to count; total is None while the input is a stream."""
+        """Starts to count; total is None while the input is a stream."""
         self._total, self._noun, self._start = total, noun, time.monotonic()
 
     def count(self) -> str:
-        """How many are done, in words: `1 prompt`."""
+        """Returns how many are done, such as `1 prompt`."""
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
     def advance(self, *, failed: bool = False, label: str = "") -> None:
-        """One more done."""
+        """Counts one more as done."""
         self.done += 1
         self._failed += failed
         if not (self._bar or self._lines):
             return
         with self._lock:
             if self._lines:
-                of = f"/{self._total}" if self._total is not None else ""
-                self._write(f"{self.tool}: [{self.done}{of}] {_harmless(label)}{' failed' if failed else ''}\n")
-            elif time.monotonic() - self._drawn >= 0.1 or self.done == self._total:
+                self._write(f"{self.tool}: [{self._of_total()}] {_printable(label)}{' failed' if failed else ''}\n")
+            elif time.monotonic() - self._drawn >= REDRAW or self.done == self._total:
                 self._draw()
 
     def finish(self) -> None:
-        """Put one line of summary in the place of the bar."""
+        """Replaces the bar by one line of summary."""
         with self._lock:
             if self._shown:
                 failed = f", {self._failed} failed" if self._failed else ""
@@ -82,22 +84,23 @@ class Console:
                 self._write(f"{self._erase()}{self.tool}: {self.done} {self._noun} in {took}{failed}\n")
                 self._shown = ""
 
+    def _of_total(self) -> str:
+        return str(self.done) if self._total is None else f"{self.done}/{self._total}"
+
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         elapsed = self._drawn - self._start
         rate = self.done / elapsed if elapsed > 0 else 0.0
-        parts = [f"{self.done}{f'/{self._total}' if self._total is not None else ''} {self._noun}"]
+        parts = [f"{self._of_total()} {self._noun}", f"{rate:.1f}/s"]
         if self._total:
-            full = int(BAR * min(1.0, self.done / self._total))
-            parts.insert(0, "█" * full + "░" * (BAR - full))
-        parts.append(f"{rate:.1f}/s")
+            full = int(BAR_WIDTH * min(1.0, self.done / self._total))
+            parts.insert(0, "█" * full + "░" * (BAR_WIDTH - full))
         if self._failed:
             parts.append(f"{self._failed} failed")
         if self._total and rate:
             parts.append(f"{_clock((self._total - self.done) / rate)} left")
-        line = " ".join([f"{self.tool}:", "  ".join(parts)])
         erase = self._erase()
-        self._shown = line[: _columns() - 1]
+        self._shown = f"{self.tool}: {'  '.join(parts)}"[: _columns() - 1]
         self._write(erase + self._shown)
 
     def _erase(self) -> str:
@@ -107,12 +110,18 @@ class Console:
         try:
             os.write(2, text.encode("utf-8", "replace"))
         except OSError:
-            pass  # nobody listens on stderr; the data on stdout still counts
+            pass  # stderr is closed or full; the data on stdout still counts
 
 
-def _harmless(text: str) -> str:
-    """One line without control characters: an agent's words must not drive the terminal."""
+def _printable(text: str) -> str:
+    """Returns one line without control characters: an agent's output must not control the terminal."""
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _is_terminal(fd: int) -> bool:
@@ -126,12 +135,6 @@ def _columns() -> int:
         return 80
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def supports_color() -> bool:
-    """Colour only for a person: stdout is a terminal and NO_COLOR is not set."""
+    """Returns whether stdout is a terminal, and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and _is_terminal(1)

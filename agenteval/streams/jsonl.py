@@ -1,8 +1,6 @@
-"""Records in and out: this module alone touches stdin, stdout and the JSON library.
+"""JSON values and records, from bytes and to bytes.
 
-Input is read in chunks as they arrive and split into lines, so that whatever has come is handed on at
-once and a whole chunk costs one system call. Output is one write per record. msgspec does the JSON: it
-is as fast as orjson and, unlike it, keeps integers of any length as they are.
+msgspec does the JSON: it is as fast as orjson and, unlike it, keeps integers of any length as they are.
 """
 
 from __future__ import annotations
@@ -15,15 +13,11 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.wire.records import Record
 
 _decode = msgspec.json.Decoder().decode
-_encoder = msgspec.json.Encoder()
-encode = _encoder.encode
-
-
-# --- JSON -------------------------------------------------------------------------------------
+encode = msgspec.json.Encoder().encode
 
 
 def decode(line: bytes | str) -> Any:
-    """The JSON value of a line; BadRecord tells a person what is wrong with it."""
+    """Returns the JSON value of a line; the message of BadRecord says what is wrong with it."""
     try:
         return _decode(line)
     except RecursionError:
@@ -33,7 +27,7 @@ def decode(line: bytes | str) -> Any:
 
 
 def decode_record(line: bytes) -> Record:
-    """The JSON object of a line."""
+    """Returns the JSON object of a line."""
     record = decode(line)
     if not isinstance(record, dict):
         raise BadRecord(f"a record must be a JSON object, got {_kind(record)}")
@@ -41,7 +35,7 @@ def decode_record(line: bytes) -> Record:
 
 
 def read_json(path: str) -> Any:
-    """The JSON value that a small file of the user's holds; UserError where it cannot be read or is none."""
+    """Returns the JSON value of a small file; UserError if it cannot be read or is not JSON."""
     try:
         with open(path, "rb") as file:
             return decode(file.read())
@@ -52,7 +46,7 @@ def read_json(path: str) -> Any:
 
 
 def _why_not_json(line: bytes | str, error: Exception) -> str:
-    import json  # its messages say where and why
+    import json  # its messages have the position
 
     try:
         text = line.decode() if isinstance(line, bytes) else line
@@ -72,9 +66,3 @@ def _why_not_json(line: bytes | str, error: Exception) -> str:
 def _kind(value: Any) -> str:
     kinds = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return kinds.get(type(value), "null")
-
-
-# --- input ------------------------------------------------------------------------------------
-
-
-# --- output -----------------------------------------------------------------------------------

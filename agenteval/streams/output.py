@@ -17,7 +17,7 @@ from agenteval.streams.source import Source
 
 
 class Output:
-    """stdout or a file; each record leaves whole, in one write, from whatever thread."""
+    """stdout or a file; each record is written whole, in one write, from any thread."""
 
     resumable = False  # whether the tool that writes it has --resume
 
@@ -34,7 +34,7 @@ class Output:
             self.open()
 
     def open(self) -> None:
-        """Open the file, emptying it unless we append; called once nothing can go wrong before the first record."""
+        """Opens the file and, unless it is appended to, truncates it; called when no usage error can come any more."""
         if self.path is None or self.fd != 1:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if self._append else 0)
@@ -42,17 +42,17 @@ class Output:
             self.fd = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
-        if stat.S_ISREG(os.fstat(self.fd).st_mode):  # many may write to /dev/null at a time
+        if stat.S_ISREG(os.fstat(self.fd).st_mode):  # several tools may write to /dev/null at a time
             self._lock_file()
             if not self._append:
                 os.ftruncate(self.fd, 0)
 
     def write(self, record: Any) -> None:
-        """One record, one line."""
+        """Writes one record as one line."""
         self._write([encode(record), b"\n"])
 
     def write_bytes(self, data: bytes) -> None:
-        """All of data, unbroken by what other threads write."""
+        """Writes all of data; nothing of another thread comes between."""
         self._write([data])
 
     def _write(self, parts: list[bytes]) -> None:
@@ -69,19 +69,19 @@ class Output:
                 raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
 
     def may_block(self) -> bool:
-        """Whether a write may have to wait for a reader: a pipe or a terminal, not a file."""
+        """Returns whether a write may have to wait for a reader: that of a pipe or a terminal."""
         mode = os.fstat(self.fd).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or self.isatty()
 
     def isatty(self) -> bool:
-        """Whether a person is looking."""
+        """Returns whether it is a terminal."""
         return os.isatty(self.fd)
 
     def close(self) -> None:
-        """The last bytes are the file system's now; a delayed write error (NFS, quota) still shows."""
+        """Closes the file; a delayed write error (NFS, quota) shows only now."""
         if self.path is None or self.fd == 1:
             return
-        self._lock.acquire(timeout=1)  # a record that is being written is written whole
+        self._lock.acquire(timeout=1)  # until a record that is being written is complete
         try:
             os.close(self.fd)
         except OSError as error:
@@ -93,11 +93,11 @@ class Output:
         except BlockingIOError:
             raise UserError(f"{self.path}: another tool is writing to it") from None
         except OSError:
-            pass  # a file system without locks: nothing to hold on to
+            pass  # a file system without locks
 
 
 def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
-    """A file that is read and written at once is lost, or never ends; a terminal or /dev/null may be both."""
+    """Raises UserError if a file is both: its content would be lost, or never end; a device may be both."""
     try:
         target = os.fstat(1) if path is None else os.stat(path)
     except OSError:
@@ -108,14 +108,14 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
 
 
 def open_output(path: str | None, source: Source, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
-    """The output and, to resume, the ids already in it; a file to be replaced is left alone until it is opened."""
+    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open()."""
     if not (append or resume):
         output = Output(path, inputs=(source,), lazy=True)
         output.resumable = output.path is not None
         return output, set()
     if path is None or path == "-":
         raise UserError("--append and --resume need -o FILE")
-    output = Output(path, append=True, inputs=(source,))  # locked first: nobody else may be writing to it
+    output = Output(path, append=True, inputs=(source,))  # locked before it is read: another tool may be writing
     output.resumable = True
     ids = written_ids(path)
     return output, ids if resume else set()
@@ -126,9 +126,9 @@ class _Identified(msgspec.Struct):
 
 
 def written_ids(path: str) -> set[str]:
-    """The ids in an output file; a last line that a crash cut off is removed, so that writing can go on."""
+    """Returns the ids in an output file; removes a last line that a crash cut off."""
     if not os.path.isfile(path):
-        return set()  # a pipe or a device has no past
+        return set()  # a pipe or a device
     parse = msgspec.json.Decoder(_Identified).decode
     ids: set[str] = set()
     good_until = 0
@@ -140,7 +140,7 @@ def written_ids(path: str) -> set[str]:
                     ids.add(parse(line).id)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 if whole:
-                    raise UserError(f"{path}:{number}: not a record; mend or remove that line first") from None
+                    raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
                 file.truncate(good_until)
                 break
             good_until += len(line)

@@ -1,4 +1,4 @@
-"""Values of environment variables that look like secrets, kept out of everything that is recorded."""
+"""Replaces the values of environment variables that look like secrets in everything that is recorded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 
-SHORTEST = 8  # a shorter value stands in too many texts by chance
-SHORTEST_LINE = 20  # of a secret that has several lines: a key, or a file of settings with keys in it
+# All limits count characters.
+SHORTEST = 8  # a shorter value occurs in too many texts by chance
+LONGEST_WORD = 12  # up to here, a value of letters only is a word, not a secret
+SHORTEST_LINE = 20  # of a secret with several lines: a key, or a file of settings with keys in it
 SHORTEST_PIECE = 12  # of a secret that was cut off
 LONGEST_PIECE = 500
-WORD = 12  # a value of only letters is a word, up to here
-# What agents and graders have put into a record; the prompt's own fields are the user's.
+# The fields that agents and graders write; the prompt's own are the user's.
 DERIVED = ("output", "trajectory", "errors", "metadata", "score", "scores", "outcome", "trials")
 
 _KINDS = "PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY"
@@ -27,12 +28,12 @@ _PASSWORD_IN_URL = re.compile(rf"://[^/\s:@]*:([^/\s@]{{{SHORTEST},}})@")
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable of this name holds a secret, rather than say where one is or how long it may be."""
+    """Returns whether a variable of this name holds a secret, rather than its place or its size."""
     return _SECRET.search(name) is not None and _PLACE.search(name) is None
 
 
 class Redactor:
-    """Puts [redacted:NAME] in the place of secret values, also as they stand inside JSON."""
+    """Replaces secret values by [redacted:NAME], also where they are escaped in JSON."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
@@ -40,19 +41,19 @@ class Redactor:
             for secret in secrets_in(name, value):
                 for form in (secret, *_escaped(secret)):
                     self._names.setdefault(form, name)
-        longest_first = sorted(self._names, key=len, reverse=True)  # one secret may begin with another
+        longest_first = sorted(self._names, key=len, reverse=True)  # one secret may start with another
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, text: str) -> str:
-        """The text without secrets."""
+        """Returns the text without secrets."""
         return self._pattern.sub(self._replace, text) if self._pattern is not None else text
 
     def cut(self, text: str) -> str:
-        """A text that was cut out of a longer one, without secrets and without pieces of them at its ends."""
+        """Returns a part of a longer text without secrets, and without pieces of them at its ends."""
         text = self(text)
         for secret, name in self._names.items():
             if len(secret) > LONGEST_PIECE:
-                continue  # it has lines, which are here too
+                continue  # its lines are secrets of their own
             for size in range(len(secret) - 1, SHORTEST_PIECE - 1, -1):
                 if text.startswith(secret[-size:]):
                     text = f"[redacted:{name}]{text[size:]}"
@@ -61,7 +62,7 @@ class Redactor:
         return text
 
     def record(self, record: Record) -> Record:
-        """The record, without secrets in what was made of the agent's words: they may have been put together since."""
+        """Returns the record without secrets in derived fields: pieces of output may have been joined there."""
         if self._pattern is None:
             return record
         return {name: self._within(value) if name in DERIVED else value for name, value in record.items()}
@@ -78,12 +79,12 @@ class Redactor:
 
 
 def secrets_in(name: str, value: str) -> Iterator[str]:
-    """What is secret of a variable: its value, each long line of it, or the password in an address."""
+    """Yields the secrets in a variable: its value and each long line of it, or the password in a URL."""
     if not looks_secret(name):
         yield from _PASSWORD_IN_URL.findall(value)
         return
     value = value.strip()
-    if len(value) < SHORTEST or (len(value) <= WORD and value.isalpha()):
+    if len(value) < SHORTEST or (len(value) <= LONGEST_WORD and value.isalpha()):
         return
     yield value
     lines = value.splitlines()
@@ -92,7 +93,7 @@ def secrets_in(name: str, value: str) -> Iterator[str]:
 
 
 def _escaped(value: str) -> Iterator[str]:
-    """How the value may stand inside a JSON text, as various programs write it, and in a JSON text inside of one."""
+    """Yields the forms of a value in JSON, as various programs write it, and in JSON within JSON."""
     import json  # only where there is a secret
 
     value = value.encode("utf-8", "replace").decode()

@@ -1,4 +1,7 @@
-"""The input of a tool: lines and records from a file or stdin, read as they arrive."""
+"""The input of a tool: lines and records from a file or stdin, as they arrive.
+
+It is read in chunks and split into lines: what has arrived is passed on at once, and a chunk costs one system call.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from agenteval.errors import BadRecord, StrictStop, UserError
+from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
@@ -21,7 +24,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Refusals(Protocol):
-    """Takes the lines that are refused; the console of a tool is one."""
+    """Reports refused lines, as a Console does; refuse() raises StrictStop if strict."""
 
     strict: bool
 
@@ -29,7 +32,7 @@ class Refusals(Protocol):
 
 
 class Source:
-    """A file or stdin, as batches of numbered lines in the pieces in which they arrive."""
+    """A file or stdin, as batches of numbered lines."""
 
     def __init__(self, path: str | None) -> None:
         self.path = None if path in (None, "-") else path
@@ -46,34 +49,30 @@ class Source:
         self.regular = stat.S_ISREG(mode)
         self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
         if self.path is None and os.isatty(self.fd):
-            raise UserError("no input: give a file, or pipe records into it (--help shows how)")
+            raise UserError("no input: give a file or pipe records into it (--help shows how)")
 
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
-        """Lists of (line number, line) without blank lines; each list is what one read completed."""
+        """Yields lists of (line number, line) without blank lines: the lines that one read completed."""
         number = 0
         pieces: list[bytes] = []
-        while chunk := self._read():
-            parts = chunk.split(b"\n")
-            if len(parts) == 1:
-                pieces.append(chunk)
+        ended = False
+        while not ended:
+            chunk = self._read()
+            ended = not chunk
+            first, *more = (chunk or b"\n").split(b"\n")  # the last line may lack its end
+            pieces.append(first)
+            if not more:
                 continue
-            pieces.append(parts[0])
-            parts[0] = b"".join(pieces)
-            pieces = [parts.pop()]
-            if number == 0 and parts[0].startswith(BOM):
-                parts[0] = parts[0][len(BOM) :]
-            batch = [(at, line) for at, line in enumerate(parts, number + 1) if line and not line.isspace()]
-            number += len(parts)
-            if batch:
+            lines = [b"".join(pieces), *more]
+            pieces = [lines.pop()]
+            if number == 0:
+                lines[0] = lines[0].removeprefix(BOM)
+            if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
                 yield batch
-        last = b"".join(pieces)
-        if number == 0 and last.startswith(BOM):
-            last = last[len(BOM) :]
-        if last.strip():
-            yield [(number + 1, last)]
+            number += len(lines)
 
     def rewind(self) -> None:
-        """Back to the first line of a regular file, or to where stdin stood when we got it."""
+        """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
 
     def _read(self) -> bytes:
@@ -84,7 +83,7 @@ class Source:
 
 
 def text_lines(source: Source) -> Iterator[str]:
-    """The lines of a document, blank ones too."""
+    """Yields the lines of a document, blank ones too."""
     expected = 1
     for batch in source.lines():
         for number, line in batch:
@@ -97,7 +96,7 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) -> Iterator[list[Record]]:
-    """Checked records, at most `limit` at a time and never waiting for more once there is one."""
+    """Yields checked records, at most `limit` at a time, without waiting for more once there is one."""
     for batch in source.lines():
         for start in range(0, len(batch), limit):
             records: list[Record] = []
@@ -106,11 +105,9 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
                     record = decode_record(line)
                     check(record, kind)
                 except BadRecord as error:
+                    if refusals.strict and records:
+                        yield records
                     refusals.refuse(f"{source.name}:{number}", str(error))
-                    if refusals.strict:
-                        if records:
-                            yield records
-                        raise StrictStop("stopped at the first refused record (--strict)") from None
                 else:
                     records.append(record)
             if records:
@@ -118,13 +115,25 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
 
 
 def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[Record]:
-    """Checked records one by one; refused lines are reported and passed over."""
-    for batch in read_batches(source, kind, refusals, 1 << 30):
-        yield from batch
+    """Yields checked records one by one."""
+    return (record for record, _ in read_checked(source, lambda record: check(record, kind), refusals))
+
+
+def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
+    """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
+    for batch in source.lines():
+        for number, line in batch:
+            try:
+                record = decode_record(line)
+                accepted = accept(record)
+            except BadRecord as error:
+                refusals.refuse(f"{source.name}:{number}", str(error))
+            else:
+                yield record, accepted
 
 
 def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]:
-    """Only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on."""
+    """Yields only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on."""
     parse = msgspec.json.Decoder(kind).decode
     for batch in source.lines():
         for number, line in batch:
@@ -134,23 +143,4 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
                 try:
                     yield check(decode_record(line), kind)
                 except BadRecord as error:
-                    _refuse(source, number, error, refusals)
-
-
-def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
-    """Every record and what `accept` makes of it; one that it answers with BadRecord is refused."""
-    for batch in source.lines():
-        for number, line in batch:
-            try:
-                record = decode_record(line)
-                accepted = accept(record)
-            except BadRecord as error:
-                _refuse(source, number, error, refusals)
-            else:
-                yield record, accepted
-
-
-def _refuse(source: Source, number: int, error: BadRecord, refusals: Refusals) -> None:
-    refusals.refuse(f"{source.name}:{number}", str(error))
-    if refusals.strict:
-        raise StrictStop("stopped at the first refused record (--strict)") from None
+                    refusals.refuse(f"{source.name}:{number}", str(error))

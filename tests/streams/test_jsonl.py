@@ -19,8 +19,8 @@ from agenteval.streams.source import CHUNK, Source, read_batches, read_records, 
 from agenteval.wire.records import Gradable
 
 
-class Heard:
-    """Keeps what is refused."""
+class Refused:
+    """Keeps what is refused; strict as a Console is."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
@@ -28,6 +28,8 @@ class Heard:
 
     def refuse(self, where: str, why: str) -> None:
         self.refused.append((where, why))
+        if self.strict:
+            raise StrictStop
 
 
 def lines_of(path: Path) -> list[tuple[int, bytes]]:
@@ -212,34 +214,34 @@ GOOD_4 = "\n".join(GOOD).encode() + b"\n"
 
 
 def test_read_records_reports_and_goes_on(tmp_path: Path) -> None:
-    heard = Heard()
-    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, heard))
+    refusals = Refused()
+    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals))
     assert [record["id"] for record in records] == ["a", "b", "c", "d"]
-    assert [where for where, _ in heard.refused] == [f"{tmp_path}/in.jsonl:2", f"{tmp_path}/in.jsonl:4"]
+    assert [where for where, _ in refusals.refused] == [f"{tmp_path}/in.jsonl:2", f"{tmp_path}/in.jsonl:4"]
 
 
 def test_read_typed_agrees_with_read_records(tmp_path: Path) -> None:
-    heard, typed = Heard(), Heard()
-    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, heard))
+    refusals, typed = Refused(), Refused()
+    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals))
     rows = list(read_typed(source(tmp_path / "in.jsonl", MIXED), Gradable, typed))
     assert [row.id for row in rows] == [record["id"] for record in records]
-    assert typed.refused == heard.refused
+    assert typed.refused == refusals.refused
 
 
 def test_read_batches_keeps_to_the_limit(tmp_path: Path) -> None:
-    batches = list(read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, Heard(), 2))
+    batches = list(read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, Refused(), 2))
     assert [[record["id"] for record in batch] for batch in batches] == [["a"], ["b"], ["c"], ["d"]]
-    assert max(len(batch) for batch in read_batches(source(tmp_path / "g", GOOD_4), Gradable, Heard(), 3)) == 3
+    assert max(len(batch) for batch in read_batches(source(tmp_path / "g", GOOD_4), Gradable, Refused(), 3)) == 3
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 def test_strict_hands_on_what_was_good_before(limit: int, tmp_path: Path) -> None:
-    heard = Heard(strict=True)
+    refusals = Refused(strict=True)
     seen = []
     with pytest.raises(StrictStop):
-        for batch in read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, heard, limit):
+        for batch in read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals, limit):
             seen += [record["id"] for record in batch]
-    assert seen == ["a"] and len(heard.refused) == 1
+    assert seen == ["a"] and len(refusals.refused) == 1
 
 
 # --- output -------------------------------------------------------------------------------------
@@ -386,7 +388,7 @@ def test_reading_does_not_wait_for_a_full_chunk() -> None:
     reading, writing = os.pipe()
     os.write(writing, (GOOD[0] + "\n").encode())
     began = time.monotonic()
-    first = next(read_records(Source(f"/dev/fd/{reading}"), Gradable, Heard()))
+    first = next(read_records(Source(f"/dev/fd/{reading}"), Gradable, Refused()))
     assert first["id"] == "a" and time.monotonic() - began < 1
     os.close(writing)
     os.close(reading)

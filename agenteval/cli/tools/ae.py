@@ -7,7 +7,7 @@ import signal
 import sys
 
 from agenteval.cli.suite import PREFIX, find, own_tools, places, plug_ins
-from agenteval.errors import USAGE
+from agenteval.errors import USAGE, similar
 
 # Click is imported only where ae answers itself. A tool that it becomes pays for its own imports, not for ours too.
 
@@ -48,12 +48,9 @@ def become(command: str, args: list[str]) -> str:
 
 
 def unknown(command: str) -> str:
-    """What to say about a command that is not there, with those that look like it."""
-    from difflib import get_close_matches
-
+    """Returns the message for a command that does not exist, with those that are spelled like it."""
     known = [name.removeprefix(PREFIX) for name in (*own_tools(), *plug_ins(places()))] + ["help", "completion"]
-    part_of = [name for name in known if len(command) > 2 and command in name]
-    close = list(dict.fromkeys(get_close_matches(command, known) + part_of))[:3]
+    close = similar(command, known)[:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return f'there is no command "{command}"{hint} (ae --help lists them)'
 

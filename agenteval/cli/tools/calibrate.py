@@ -17,7 +17,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
-from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.errors import FAILED, OK, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
@@ -63,8 +63,6 @@ def read_document(source: Source, target: Output, console: Console) -> int:
             target.write(review.label)
         elif review.mistake is not None:
             console.refuse(f"{source.name}:{review.line}", review.mistake)
-            if console.strict:
-                raise StrictStop("stopped at the first refused record (--strict)")
     target.close()
     if unticked := sum(review.label is None and review.mistake is None for review in reviews):
         console.say(f"{unticked} of {len(reviews)} records without a tick: left out")

@@ -33,7 +33,7 @@ from agenteval.comparison.pairing import (
     shared_prompts,
 )
 from agenteval.comparison.result_rows import RunRows, label_runs, named_run
-from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.errors import FAILED, OK, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
@@ -161,9 +161,7 @@ def ask_about(
         rankings[id] = ranked
         console.advance(failed=ranked.error is not None, label=id)
         if ranked.error is not None:
-            console.refuse(id, ranked.error)
-            if console.strict:
-                raise StrictStop("stopped at the first failure of the grader (--strict)")
+            console.refuse(id, ranked.error, "unranked prompt")
 
     console.begin(sum(1 for _ in shared_prompts(runs)))
     custom_rankings(payloads, ask, emit)
