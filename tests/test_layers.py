@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -124,7 +124,9 @@ def ours(module: Module, *, types_too: bool = True) -> set[str]:
     return {name for name in found if name in MODULES} - {module.name}
 
 
-every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+def violations(check: Callable[[Module], Collection[object]]) -> dict[str, Collection[object]]:
+    """Returns what the check finds, by module; empty if all modules are in order."""
+    return {name: found for name, module in MODULES.items() if (found := check(module))}
 
 
 # --- packages -----------------------------------------------------------------------------------
@@ -134,10 +136,13 @@ def test_the_packages_are_those_of_the_table() -> None:
     assert {module.package for module in MODULES.values()} - {"errors"} == set(ALLOWED)
 
 
-@every_module
-def test_imports_only_what_its_package_may(module: Module) -> None:
-    allowed = ALLOWED.get(module.package, set()) | {module.package, "errors"}
-    assert {name for name in ours(module) if MODULES[name].package not in allowed} == set(), module.path
+def test_a_package_imports_only_what_it_may() -> None:
+    assert violations(lambda module: {name for name in ours(module) if not may_import(module, MODULES[name])}) == {}
+
+
+def may_import(module: Module, other: Module) -> bool:
+    """Returns whether ALLOWED lets a module import the other."""
+    return other.package in {module.package, "errors"} | ALLOWED.get(module.package, set())
 
 
 def test_no_cycle_between_packages() -> None:
@@ -163,10 +168,15 @@ def test_public_class_names_are_unique() -> None:
     assert {name: sorted(places) for name, places in homes.items() if len(places) > 1} == {}
 
 
-@every_module
-def test_functions_stay_short(module: Module) -> None:
-    functions = [node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    assert {node.name: size for node in functions if (size := _length(node)) > LONGEST_FUNCTION} == {}, module.path
+def test_functions_stay_short() -> None:
+    assert (
+        violations(lambda module: {f.name: _length(f) for f in _functions(module) if _length(f) > LONGEST_FUNCTION})
+        == {}
+    )
+
+
+def _functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -194,15 +204,19 @@ def test_the_top_of_the_package_stays_small() -> None:
 # --- one place for each thing -------------------------------------------------------------------
 
 
-@every_module
-def test_each_heavy_package_in_one_file(module: Module) -> None:
-    packages = {name.partition(".")[0] for name in imports(module)}
-    misplaced = {package for package in packages & set(ONLY_IN) if module.name not in ONLY_IN[package]}
-    assert misplaced == set(), f"{module.path}: import them where ONLY_IN says"
+def test_each_heavy_package_is_imported_in_one_file() -> None:
+    def misplaced(module: Module) -> set[str]:
+        packages = {name.partition(".")[0] for name in imports(module)}
+        return {package for package in packages & set(ONLY_IN) if module.name not in ONLY_IN[package]}
+
+    assert violations(misplaced) == {}, "ONLY_IN says where they belong"
 
 
-@every_module
-def test_only_streams_uses_stdin_and_stdout(module: Module) -> None:
+def test_only_streams_uses_stdin_and_stdout() -> None:
+    assert violations(_stream_uses) == {}, "stdin and stdout belong to streams/"
+
+
+def _stream_uses(module: Module) -> list[tuple[int, str]]:
     allowed = STREAMS.get(module.name, set())
     found = []
     for node in ast.walk(module.tree):
@@ -214,19 +228,17 @@ def test_only_streams_uses_stdin_and_stdout(module: Module) -> None:
             r"(print|input)\(|os\.(read|write|fdopen)\([01]\b|open\([01]\b", text
         ):
             found.append((node.lineno, text))
-    assert found == [], f"{module.path}: stdin and stdout belong to streams/"
+    return found
 
 
-@every_module
-def test_names_say_the_thing(module: Module) -> None:
-    assert set(module.name.split(".")) & VAGUE == set()
-    assert (ast.get_docstring(module.tree) or "").strip(), f"{module.path} says in its first line what it is"
+def test_names_are_specific_and_every_module_has_a_docstring() -> None:
+    assert violations(lambda module: set(module.name.split(".")) & VAGUE) == {}
+    assert [module.name for module in MODULES.values() if not ast.get_docstring(module.tree)] == []
 
 
-@every_module
-def test_files_stay_short(module: Module) -> None:
-    lines = module.path.read_text().count("\n")
-    assert lines <= LONGEST_FILE, module.path
+def test_files_stay_short() -> None:
+    lengths = {name: module.path.read_text().count("\n") for name, module in MODULES.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
 # --- words --------------------------------------------------------------------------------------
