@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -33,13 +32,6 @@ class JournalEntry(Wire):
     record: Record
 
 
-class LinePosition(NamedTuple):
-    """Offset and size of a line in the file."""
-
-    start: int
-    size: int
-
-
 class Journal:
     """Keeps records on disk until their prompt is written; removes the file when it is empty."""
 
@@ -48,8 +40,7 @@ class Journal:
         self.path = os.path.abspath(self.name)  # starting an agent changes the working directory
         self._earlier = self._read(done) if resume else {}
         self._file: Output | None = None
-        self._positions: dict[Key, LinePosition] = {}
-        self._trials: dict[str, set[int]] = {}  # id of a prompt → its trials in _positions
+        self._lines: dict[str, dict[int, tuple[int, int]]] = {}  # id of a prompt → trial → offset and size of its line
         self._size = 0
 
     def open(self) -> None:
@@ -69,30 +60,28 @@ class Journal:
 
     def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
         """Writes a record; it replaces an earlier one of the same trial."""
-        line = _line(JournalEntry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record))
-        if self._file is None:
-            self._file = self._rewrite(())
-        self._file.write_bytes(line)
-        self._add_position((prompt["id"], trial), len(line))
+        file = self._file or self._rewrite(())
+        entry = JournalEntry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record)
+        file.write_bytes(self._add((entry.id, trial), _line(entry)))
 
     def forget(self, prompt_id: str) -> None:
         """Drops the records of a prompt, which is in the output now."""
-        trials = self._trials.pop(prompt_id, None)
-        if trials is None or self._file is None:
+        if self._lines.pop(prompt_id, None) is None or self._file is None:
             return
-        for trial in trials:
-            del self._positions[prompt_id, trial]
-        if not self._positions:
+        if not self._lines:
             os.ftruncate(self._file.fd, 0)
             self._size = 0
-        elif self._size > LARGE and 2 * sum(position.size for position in self._positions.values()) < self._size:
-            self._compact()
+        elif self._size > LARGE:
+            needed = [((ident, trial), line) for ident, trials in self._lines.items() for trial, line in trials.items()]
+            if 2 * sum(size for _key, (_start, size) in needed) < self._size:
+                with open(self.path, "rb") as old:
+                    self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
 
     def close(self) -> None:
         """Closes the file, and removes it if no record is left in it."""
         if self._file is not None:
             self._file.close()
-            if not self._positions:
+            if not self._lines:
                 os.unlink(self.path)
 
     def _read(self, done: set[str]) -> dict[Key, JournalEntry]:
@@ -111,29 +100,22 @@ class Journal:
                     entries[entry.id, entry.trial] = entry
         return {key: entry for key, entry in entries.items() if entry.id not in done}
 
-    def _compact(self) -> None:
-        with open(self.path, "rb") as file:
-            self._rewrite(
-                [(key, os.pread(file.fileno(), size, start)) for key, (start, size) in self._positions.items()]
-            )
-
     def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
         """Replaces the file by one with these lines, in one step, and opens it."""
         if self._file is not None:
             self._file.close()
-        self._positions, self._trials, self._size = {}, {}, 0
-        with open(f"{self.path}.new", "wb") as fresh:
-            for key, line in lines:
-                fresh.write(line)
-                self._add_position(key, len(line))
-        os.replace(fresh.name, self.path)
+        self._lines, self._size = {}, 0
+        with open(f"{self.path}.new", "wb") as new:
+            new.writelines(self._add(key, line) for key, line in lines)
+        os.replace(new.name, self.path)
         self._file = Output(self.path, append=True)
         return self._file
 
-    def _add_position(self, key: Key, size: int) -> None:
-        self._positions[key] = LinePosition(self._size, size)
-        self._trials.setdefault(key[0], set()).add(key[1])
-        self._size += size
+    def _add(self, key: Key, line: bytes) -> bytes:
+        """Notes where a line will be, at the end of the file, and returns it."""
+        self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
+        self._size += len(line)
+        return line
 
 
 def _line(entry: JournalEntry) -> bytes:

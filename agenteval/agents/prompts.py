@@ -23,29 +23,25 @@ class Prompts:
             self._check_file()
 
     def __iter__(self) -> Iterator[Record]:
-        reported = self.source.regular  # bad lines of a file were reported before the first agent started
+        return self._read(report=not self.source.regular)
+
+    def _check_file(self) -> None:
+        """Counts the prompts of a regular file and reports its bad lines before any agent starts: agents cost money."""
+        self.total = sum(1 for _prompt in self._read(report=True))
+        self._seen.clear()
+        self.source.rewind()
+
+    def _read(self, *, report: bool) -> Iterator[Record]:
         for batch in self.source.lines():
             for number, line in batch:
                 try:
                     prompt = self._accept(line)
                 except BadRecord as error:
-                    if not reported:
+                    if report:
                         self._refuse(number, str(error))
                     continue
                 if prompt is not None:
                     yield prompt
-
-    def _check_file(self) -> None:
-        """Counts the prompts of a regular file and reports its bad lines before any agent starts: agents cost money."""
-        self.total = 0
-        for batch in self.source.lines():
-            for number, line in batch:
-                try:
-                    self.total += self._accept(line) is not None
-                except BadRecord as error:
-                    self._refuse(number, str(error))
-        self._seen.clear()
-        self.source.rewind()
 
     def _accept(self, line: bytes) -> Record | None:
         prompt = decode_record(line)
