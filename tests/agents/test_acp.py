@@ -22,20 +22,20 @@ DATA = ROOT / "tests" / "data"
 AGENT = [sys.executable, str(DATA / "acp_agent.py")]
 
 
-def deeds(*some: Any) -> str:
-    """The prompt that makes the scripted agent do these."""
+def actions(*some: Any) -> str:
+    """Returns a prompt with actions for the scripted agent."""
     return json.dumps(some)
 
 
 def talk(tmp_path: Path, *prompts: Any, options: list[str] | None = None, start: list[str] | None = None) -> Done:
-    """ae-run over prompts with the scripted agent."""
+    """Runs ae-run over prompts with the scripted agent."""
     records = [{"id": f"p{n}", "input": prompt} for n, prompt in enumerate(prompts)]
     return run("ae-run", *(options or []), "--", *AGENT, *(start or []), stdin=jsonl(*records), cwd=tmp_path)
 
 
 def one(tmp_path: Path, *some: Any, options: list[str] | None = None, start: list[str] | None = None) -> Record:
-    """The raw record of one prompt."""
-    (record,) = talk(tmp_path, deeds(*some), options=options, start=start).expect(0, stderr="").records
+    """Returns the raw record of one prompt."""
+    (record,) = talk(tmp_path, actions(*some), options=options, start=start).expect(0, stderr="").records
     return record
 
 
@@ -44,7 +44,7 @@ def reading(raw: Record) -> Reading:
 
 
 def messages(raw: Record) -> list[Any]:
-    """What the agent reported, a message each."""
+    """Returns the messages of the agent, each of which is JSON."""
     return [json.loads(step["content"]) for step in reading(raw).trajectory if step["type"] == "message"]
 
 
@@ -63,7 +63,7 @@ def test_a_turn(tmp_path: Path) -> None:
     ]
     timing = raw["timing"]
     assert 0 < timing["sessionCreation"] <= timing["firstResponse"] <= timing["total"]
-    assert reading(raw).output == "you said: hello"
+    assert reading(raw).output == "echo: hello"
 
 
 def test_turns_are_one_process_and_one_session(tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ def test_turns_are_one_process_and_one_session(tmp_path: Path) -> None:
     assert [turn["lines"] for turn in raw["turns"]] == [4, 2, 2]
     assert [turn["exitCode"] for turn in raw["turns"]] == [None, None, 0]
     steps = reading(raw).trajectory
-    assert [step["content"] for step in steps] == ["you said: one", "you said: two", "you said: three"]
-    assert reading(raw).output == "you said: three"
+    assert [step["content"] for step in steps] == ["echo: one", "echo: two", "echo: three"]
+    assert reading(raw).output == "echo: three"
 
 
 def test_many_at_once_in_their_workspaces(tmp_path: Path) -> None:
-    prompts = [deeds(["cwd"], ["ask", "fs/write_text_file", {"path": "x.txt", "content": str(n)}]) for n in range(6)]
+    prompts = [actions(["cwd"], ["ask", "fs/write_text_file", {"path": "x.txt", "content": str(n)}]) for n in range(6)]
     done = talk(tmp_path, *prompts, options=["-j", "3", "--workspace-dir", "ws"]).expect(0, stderr="")
     assert sorted(done.ids) == [f"p{n}" for n in range(6)]
     for raw in done.records:
@@ -89,7 +89,7 @@ def test_run_extract_and_capture_give_the_same(tmp_path: Path) -> None:
     raw = run("ae-run", "--", *AGENT, stdin=prompts, cwd=tmp_path).expect(0)
     (extracted,) = run("ae-extract", "-s", "acp", stdin=raw.out, cwd=tmp_path).expect(0, stderr="").records
     (captured,) = run("ae-capture", "--", *AGENT, stdin=prompts, cwd=tmp_path).expect(0, stderr="").records
-    assert extracted["output"] == captured["output"] == "you said: again"
+    assert extracted["output"] == captured["output"] == "echo: again"
     assert extracted["metadata"] == captured["metadata"]
     assert extracted["metadata"]["agent"] == "acp"
 
@@ -166,8 +166,8 @@ ENDINGS: dict[str, tuple[list[Any], str]] = {
 
 @pytest.fixture(scope="module")
 def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
-    """The raw record of each of ENDINGS, with a turn behind it that must not be reached."""
-    prompts = [{"id": name, "input": [deeds(*some), "too late"]} for name, (some, _) in ENDINGS.items()]
+    """Returns the raw record of each of ENDINGS; a second turn must not be reached."""
+    prompts = [{"id": name, "input": [actions(*some), "too late"]} for name, (some, _) in ENDINGS.items()]
     cwd = tmp_path_factory.mktemp("endings")
     done = run("ae-run", "-j", "4", "--", *AGENT, stdin=jsonl(*prompts), cwd=cwd).expect(0, stderr="")
     return {raw["id"]: raw for raw in done.records}
@@ -242,7 +242,7 @@ def test_an_answer_twice_or_with_its_number_as_text(tmp_path: Path) -> None:
 
 
 def test_timeout_holds_per_turn(tmp_path: Path) -> None:
-    slow = deeds(["sleep", 0.6], ["message", "slow"])
+    slow = actions(["sleep", 0.6], ["message", "slow"])
     (raw,) = talk(tmp_path, [slow, slow, slow], options=["-t", "1500"]).expect(0).records
     assert "errors" not in raw, raw
     assert raw["timing"]["total"] > 1500
@@ -250,7 +250,7 @@ def test_timeout_holds_per_turn(tmp_path: Path) -> None:
 
 def test_timeout_in_the_second_turn(tmp_path: Path) -> None:
     with marked() as mark:
-        hang = deeds(["message", "half"], ["start", "sleep", mark], ["sleep", 99])
+        hang = actions(["message", "half"], ["start", "sleep", mark], ["sleep", 99])
         (raw,) = talk(tmp_path, ["first", hang, "third"], options=["-t", "700"]).expect(0).records
         expect_gone(mark)
     assert raw["errors"] == ["turn 2 of 3: timeout: session/prompt not answered within 700 ms"]
@@ -261,11 +261,11 @@ def test_timeout_in_the_second_turn(tmp_path: Path) -> None:
 
 def test_late_updates_belong_to_the_next_turn_or_the_last(tmp_path: Path) -> None:
     answer = json.dumps({"id": 3, "result": {"stopReason": "end_turn"}})
-    first = deeds(["message", "one"], ["put", answer], ["message", "late"], ["answer_as", 3])
+    first = actions(["message", "one"], ["put", answer], ["message", "late"], ["answer_as", 3])
     (raw,) = talk(tmp_path, [first, "two"]).expect(0).records
     assert "errors" not in raw, raw
     assert [step["content"] for step in reading(raw).trajectory][0] == "one"
-    assert reading(raw).output.endswith("you said: two")
+    assert reading(raw).output.endswith("echo: two")
 
 
 # --- what the agent asks ------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_a_flood(tmp_path: Path) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_survives_the_tool(signum: int, tmp_path: Path) -> None:
     with marked() as mark, Running("ae-run", "-j", "2", "--", *AGENT, mark, cwd=tmp_path) as tool:
-        hang = deeds(["start", "sleep", mark], ["sleep", 99])
+        hang = actions(["start", "sleep", mark], ["sleep", 99])
         tool.feed({"id": "a", "input": hang}, {"id": "b", "input": hang})
         until(lambda: len(sleepers(mark)) == 2, "both agents have started a helper")
         tool.signal(signum)
@@ -428,7 +428,7 @@ def test_nothing_survives_the_tool(signum: int, tmp_path: Path) -> None:
 
 def test_what_an_agent_leaves_running_ends_with_its_prompt(tmp_path: Path) -> None:
     with marked() as mark, Running("ae-run", "--", *AGENT, cwd=tmp_path) as tool:
-        tool.feed({"id": "a", "input": deeds(["start", "sleep", mark], ["message", "done"])})
+        tool.feed({"id": "a", "input": actions(["start", "sleep", mark], ["message", "done"])})
         assert "errors" not in tool.record()
         assert sleepers(mark) == set()
         assert tool.end().code == 0
@@ -438,7 +438,7 @@ def test_what_an_agent_leaves_running_ends_with_its_prompt(tmp_path: Path) -> No
 
 
 def test_the_command_after_two_dashes(tmp_path: Path) -> None:
-    prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": deeds(["message", "x"])})
+    prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": actions(["message", "x"])})
     for arguments in (["prompts.jsonl", "-j", "2"], ["-j", "2", "prompts.jsonl"], ["-"], []):
         done = run("ae-run", *arguments, "--", *AGENT, "--", "-s", "--version", stdin=prompts, cwd=tmp_path).expect(0)
         assert "errors" not in done.records[0]
@@ -452,7 +452,7 @@ def test_the_command_after_two_dashes(tmp_path: Path) -> None:
 
 
 def read(*updates: Any, answer: Any = None) -> Reading:
-    """What the adapter makes of these updates and the answer to session/prompt."""
+    """Reads these updates and the answer to session/prompt with the adapter acp."""
     lines = [{"method": "session/update", "params": {"sessionId": "s", "update": update}} for update in updates]
     last = {"id": 3, "result": answer or {"stopReason": "end_turn"}}
     return load_adapter("acp").read([json.dumps(line) for line in [*lines, last]])
@@ -573,8 +573,8 @@ def test_the_older_dialect() -> None:
 
 
 def test_the_older_dialect_in_a_run(tmp_path: Path) -> None:
-    deed = deeds(["message", "working"], ["answer", {"content": [{"type": "text", "text": "42"}]}])
-    (raw,) = talk(tmp_path, [deed, deed]).expect(0).records
+    action = actions(["message", "working"], ["answer", {"content": [{"type": "text", "text": "42"}]}])
+    (raw,) = talk(tmp_path, [action, action]).expect(0).records
     assert "errors" not in raw, raw
     assert reading(raw).output == "42"
 

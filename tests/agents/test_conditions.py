@@ -67,21 +67,21 @@ def test_a_cloned_template_stays_what_it_is_and_is_committed_on(tmp_path: Path) 
     assert len(log.stdout.splitlines()) == 2
 
 
-def test_a_repository_around_the_workspaces_is_told(tmp_path: Path) -> None:
+def test_a_repository_around_the_workspaces_is_reported(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "own", tmp_path / "plain"):
         folder.mkdir(exist_ok=True)
         if folder.name != "plain":
             subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     template = "--workspace-template"
-    for args, told in (
+    for args, warned in (
         ((), True),
         ((template, "plain"), True),
         ((template, "own"), False),
         (("--workspace-git",), False),
     ):
         done = run("ae-run", "--shell", "true", "--workspace-dir", "a/ws", *args, stdin=PROMPTS, cwd=tmp_path).expect(0)
-        assert done.stderr.count("inside the git repository") == told, args
-        assert (f"{tmp_path}," in done.stderr) == told, args
+        assert done.stderr.count("inside the git repository") == warned, args
+        assert (f"{tmp_path}," in done.stderr) == warned, args
 
 
 @pytest.mark.parametrize("option", [["--workspace-git"], ["--keep-workspaces", "none"]])
@@ -90,7 +90,7 @@ def test_options_that_need_workspaces(option: list[str]) -> None:
 
 
 def git(where: Path, *args: str) -> str:
-    """What git prints, run as somebody with a name and no settings."""
+    """Returns what git prints, with a user's name and no other settings."""
     identity = ("-c", "user.name=n", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
     command = ["git", *identity, *args]
     return subprocess.run(
@@ -99,7 +99,7 @@ def git(where: Path, *args: str) -> str:
 
 
 def repository(path: Path) -> Path:
-    """A repository with one commit of one file."""
+    """Creates a repository with one commit of one file."""
     path.mkdir()
     (path / "f").write_text("one\n")
     git(path, "init", "-q", "-b", "main")
@@ -125,7 +125,7 @@ def test_the_repository_whose_hook_we_are_is_not_touched(hook: bool, tmp_path: P
     line = f"env | grep -E '^GIT_(DIR|INDEX|PREFIX|WORK|QUA)'; unset GIT_CONFIG_COUNT; echo new > new; {COMMITS}"
     args = ("--shell", line, "--workspace-dir", "ws", "--workspace-git", "-g", "ae-grader-git")
     done = run("ae-capture", *args, stdin=ONE, cwd=tmp_path, env=env).expect(0, stderr="")
-    assert done.records[0]["output"] == "", "the agent was told of the repository"
+    assert done.records[0]["output"] == "", "the agent inherited the repository"
     assert done.records[0]["outcome"]["filesCreated"] == ["new"], "what an agent commits counts"
     assert git(victim, "log", "--format=%s") == "first"
     assert git(victim, "status", "--short") == "A  staged"
@@ -252,7 +252,7 @@ def test_templates_and_places_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / ".git").write_text("gitdir: /nowhere/at/all\n")
     (tmp_path / "inside").symlink_to("ws/prompt-a")
-    for place, template, said in (
+    for place, template, message in (
         ("ws", "ws/prompt-a", "may replace"),
         ("ws", "inside", "may replace"),
         ("ws", f"file://{precious.parent}", "may replace"),
@@ -261,7 +261,7 @@ def test_templates_and_places_that_are_refused(tmp_path: Path) -> None:
         ("", "real", "--workspace-dir"),
     ):
         args = ("--shell", "touch ran", "--workspace-dir", place, "--workspace-template", template)
-        run("ae-run", *args, stdin=ONE, cwd=tmp_path).expect(2).says(said)
+        run("ae-run", *args, stdin=ONE, cwd=tmp_path).expect(2).says(message)
     assert precious.read_text() == "precious"
     args = ("--shell", "cat file", "--workspace-dir", "other", "--workspace-template", "ws/prompt-a")
     assert run("ae-run", *args, stdin=ONE, cwd=tmp_path).expect(0).records[0]["rawLines"] == ["precious"]
@@ -279,7 +279,7 @@ def test_a_place_where_nothing_can_be_made_is_refused_at_once(tmp_path: Path) ->
 
 
 def variables(*args: str, **env: str) -> dict[str, str]:
-    """What the agent sees."""
+    """Returns the environment of the agent."""
     one = jsonl({"id": "a", "input": "x"})
     done = run("ae-run", "--shell", "env -0 | tr '\\0' '\\n'", *args, stdin=one, env=env).expect(0, stderr="")
     return dict(line.split("=", 1) for line in done.records[0]["rawLines"] if "=" in line)

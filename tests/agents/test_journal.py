@@ -1,4 +1,4 @@
-"""What was paid for and is not written yet: held for the order, or at its grader, when the tool is stopped."""
+"""The journal: records that wait for their order or their grader when the tool is stopped are not run again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prompts(folder: Path) -> Path:
 
 
 def runs(folder: Path) -> list[str]:
-    """Which agents were started, in any order."""
+    """Returns the prompts whose agents were started, sorted."""
     return sorted((folder / "ran").read_text().split())
 
 
@@ -92,7 +92,7 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
 
 
 def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the run: what is written is removed from time to time, what waits is not."""
+    """However long the run is: records in the output are dropped from time to time, waiting ones are not."""
     monkeypatch.setattr(journal, "LARGE", 10_000)
     out = tmp_path / "out"
     kept = Journal(str(out), resume=False, done=set())

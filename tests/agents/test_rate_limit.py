@@ -1,4 +1,4 @@
-"""Starts are spread over time."""
+"""The rate limiter: starts are evenly spaced, and held back while a provider is overloaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_rates(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "5/", "/s", "0/s", "-1/s", "5/day", "a/s", "1e9999/s", "5 /s"])
-def test_rates_that_are_none(text: str) -> None:
+def test_texts_that_are_no_rate(text: str) -> None:
     with pytest.raises(ValueError, match="not a rate"):
         parse_rate(text)
 
@@ -28,13 +28,13 @@ def test_starts_are_evenly_spread_and_never_caught_up() -> None:
     assert [pacer.wait() for _ in range(2)] == [0.0, 0.5], "what was not used is gone"
 
 
-def test_who_waits_for_a_place_when_all_are_held_takes_another() -> None:
+def test_a_hold_voids_the_slots_assigned_before() -> None:
     now = [0.0]
     pacer = RateLimiter(2.0, lambda: now[0])
     assert [pacer.wait() for _ in range(3)] == [0.0, 0.5, 1.0]
     pacer.hold(5.0)
     assert pacer.holds == 1
-    assert [pacer.wait() for _ in range(2)] == [5.0, 5.5], "in place of those that were given"
+    assert [pacer.wait() for _ in range(2)] == [5.0, 5.5], "instead of the slots assigned before"
 
 
 def test_a_hold_is_for_all() -> None:

@@ -1,4 +1,4 @@
-"""Workspaces: names that are safe and never the same for two ids, copies that are exact, removal that is sure."""
+"""Workspaces: names are safe and unique, copies are exact, removal is complete and stays inside."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_copy_is_exact(tmp_path: Path) -> None:
 
 
 def everything(root: Path) -> dict[str, tuple[object, ...]]:
-    """Each file below root: mode, time and content."""
+    """Returns mode, time and content of each file below root."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (root, *root.rglob("*")):
         status = path.lstat()
@@ -143,7 +143,7 @@ def test_what_stands_in_the_place_of_a_directory_is_removed(tmp_path: Path) -> N
 
 
 def test_what_is_locked_is_removed_and_what_must_stay_costs_nothing_else(tmp_path: Path) -> None:
-    """As somebody whom modes concern; a directory in the base that nobody may change cannot go itself."""
+    """Without root's privileges; in a read-only base, the workspace is emptied but cannot be removed itself."""
     code = """
 import os, sys
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree

@@ -24,12 +24,12 @@ TRANSCRIPTS = sorted(path for pattern in ("*.jsonl", "aider*.txt") for path in (
 
 
 def schema_of(name: str) -> Path:
-    """The schema file of an agent."""
+    """Returns the schema file of an agent."""
     return ROOT / "agenteval" / "adapters" / "schemas" / f"{name}.json"
 
 
 def write_schema(path: Path, command: list[str], name: str = "text", **fields: Any) -> Path:
-    """A schema like the named one, for another command."""
+    """Writes a schema like the named one, for another command."""
     schema = {**json.loads(schema_of(name).read_text()), "command": command, **fields}
     schema = {key: value for key, value in schema.items() if value is not None}
     path.write_text(json.dumps(schema))
@@ -37,7 +37,7 @@ def write_schema(path: Path, command: list[str], name: str = "text", **fields: A
 
 
 def comparable(steps: list[Record]) -> list[Record]:
-    """Steps without what differs from run to run."""
+    """Returns the steps without the fields that differ from run to run."""
     return [{key: value for key, value in step.items() if key not in ("timestamp", "duration")} for step in steps]
 
 
@@ -115,7 +115,7 @@ def test_a_result_for_a_person_is_no_step() -> None:
 
 
 def players(tmp_path: Path) -> list[tuple[Path, Any]]:
-    """Schemas whose command plays a transcript, and the prompts for them."""
+    """Returns schemas whose command plays a transcript, each with prompts."""
     data = DATA / "transcripts"
     # The text of the prompt, which is the last argument, names the transcript.
     player = script(tmp_path / "player", f'for last; do :; done; cat "{data}/$last.jsonl"; printf "%s\\n" "$*" >>calls')
@@ -178,7 +178,7 @@ def prompt(server: Running, session: str, text: str, number: int) -> None:
 
 
 def answer(server: Running, number: int) -> tuple[Record, list[Record]]:
-    """The answer to a request, and the updates before it."""
+    """Returns the answer to a request, and the updates before it."""
     updates = []
     while (message := server.record()).get("id") != number:
         updates.append(message["params"]["update"])
@@ -190,13 +190,13 @@ SHELL = ["sh", "-c", 'eval "$1"', "sh"]
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Path:
-    """A schema whose agent runs the prompt as a shell line; without history, for that is no shell."""
+    """Returns a schema whose agent runs the prompt as a shell line; without history, which is no shell code."""
     return write_schema(tmp_path / "shell.json", SHELL, sessionMode="stream")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One server for tests that leave it as it was."""
+    """Starts one server for the tests that do not end it."""
     cwd = tmp_path_factory.mktemp("server")
     schema = write_schema(cwd / "shell.json", SHELL, sessionMode="stream")
     with Running("ae-headless", "-s", schema, cwd=cwd) as running:
@@ -432,7 +432,7 @@ def test_a_client_that_has_gone(shell: Path, tmp_path: Path) -> None:
 
 
 class Watcher:
-    """A client, as the SDK wants it."""
+    """A client for the SDK that records the updates."""
 
     def __init__(self) -> None:
         self.updates: list[Any] = []

@@ -1,7 +1,7 @@
-"""An ACP agent for tests that does what the prompt says; it uses nothing but the standard library.
+"""An ACP agent for tests that performs the actions in its prompt; it needs the standard library only.
 
-The prompt is a JSON list of deeds (`DEEDS`), done one after the other before session/prompt is answered. A text that is
-no list is echoed. An argument that is a deed is done at the start.
+The prompt is a JSON list of actions (`ACTIONS`), performed in turn before session/prompt is answered. A text that is no
+list is echoed. An argument that is an action is performed at the start.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read() -> dict[str, Any]:
 
 
 def ask(method: str, params: Any, ident: Any = None) -> None:
-    """Send a request, and report the answer as a message."""
+    """Sends a request, and reports the answer as a message."""
     if ident is None:
         ME["next"] += 1
         ident = ME["next"]
@@ -60,12 +60,12 @@ def flood(count: int, text: str) -> None:
 
 
 def ask_much(count: int, path: str) -> None:
-    """Many requests, and none of the answers is read."""
+    """Sends many requests and reads none of the answers."""
     for number in range(count):
         send(id=number, method="fs/read_text_file", params={"sessionId": "s1", "path": path})
 
 
-DEEDS: dict[str, Any] = {
+ACTIONS: dict[str, Any] = {
     "message": lambda text, **fields: chunk("agent_message_chunk", text, **fields),
     "thought": lambda text, **fields: chunk("agent_thought_chunk", text, **fields),
     "update": lambda kind, **fields: update(kind, **fields),
@@ -90,10 +90,10 @@ DEEDS: dict[str, Any] = {
 }
 
 
-def do(deeds: list[list[Any]]) -> None:
-    for name, *arguments in deeds:
+def do(actions: list[list[Any]]) -> None:
+    for name, *arguments in actions:
         keywords = arguments.pop() if arguments and isinstance(arguments[-1], dict) and name in KEYWORDS else {}
-        DEEDS[name](*arguments, **keywords)
+        ACTIONS[name](*arguments, **keywords)
 
 
 KEYWORDS = {"message", "thought", "update", "send"}
@@ -104,7 +104,7 @@ def prompted(ident: Any, text: str) -> None:
     if text.startswith("["):
         do(json.loads(text))
     else:
-        chunk("agent_message_chunk", f"you said: {text}")
+        chunk("agent_message_chunk", f"echo: {text}")
     if ME["error"] is not None:
         send(id=ME["ident"], error=ME["error"])
     else:
