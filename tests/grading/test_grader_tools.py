@@ -36,13 +36,13 @@ CHECKS: list[tuple[str, tuple[str, ...], float, str]] = [
     ("--require a", ("a",), 1, "all checks hold"),
     ("--require a", ("a?",), 1, "all checks hold"),
     ("--require a", ("b",), 1 / 2, "a was never called"),
-    ("--require a", ("a!",), 0, "a was called once, in vain; tool calls failed: a 1x"),
+    ("--require a", ("a!",), 0, "a was called once and failed; tool calls failed: a 1x"),
     ("--require a --require b", ("b",), 2 / 3, "a was never called"),
-    ("--min a=2", ("a",), 1 / 2, "a was called once, wanted twice"),
+    ("--min a=2", ("a",), 1 / 2, "a was called once, required twice"),
     ("--min a=2", ("a", "b", "a"), 1, "all checks hold"),
-    ("--min a=2 --allow-errors", ("a", "a!"), 0, "a was called twice, 1 of them in vain, wanted twice"),
-    ("--require a=3", ("a", "a"), 1 / 2, "a was called twice, wanted 3 times"),
-    ("--max a=1", ("a", "a!"), 0, "a was called twice, at most once allowed; tool calls failed: a 1x"),
+    ("--min a=2 --allow-errors", ("a", "a!"), 0, "a was called twice, 1 of them failed, required twice"),
+    ("--require a=3", ("a", "a"), 1 / 2, "a was called twice, required 3 times"),
+    ("--max a=1", ("a", "a!"), 0, "a was called twice, at most once is allowed; tool calls failed: a 1x"),
     ("--max a=1", ("a",), 1, "all checks hold"),
     ("--forbid a", ("b",), 1, "all checks hold"),
     ("--forbid a", ("a",), 1 / 2, "a was called once, which is forbidden"),
@@ -74,7 +74,7 @@ def test_the_seeds_functional_tests() -> None:
         "failed": [],
         "checks": 4,
         "broken": [
-            f"{PAGE} was called once, wanted twice",
+            f"{PAGE} was called once, required twice",
             f"not called in the order {SEARCH}, {PAGE}",
         ],
     }
@@ -108,8 +108,8 @@ GOOD = json.dumps({"answer": "x", "sources_used": ["A"]})
         (f"Here it is:\n```json\n{GOOD}\n```", []),
         ('{"answer": 7, "sources_used": []}', ["$.answer: 7 is not of type", "$.sources_used: []"]),
         ("[]", ["$: [] is not of type 'object'"]),
-        ("no JSON", ["it is no JSON"]),
-        ("", ["it is no JSON"]),
+        ("no JSON", ["it is not JSON"]),
+        ("", ["it is not JSON"]),
     ],
 )
 def test_structure(output: str, wrong: list[str], tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_structure_of_a_huge_output_is_told_in_a_few_words(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text, says",
     [
-        ('{"type": "objct"}', "no JSON Schema"),
+        ('{"type": "objct"}', "not a JSON Schema"),
         ("{", "not JSON"),
         ("[]", "a JSON Schema is an object"),
         (None, "No such file"),

@@ -88,7 +88,7 @@ def test_error_is_told_also_when_the_grader_is_named_by_its_path() -> None:
     """It is then run once per record, and exits with 1: that alone would not say why."""
     record = {"id": "a", "output": "x", "hint": "("}
     done = run("ae-grade", "-g", f"hint={BIN / 'ae-grader-hint'} --regex", stdin=jsonl(record)).expect(1)
-    done.says("a: grader hint: the hint is no regular expression")
+    done.says("a: grader hint: the hint is not a regular expression")
 
 
 def test_hint_options_that_exclude_each_other() -> None:

@@ -13,7 +13,7 @@ from agenteval.wire.records import Record
 
 
 def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, ignore_case: bool = False) -> Record:
-    """Pass when the output has the hint; without a hint there is nothing to miss, as in the seed."""
+    """Passes if the output contains the hint, or there is no hint, as in agent-eval-harness."""
     output, hint = record.get("output") or "", record.get("hint")
     for field, value in (("output", output), ("hint", hint)):
         if not isinstance(value, str | None):
@@ -24,17 +24,14 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
         try:
             found = re.search(hint, output, re.IGNORECASE if ignore_case else 0) is not None
         except re.error as error:
-            return {"error": f"the hint is no regular expression: {error}"}
+            return {"error": f"the hint is not a regular expression: {error}"}
     else:
         wanted, given = (hint.casefold(), output.casefold()) if ignore_case else (hint, output)
         found = wanted.strip() == given.strip() if exact else wanted in given
-    verb = "matches" if regex else "equals" if exact else "contains"
-    negated = {"matches": "does not match", "equals": "is not", "contains": "does not contain"}[verb]
-    return {
-        "pass": found,
-        "score": 1.0 if found else 0.0,
-        "reasoning": f"output {verb if found else negated} the hint {hint!r}",
-    }
+    yes, no = (
+        ("matches", "does not match") if regex else ("equals", "is not") if exact else ("contains", "does not contain")
+    )
+    return {"pass": found, "score": float(found), "reasoning": f"output {yes if found else no} the hint {hint!r}"}
 
 
 @tool("ae-grader-hint")
@@ -43,7 +40,7 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
 @click.option("--regex", is_flag=True, help="The hint is a regular expression to be found in the output.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @output_option
-def main(path: str | None, exact: bool, regex: bool, ignore_case: bool, output: str | None, debug: bool) -> int:
+def main(path: str | None, output: str | None, debug: bool, **options: bool) -> int:
     """Grade whether the output contains the hint.
 
     Reads grader inputs, one JSON object per line, and answers each with one grader result. A record
@@ -54,8 +51,6 @@ def main(path: str | None, exact: bool, regex: bool, ignore_case: bool, output: 
       ae-grade results.jsonl -g "hint=ae-grader-hint --ignore-case"
       echo '{"id":"a","output":"It is 42.","hint":"4[0-9]"}' | ae-grader-hint --regex
     """
-    if exact and regex:
+    if options["exact"] and options["regex"]:
         raise UserError("--exact and --regex exclude each other")
-    return answer_all(
-        lambda record: grade_hint(record, exact=exact, regex=regex, ignore_case=ignore_case), path, output
-    )
+    return answer_all(lambda record: grade_hint(record, **options), path, output)
