@@ -108,11 +108,6 @@ def append_options(function: F) -> F:
     return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
 
 
-def choose_format(form: str | None, output: str | None) -> str:
-    """The form of a report: the option, else by the extension of the output file, else json."""
-    return form or ("markdown" if output and output.lower().endswith((".md", ".markdown")) else "json")
-
-
 # --- how work is done ---------------------------------------------------------------------------
 
 

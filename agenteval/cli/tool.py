@@ -27,6 +27,7 @@ class Tool(click.Command):
 
     exit_status: Mapping[int, str] = EXIT_STATUS
     takes_command = False  # whether the words after `--` are the command of an agent
+    fill_help: Callable[[str], str] = str  # adds to the help what is looked up only when it is shown
 
     def __call__(self, args: list[str] | None = None) -> NoReturn:
         """Runs with these arguments, else with those of the process, and exits."""
@@ -95,7 +96,7 @@ class Tool(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the docstring without wrapping it, so that examples keep their lines."""
         formatter.write_paragraph()
-        formatter.write((self.help or "").strip() + "\n")
+        formatter.write(self.fill_help((self.help or "").strip()) + "\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the exit codes."""
@@ -137,6 +138,7 @@ def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable
         made.params += [DEBUG, VERSION]
         made.exit_status = {**EXIT_STATUS, **exit_status}
         made.takes_command = getattr(function, "takes_command", False)
+        made.fill_help = getattr(function, "fill_help", str)
         return made
 
     return decorate

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agenteval.comparison.pairing import ComparisonKind
-from agenteval.comparison.result_rows import RecordShape, RunRows
+from agenteval.comparison.result_rows import RecordShape, RunRows, is_trial
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
@@ -87,7 +87,7 @@ def first_record(source: RunSource) -> str | None:
     parse = msgspec.json.Decoder(RecordShape).decode
     for line in islice(source.peek(), PEEKED):
         try:
-            return "trials" if parse(line).is_trial() else "capture"
+            return "trials" if is_trial(parse(line)) else "capture"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # refused when the file is read
     return None

@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.result_rows import RunRows
 from agenteval.errors import BadRecord
-from agenteval.wire.comparison import ComparisonAnswer, Difference, Interval, Pairwise
-from agenteval.wire.records import Record
+from agenteval.wire.comparison import ComparisonAnswer, Difference, Pairwise
+from agenteval.wire.records import Interval, Record
 from agenteval.wire.validation import check
 
 TIE = 1e-9

@@ -6,20 +6,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from agenteval.comparison import statistics as stats
 from agenteval.errors import BadRecord, UserError
 from agenteval.wire.comparison import Latency, Performance, Quality, Reliability, ScoreDistribution, TrajectoryInfo
-from agenteval.wire.records import Id, Wire
+from agenteval.wire.records import Wire
+from agenteval.wire.result_view import ResultFacts, Richness, measured_time, richness_of
 
 EXTENSIONS = (".jsonl", ".ndjson", ".json")
-
-Richness = Literal["full", "messages-only", "minimal"]
-RICHNESS: tuple[Richness, ...] = ("full", "messages-only", "minimal")
 
 R = TypeVar("R")
 
@@ -108,62 +105,41 @@ def _without_shared_ending(names: list[str]) -> list[str]:
 # --- what a comparison reads of a result --------------------------------------------------------
 
 
-class RowScore(Wire):
-    """A score and whether it passes."""
-
-    pass_: bool = msgspec.field(name="pass")
-    score: Annotated[float, Meta(ge=0, le=1)]
-
-
-class RowTiming(Wire):
-    """Milliseconds; `total` may be missing where start and end are there."""
-
-    total: float | None = None
-    start: float | None = None
-    end: float | None = None
-    first_response: float | None = None
-
-
 class StepKind(Wire):
     """A step, as far as its kind."""
 
     type: str | None = None
 
 
-class RowMetadata(Wire):
+class RunNotes(Wire):
     """What the capture noted in the metadata."""
 
     trajectory_richness: Any = None
     timed_out: Any = None
 
 
-NO_TIMES, NO_MARKS = RowTiming(), RowMetadata()
+NO_NOTES = RunNotes()
+
+
+class ComparedResult(ResultFacts):
+    """The fields of a result that a comparison reads; `trials` and `k` show that it is none."""
+
+    trajectory: list[StepKind] | None = None
+    metadata: RunNotes | None = None
+    trials: Any = None
+    k: Any = None
 
 
 class RecordShape(Wire):
-    """As much of a record as tells trials from results, as the seed's harness does: by `trials` and `k`."""
+    """As much of a record as tells trials from results."""
 
     trials: Any = None
     k: Any = None
 
-    def is_trial(self) -> bool:
-        """Whether this is a record of ae-trials."""
-        return isinstance(self.trials, list) and isinstance(self.k, int | float)
 
-
-class ResultFacts(RecordShape, kw_only=True):
-    """The fields of a result that count here; the rest of the line is skipped unread."""
-
-    id: Id
-    output: str | None = None
-    score: RowScore | None = None
-    grader_error: bool = False
-    timing: RowTiming | None = None
-    trajectory: list[StepKind] | None = None
-    metadata: RowMetadata | None = None
-    tool_errors: bool | None = None
-    errors: list[str] | None = None
-    error: str | None = None
+def is_trial(record: RecordShape | ComparedResult) -> bool:
+    """Whether this is a record of trials; agent-eval-harness tells them by the same two fields."""
+    return isinstance(record.trials, list) and isinstance(record.k, int | float)
 
 
 class ResultRow(msgspec.Struct, gc=False, frozen=True):
@@ -188,48 +164,30 @@ class ResultRow(msgspec.Struct, gc=False, frozen=True):
         return self.tool_errors or self.failed
 
 
-def boil_down(facts: ResultFacts, line: int = 0) -> ResultRow:
-    """The row of a result; what a failed grader left in `score` is no score. BadRecord where it is a trial."""
-    if facts.is_trial():
+def result_row(result: ComparedResult, line: int = 0) -> ResultRow:
+    """What is kept of a result; BadRecord if it is a trial."""
+    if is_trial(result):
         raise BadRecord("a trial, where a result is expected")
-    errors = [*(facts.errors or ()), facts.error] if facts.error else facts.errors or ()
-    grade = None if facts.grader_error else facts.score
-    marks, times = facts.metadata or NO_MARKS, facts.timing or NO_TIMES
+    grade, notes = result.grade, result.metadata or NO_NOTES
     return ResultRow(
         line=line,
         score=grade.score if grade else None,
         passed=grade is not None and grade.pass_,
-        grader_error=facts.grader_error,
-        duration=duration(times),
-        first_response=not_negative(times.first_response),
-        tool_errors=bool(facts.tool_errors),
-        failed=bool(errors),
-        timed_out=marks.timed_out is True or any(map(_TIMEOUT.search, errors)),
-        has_output=bool(facts.output),
-        steps=None if facts.trajectory is None else len(facts.trajectory),
-        richness=_richness(marks.trajectory_richness, facts.trajectory or ()),
+        grader_error=bool(result.grader_error),
+        duration=_float(result.duration),
+        first_response=_float(measured_time(result.timing.first_response)) if result.timing else None,
+        tool_errors=bool(result.tool_errors),
+        failed=bool(result.failures),
+        timed_out=notes.timed_out is True or any(map(_TIMEOUT.search, result.failures)),
+        has_output=bool(result.output),
+        steps=None if result.trajectory is None else len(result.trajectory),
+        richness=richness_of(notes.trajectory_richness, (step.type for step in result.trajectory or ())),
     )
 
 
-def duration(times: RowTiming) -> float | None:
-    """How long it took; None where that is not known or cannot be."""
-    if times.total is None and times.start is not None and times.end is not None:
-        return not_negative(times.end - times.start)
-    return not_negative(times.total)
-
-
-def not_negative(milliseconds: float | None) -> float | None:
-    """The time, unless there can be no such time."""
-    return milliseconds if milliseconds is not None and milliseconds >= 0 else None
-
-
-def _richness(noted: object, steps: Sequence[StepKind]) -> Richness:
-    for known in RICHNESS:
-        if noted == known:
-            return known
-    if any(step.type in ("thought", "tool_call") for step in steps):
-        return "full"
-    return "messages-only" if steps else "minimal"
+def _float(value: float | None) -> float | None:
+    """The value as the float that the report's types promise."""
+    return None if value is None else float(value)
 
 
 # --- one run ------------------------------------------------------------------------------------

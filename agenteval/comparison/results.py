@@ -23,13 +23,13 @@ from agenteval.comparison.pairing import (
     winner,
 )
 from agenteval.comparison.result_rows import (
-    ResultFacts,
+    ComparedResult,
     ResultRow,
     RunRows,
-    boil_down,
     performance,
     quality,
     reliability,
+    result_row,
     trajectory_info,
 )
 from agenteval.wire.comparison import (
@@ -208,8 +208,8 @@ def results_meta(_runs: Sequence[RunRows[ResultRow]], /, **facts: Any) -> Report
 RESULTS = ComparisonKind(
     name="capture",
     noun="results",
-    facts=ResultFacts,
-    boil_down=boil_down,
+    facts=ComparedResult,
+    boil_down=result_row,
     weights=QualityWeights(),
     weighted=weighted,
     statistical=by_grader_score,

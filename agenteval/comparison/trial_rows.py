@@ -13,10 +13,11 @@ from msgspec import Meta
 
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pass_at_k import pass_curves, seed_pass_at_k, seed_pass_exp_k
-from agenteval.comparison.result_rows import NO_TIMES, RowTiming, duration, not_negative, timings
+from agenteval.comparison.result_rows import timings
 from agenteval.errors import BadRecord
-from agenteval.wire.comparison import Performance, Rate
-from agenteval.wire.records import Id, Wire
+from agenteval.wire.comparison import Performance
+from agenteval.wire.records import Id, Rate, Wire
+from agenteval.wire.result_view import Measured, measured_time
 from agenteval.wire.trials_comparison import (
     Capability,
     Flakiness,
@@ -41,7 +42,7 @@ class EntryFacts(Wire):
     grader_error: bool = False
     errors: list[str] | None = None
     duration: float | None = None
-    timing: RowTiming | None = None
+    timing: Measured | None = None
 
 
 class TrialFacts(Wire):
@@ -106,7 +107,7 @@ def boil_down_trials(facts: TrialFacts, line: int = 0) -> TrialRow:
         pass_at_k=_known(rate, facts.pass_at_k, facts.k, seed_pass_at_k),
         pass_exp_k=_known(rate, facts.pass_exp_k, facts.k, seed_pass_exp_k),
         scores=tuple([entry.score for entry in entries if entry.score is not None and not entry.grader_error]),
-        durations=tuple([took for entry in entries if (took := _entry_duration(entry)) is not None]),
+        durations=tuple([float(took) for entry in entries if (took := _entry_duration(entry)) is not None]),
     )
 
 
@@ -129,7 +130,9 @@ def _known(rate: float | None, given: float | None, k: int, estimate: Callable[[
 
 
 def _entry_duration(entry: EntryFacts) -> float | None:
-    return duration(entry.timing or NO_TIMES) if entry.duration is None else not_negative(entry.duration)
+    if entry.duration is None and entry.timing is not None:
+        return entry.timing.duration
+    return measured_time(entry.duration)
 
 
 # --- one run ------------------------------------------------------------------------------------

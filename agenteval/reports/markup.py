@@ -1,8 +1,9 @@
-"""Text that an agent wrote, made harmless inside markdown."""
+"""Markdown: text of agents in it, which is never markup, tables and pages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from agenteval.streams.text import visible
 
@@ -37,3 +38,14 @@ def _escape(found: re.Match[str]) -> str:
         if 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum():
             return char  # test_001 is no markup
     return _HTML.get(char) or "\\" + char
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> list[str]:
+    """The lines of a table: the first columns hold names, the others numbers, aligned to the right."""
+    rule = ["---"] * names + ["---:"] * (len(header) - names)
+    return [f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)]
+
+
+def page(sections: Iterable[Sequence[str]]) -> str:
+    """The lines of the sections that are not empty, a blank line after each section."""
+    return "\n".join(line for section in sections if section for line in [*section, ""])

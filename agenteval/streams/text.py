@@ -1,9 +1,16 @@
-"""Text that an agent wrote, made fit to show: it cannot drive a terminal, and is as wide as it looks."""
+"""Plain text for people: an agent's text without control characters, columns of a terminal, lists, indented JSON."""
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+GAP = "  "
+NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 
 # C0 without tab and line ends, DEL, and C1, which some terminals obey as they do escape sequences.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -31,8 +38,22 @@ def one_line(text: str, limit: int) -> str:
     return visible(_INVISIBLE.sub("", " ".join(start.split())))
 
 
+# --- columns of a terminal ----------------------------------------------------------------------
+
+
+def terminal_columns() -> int:
+    """The width of the terminal on stdout: $COLUMNS if it is set, NO_TERMINAL if there is no terminal."""
+    columns = os.environ.get("COLUMNS", "")  # not shutil.get_terminal_size: importing it takes 5 ms
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or NO_TERMINAL
+    except OSError:
+        return NO_TERMINAL
+
+
 def width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """How many columns the text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
@@ -63,9 +84,54 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-# --- in markdown --------------------------------------------------------------------------------
+def in_columns(cells: Sequence[str], sizes: Sequence[int], right: Collection[int] = ()) -> str:
+    """One line of a table: each cell cut or filled to its size, those in `right` aligned to the right.
+
+    A column of size 0 is left out; the line has no spaces at its end.
+    """
+    fitted = []
+    for at, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
+        if size:
+            cell = clip(cell, size)
+            fitted.append(" " * (size - width(cell)) + cell if at in right else pad(cell, size))
+    return GAP.join(fitted).rstrip()
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """The lines of a table whose columns are as wide as their widest cell."""
+    sizes = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return [in_columns(row, sizes, right) for row in rows]
+
+
+def as_lines(lines: Iterable[str]) -> bytes:
+    """The lines, each with its line end."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+# --- words and values ---------------------------------------------------------------------------
 
 
 def preview(text: str, limit: int) -> str:
     """The first `limit` characters, and ... where there are more."""
     return text[:limit] + "..." if len(text) > limit else text
+
+
+def first_few(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first texts and how many more there are: `a, b and 3 more`."""
+    left_out = len(texts) - most
+    return separator.join(texts[:most]) + (f" and {left_out:,} more" if left_out > 0 else "")
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: `1 record`, `2,000 records`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def plain_text(value: object) -> str:
+    """A string as it is, any other value as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def pretty_json(value: object) -> bytes:
+    """The value as JSON on indented lines."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -1,7 +1,6 @@
 """The report of ae-balance, as it stands on the wire."""
 
-from agenteval.wire.comparison import Count
-from agenteval.wire.records import Wire
+from agenteval.wire.records import Count, Wire
 
 
 class BalanceCategory(Wire):

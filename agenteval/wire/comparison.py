@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from agenteval.wire.records import Wire
+from agenteval.wire.records import Count, Interval, Rate, Wire
+from agenteval.wire.richness import Richness
 
-Count = Annotated[int, Meta(ge=0)]
-Rate = Annotated[float, Meta(ge=0, le=1)]
-Interval = tuple[float, float]
 StrategyName = Literal["weighted", "statistical", "custom"]
 
 
@@ -153,7 +151,7 @@ class Reliability(Wire):
 class TrajectoryInfo(Wire):
     """How much the trajectories of one run tell, and their mean length."""
 
-    richness: Literal["full", "messages-only", "minimal"]
+    richness: Richness
     """How much the trajectories tell."""
     avg_step_count: float | None
     """Mean number of steps; null where there are no trajectories."""

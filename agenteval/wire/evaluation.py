@@ -1,13 +1,8 @@
 """The evaluation report of ae-score, as it stands on the wire."""
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-from agenteval.wire.records import Id, Rate
-
-Count = Annotated[int, Meta(ge=0)]
+from agenteval.wire.records import Count, Id, Rate
 
 
 class Snake(msgspec.Struct, omit_defaults=True, kw_only=True):

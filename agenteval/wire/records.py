@@ -21,6 +21,8 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 Id = Annotated[str, Meta(min_length=1)]
 Input = str | Annotated[list[str], Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0)]
+Interval = tuple[float, float]
 Milliseconds = Annotated[float, Meta(ge=0)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 StepType = Literal["thought", "message", "tool_call", "plan"]
@@ -46,7 +48,7 @@ class Prompt(Wire):
 class Turn(Wire):
     """What one turn of a session did: how many raw lines, and how its process ended."""
 
-    lines: Annotated[int, Meta(ge=0)]
+    lines: Count
     """How many of `rawLines` are this turn's."""
     exit_code: int | None = None
     """Exit code of the agent; null when a signal ended it or it never started."""
@@ -116,13 +118,18 @@ class Raw(Wire):
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
 
-class GraderResult(Wire):
-    """What a grader answers."""
+class Grade(Wire):
+    """Whether an answer passes, and its score."""
 
     pass_: bool = msgspec.field(name="pass")
     """Whether the answer is good enough."""
     score: Rate
     """How good it is, from 0 to 1."""
+
+
+class GraderResult(Grade):
+    """What a grader answers."""
+
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
@@ -260,7 +267,7 @@ class Trial(Wire):
     """For each j from 1 to k, the unbiased estimate that at least one of j passes."""
     pass_exp: dict[str, Rate | None] | None = None
     """For each j from 1 to k, the unbiased estimate that all of j pass."""
-    grader_errors: Annotated[int, Meta(ge=0)] | None = None
+    grader_errors: Count | None = None
     """Trials without a verdict, because the grader failed."""
     metadata: dict[str, Any] | None = None
     """The prompt's, and of the run `agent` and the like."""

@@ -1,10 +1,20 @@
-"""Typed views of a result: the fields that later stages read; the rest of the line is skipped unread."""
+"""Typed views of a result, each with the fields that some later stage reads; the rest of the line is not decoded."""
 
-from agenteval.wire.records import GraderResult, Id, Input, Record, Step, StepType, Wire
+from typing import Annotated
+
+from msgspec import Meta
+
+from agenteval.wire.records import Grade, GraderResult, Id, Input, Record, Step, StepType, Wire
 from agenteval.wire.richness import Richness as Richness
 from agenteval.wire.richness import richness_of as richness_of
 
-Number = int | float  # as it came: 1200 does not turn into 1200.0
+LARGEST = 2**53  # beyond it, integers are not exact as floats, and some do not fit one
+Number = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | float  # as it came: 1200 does not turn into 1200.0
+
+
+def measured_time(milliseconds: Number | None) -> Number | None:
+    """The time, or None if it is negative: a clock that was set back measured nothing."""
+    return milliseconds if milliseconds is not None and milliseconds >= 0 else None
 
 
 class Measured(Wire):
@@ -13,51 +23,63 @@ class Measured(Wire):
     start: Number | None = None
     end: Number | None = None
     total: Number | None = None
+    first_response: Number | None = None
     input_tokens: Number | None = None
     output_tokens: Number | None = None
     cached_tokens: Number | None = None
     cost_usd: Number | None = None
 
+    @property
+    def duration(self) -> Number | None:
+        """Milliseconds from start to end; None if they are not known."""
+        if self.total is None and self.start is not None and self.end is not None:
+            return measured_time(self.end - self.start)
+        return measured_time(self.total)
 
-class ResultView(Wire):
-    """The fields of a result that reports show; a trajectory is passed over unread."""
+
+class ResultFacts(Wire, kw_only=True):
+    """What every later stage reads of a result: what was measured, what failed and how it was graded."""
 
     id: Id
-    output: str
-    input: Input | None = None
-    hint: str | None = None
-    tool_errors: bool | None = None
+    output: str | None = None
     timing: Measured | None = None
-    score: GraderResult | None = None
-    scores: dict[str, GraderResult] | None = None
+    score: Grade | None = None
     grader_error: bool | None = None
+    tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
 
     @property
-    def grade(self) -> GraderResult | None:
-        """The score that counts: none where nobody graded, nor where the grader itself failed."""
+    def grade(self) -> Grade | None:
+        """The score that counts; None if there is none, or if the grader erred."""
         return None if self.grader_error else self.score
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong with the agent."""
+        """The errors of the agent."""
         return self.errors or ([self.error] if self.error else [])
 
     @property
     def duration(self) -> Number | None:
-        """Milliseconds."""
-        if self.timing is None:
-            return None
-        total, start, end = self.timing.total, self.timing.start, self.timing.end
-        return end - start if total is None and start is not None and end is not None else total
+        """Milliseconds that the agent took; None if they are not known."""
+        return self.timing.duration if self.timing else None
 
     @property
     def tokens(self) -> Number | None:
-        """Tokens in and out together."""
+        """Input and output tokens together; None if neither is known."""
         counts = [self.timing.input_tokens, self.timing.output_tokens] if self.timing else []
         known = [count for count in counts if count is not None]
         return sum(known) if known else None
+
+
+class ResultView(ResultFacts, kw_only=True):
+    """The fields of a result that reports show; its trajectory is not decoded."""
+
+    output: str
+    input: Input | None = None
+    hint: str | None = None
+    score: GraderResult | None = None
+    scores: dict[str, GraderResult] | None = None
 
     def turns(self, separator: str) -> str:
         """The input as one text."""
@@ -65,25 +87,25 @@ class ResultView(Wire):
 
 
 def is_grader_error(row: ResultView, grade: GraderResult) -> bool:
-    """Whether, of a record's several graders, this is one that failed: only its reasoning says so."""
+    """Whether this is the grade of a grader that erred: of several, only the reasoning tells which."""
     return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
 
 
 class CalledTool(Wire):
-    """What a summary tells of a step; what the tool was given and gave back is passed over unread."""
+    """A step without its content: its type and, of a tool call, the name."""
 
     type: StepType
     name: str | None = None
 
 
 class ResultWithCalls(ResultView):
-    """The fields that a summary is made of."""
+    """A result with the tools that were called."""
 
     trajectory: list[CalledTool] | None = None
 
 
 class ResultWithSteps(ResultView):
-    """The fields that a section is made of."""
+    """A result with every step and its metadata."""
 
     trajectory: list[Step] | None = None
     metadata: Record | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agenteval.wire.comparison import Count, Difference, Interval, Pairwise, Performance, Rate, ReportMeta
-from agenteval.wire.records import Wire
+from agenteval.wire.comparison import Difference, Pairwise, Performance, ReportMeta
+from agenteval.wire.records import Count, Interval, Rate, Wire
 
 # --- one run ------------------------------------------------------------------------------------
 

@@ -319,3 +319,36 @@ def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
     for args in (("bad", "good"), ("good", "once"), ("good", "--run", "copy:good")):
         done = ae_compare(*args, "--fail-if-worse", cwd=tmp_path)
         assert (done.code, done.stderr) == (0, ""), args
+
+
+def test_the_median_is_the_one_of_ae_format(tmp_path: Path) -> None:
+    """Durations that are missing, 0, negative or only to be had from start and end count alike in both tools."""
+    timings: list[Json] = [
+        {"total": 40},
+        {"total": 0},
+        {"total": -5000},  # the clock was set back: not known
+        {"start": 90_000, "end": 10},
+        {"start": 10, "end": 90_010},
+        {"total": 25.5, "start": 0, "end": 9},
+        {"start": 7},
+        {"total": None},
+        {},
+        {"total": 1500},
+    ]
+    records = [{"id": f"p{i}", "output": "o", "timing": timing} for i, timing in enumerate(timings)]
+    path = write(tmp_path / "awkward.jsonl", *records, {"id": "untimed", "output": "o"})
+    latency = compared("--run", f"a:{path}", "--run", f"b:{path}", cwd=tmp_path)["performance"]["a"]["latency"]
+    assert (latency["n"], latency["p50"], latency["p90"]) == (5, 40, 90_000)
+    assert (
+        "- **Duration**: p50 40 ms, p90 1m 30s, p99 1m 30s, over 5\n"
+        in run("ae-format", "-f", "markdown", path).expect(0).stdout
+    )
+
+
+@pytest.mark.parametrize("field", ["total", "start", "firstResponse", "inputTokens"])
+def test_a_number_too_large_for_a_float_is_refused(field: str, tmp_path: Path) -> None:
+    huge = {"id": "huge", "output": "o", "timing": {field: 10**400}}
+    path = write(tmp_path / "a.jsonl", huge, result("p", 1.0))
+    done = ae_compare(path, path, cwd=tmp_path)
+    assert (done.code, json.loads(done.stdout)["meta"]["promptCount"]) == (1, 1)
+    assert f'a.jsonl:1: "timing.{field}"' in done.stderr

@@ -45,6 +45,14 @@ def test_jsonl_streams() -> None:
     assert first_line_of_two("-f", "jsonl") == b'{"id":"a","output":"o"}\n'
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "table"])
+def test_a_number_too_large_for_a_float_costs_its_record_only(form: str) -> None:
+    records = lines_of({"id": "big", "timing": {"total": 10**400}}, {"id": "other", "timing": {"inputTokens": 7}})
+    done = ae_format("-f", form, stdin=records, code=1)
+    assert "other" in done.stdout
+    assert done.stderr.startswith('ae-format: stdin:1: "timing.total" must be ')
+
+
 # --- csv ------------------------------------------------------------------------------------------
 
 
@@ -240,5 +248,5 @@ def test_progress_lines_on_request() -> None:
 
 def test_only_the_form_asked_for_is_loaded() -> None:
     done = ae_format("-f", "csv", stdin=MIXED, PYTHONVERBOSE="1")
-    assert set(re.findall(r"import 'agenteval\.reports\.results\.(\w+)'", done.stderr)) == {"csv_"}
+    assert set(re.findall(r"import 'agenteval\.reports\.results\.(\w+)'", done.stderr)) == {"csv"}
     assert set(re.findall(r"import '(json|shutil|numpy)'", done.stderr)) == set()

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.results.brief import head_and_tail, section, summary_of, text_at
+from agenteval.reports.summary.jsonl import summary_of
+from agenteval.reports.summary.markdown import head_and_tail, section, text_at
 from agenteval.streams.jsonl import encode
 from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
 from tests.support.tool import Record, jsonl, run, start, write

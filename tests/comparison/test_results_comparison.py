@@ -18,10 +18,11 @@ from agenteval.comparison import result_rows as runs
 from agenteval.comparison import results as comparison
 from agenteval.comparison.input_files import RecordIndex, RunSource, read_run, read_runs
 from agenteval.comparison.pairing import PromptRanking
-from agenteval.comparison.result_rows import NamedRun, ResultFacts, ResultRow, RunRows
+from agenteval.comparison.result_rows import ComparedResult, NamedRun, ResultRow, RunRows
 from agenteval.comparison.results import RESULTS, QualityWeights
 from agenteval.errors import UserError
-from agenteval.reports.comparison import markdown
+from agenteval.reports.comparison.markdown import render
+from agenteval.reports.forms import ReportContext
 from agenteval.streams.console import Console
 from agenteval.wire.validation import check
 
@@ -30,7 +31,7 @@ Json = dict[str, Any]
 
 def row(**fields: Any) -> ResultRow:
     """The row of a result with these fields."""
-    return runs.boil_down(check({"id": "p", **fields}, ResultFacts))
+    return runs.result_row(check({"id": "p", **fields}, ComparedResult))
 
 
 def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
@@ -373,7 +374,8 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
 def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     some, none = run_of("some", [0.5] * 25), run_of("none", [])
     meta = tool.describe(RESULTS, [some, none], "weighted", tool.CompareSettings(weights=QualityWeights()), 0.0)
-    text = markdown(comparison.compare([some, none], comparison.weighted(QualityWeights()), meta))
+    report = comparison.compare([some, none], comparison.weighted(QualityWeights()), meta)
+    text = b"".join(render(report, ReportContext())).decode()
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text
     assert "**some and none: no prompt is graded in both.**" in text

@@ -21,7 +21,10 @@ def test_mean(values: list[float], expected: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("n", "p", "expected"),
-    [(0, 0.5, None), (1, 0.99, 1), (2, 0.5, 2), (10, 0.5, 6), (10, 0.9, 10), (10, 0.99, 10), (100, 0.9, 91), (4, 1, 4)],
+    [
+        *[(0, 0.5, None), (1, 0.99, 1), (2, 0.5, 2), (10, 0.5, 6), (10, 0.9, 10), (10, 0.99, 10), (100, 0.9, 91)],
+        *[(4, 1, 4), (100, 0.99, 100), (101, 0.5, 51), (1000, 0.9, 901)],
+    ],
 )
 def test_percentile_is_the_element_at_floor_np(n: int, p: float, expected: int | None) -> None:
     assert stats.percentile(range(1, n + 1), p) == expected

@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from agenteval.reports import FORMS, form
+from agenteval.cli.report_options import form_list
+from agenteval.reports.figures import duration_text
+from agenteval.reports.forms import HERE, ReportForms
 from agenteval.reports.markup import inline
-from agenteval.reports.results.csv_ import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
+from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
 from agenteval.reports.results.markdown import head, output_block, section
-from agenteval.reports.results.summary import RunSummary, grade_facts, percentile, run_facts, seconds
 from agenteval.reports.results.table import layout, story, verdict
+from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
 from agenteval.streams.text import clip, one_line, pad, visible, width
 from agenteval.wire.result_view import ResultView
 
@@ -35,8 +39,43 @@ def summary_of(*rows: ResultView) -> RunSummary:
     return summary
 
 
-def test_every_form_has_a_render() -> None:
-    assert all(callable(form(name)) for name in FORMS)
+@pytest.mark.parametrize("kind", [path.name for path in Path(HERE).iterdir() if (path / "__init__.py").exists()])
+def test_every_form_has_a_render_and_says_what_it_is(kind: str) -> None:
+    forms = ReportForms(kind)
+    assert forms.names()
+    for name in forms.names():
+        module = sys.modules[forms.render(name).__module__]
+        assert (module.__doc__ or "").startswith(f"{name}: "), module
+        assert " ".join(forms.description(name)) in " ".join((module.__doc__ or "").split()), module
+
+
+@pytest.mark.parametrize(
+    ("asked", "output", "chosen"),
+    [
+        (None, None, "json"),
+        (None, "report.md", "markdown"),
+        (None, "report.MD", "markdown"),
+        (None, "report.markdown", "markdown"),
+        (None, "a.md/report", "json"),
+        (None, "report.json", "json"),
+        (None, "report.txt", "json"),
+        ("json", "report.md", "json"),
+        ("markdown", "report.json", "markdown"),
+    ],
+)
+def test_choosing_a_form(asked: str | None, output: str | None, chosen: str) -> None:
+    assert ReportForms("comparison").choose(asked, output, "json") == chosen
+
+
+def test_a_new_form_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kind").mkdir()
+    (tmp_path / "kind" / "shout.py").write_text('"""shout: in capitals,\nloud"""\n')
+    monkeypatch.setattr("agenteval.reports.forms.HERE", str(tmp_path))
+    forms = ReportForms("kind")
+    assert forms.names() == ["shout"]
+    assert forms.description("shout") == ["in capitals,", "loud"]
+    assert forms.choose(None, "report.shout", "other") == "shout"
+    assert form_list(forms) == "shout  in capitals,\n         loud"
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -52,6 +91,8 @@ def test_every_form_has_a_render() -> None:
         ({"start": 5, "end": 9, "inputTokens": 0}, 4, 0),
         ({"start": 5, "outputTokens": 3}, None, 3),
         ({"inputTokens": 2, "outputTokens": 3}, None, 5),
+        ({"total": -1, "start": 5, "end": 9}, None, None),  # the clock was set back
+        ({"start": 9, "end": 5}, None, None),
     ],
 )
 def test_what_was_measured(timing: Any, duration: float | None, tokens: float | None) -> None:
@@ -63,19 +104,11 @@ def test_turns(given: Any, joined: str) -> None:
     assert row(input=given).turns(" | ") == joined
 
 
-# --- statistics -----------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("count", "percent", "expected"),
-    [(1, 99, 0), (2, 50, 1), (10, 50, 5), (10, 90, 9), (10, 99, 9), (100, 99, 99), (101, 50, 50), (1000, 90, 900)],
-)
-def test_percentile_is_the_seeds_nearest_rank(count: int, percent: int, expected: float) -> None:
-    assert percentile([float(value) for value in range(count)], percent) == expected
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "told"),
+    ("milliseconds", "shown"),
     [
         (0, "0 ms"),
         (12.4, "12 ms"),
@@ -89,8 +122,8 @@ def test_percentile_is_the_seeds_nearest_rank(count: int, percent: int, expected
         (7_500_000, "2h 05m"),
     ],
 )
-def test_seconds(milliseconds: float, told: str) -> None:
-    assert seconds(milliseconds) == told
+def test_duration_text(milliseconds: float, shown: str) -> None:
+    assert duration_text(milliseconds) == shown
 
 
 # --- the summary ----------------------------------------------------------------------------------
@@ -201,7 +234,8 @@ def test_control_characters_become_pictures() -> None:
             {"input": ["x", "y"], "hint": "h", "toolErrors": False, "timing": {"total": 1200}, "score": PASS},
             ["a", "x | y", "h", "o", "false", "1200", "true", "1.0", "good"],
         ),
-        ({"timing": {"total": -0.5}, "score": FAIL}, ["a", "", "", "o", "", "-0.5", "false", "0.5", ""]),
+        ({"timing": {"total": 0.5}, "score": FAIL}, ["a", "", "", "o", "", "0.5", "false", "0.5", ""]),
+        ({"timing": {"total": -0.5}}, ["a", "", "", "o", "", "", "", "", ""]),
         ({"score": BROKEN, "graderError": True}, ["a", "", "", "o", "", "", "", "", "grader error: exit 1"]),
     ],
 )

@@ -15,11 +15,12 @@ from agenteval.cli.options import (
     seed_option,
     strict_option,
 )
+from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
 from agenteval.streams.text import clip
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from agenteval.wire.calibration import CalibrationReport, Label
 
 NAME = "ae-calibrate"
+FORMS = ReportForms("calibration")
 SAMPLE = 10
 IDS_SHOWN = 5
 ID_WIDTH = 40
@@ -96,19 +98,6 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
         calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
 
     run(picked, source, collect)
-
-
-def write(calibration: Calibration, report: CalibrationReport, form: str, target: Output) -> None:
-    """Write the report in that form."""
-    if form == "json":
-        import msgspec
-
-        target.write_bytes(msgspec.json.format(encode(report), indent=2) + b"\n")
-        return
-    from agenteval.reports.calibration import markdown
-
-    for piece in markdown(report, calibration.shown, calibration.ambiguous):
-        target.write_bytes(piece.encode())
 
 
 def say_what_was_left_out(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
@@ -186,13 +175,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 when it is below.")
 @click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 when it is below.")
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(["markdown", "json"]),
-    help="[default: markdown; json where -o ends in .json]",
-)
+@form_option(FORMS, "markdown")
 @output_option
 @strict_option
 @progress_option
@@ -261,8 +244,7 @@ def main(
     go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout))
     report = calibration.report()
     target.open()
-    write(calibration, report, form or ("json" if (output or "").lower().endswith(".json") else "markdown"), target)
-    target.close()
+    FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)
     say_what_was_left_out(calibration, report, console)
     met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
     return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED

@@ -8,16 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from agenteval.cli.options import (
-    choose_format,
     grader_options,
     output_option,
     progress_option,
     seed_option,
     strict_option,
 )
+from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.comparison.input_files import RecordIndex, RunSource, find_format, read_runs
@@ -34,6 +32,7 @@ from agenteval.comparison.pairing import (
 )
 from agenteval.comparison.result_rows import RunRows, label_runs, named_run
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
@@ -41,6 +40,7 @@ from agenteval.wire.comparison import ComparisonAnswer, ReportMeta, StrategyName
 from agenteval.wire.records import Record
 
 NAME = "ae-compare"
+FORMS = ReportForms("comparison")
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
 
@@ -207,19 +207,6 @@ def say_missing(meta: ReportMeta, console: Console) -> None:
         )
 
 
-def render(report: Any, form: str, kind: ComparisonKind) -> bytes:
-    """The report as it is written."""
-    if form == "json":
-        return msgspec.json.format(encode(report), indent=2) + b"\n"
-    if kind.name == "trials":
-        from agenteval.reports.trials_comparison import trials_markdown
-
-        return trials_markdown(report).encode()
-    from agenteval.reports.comparison import markdown
-
-    return markdown(report).encode()
-
-
 @tool(NAME)
 @click.argument("paths", metavar="RUN...", nargs=-1)
 @click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with a name of its own.")
@@ -231,13 +218,7 @@ def render(report: Any, form: str, kind: ComparisonKind) -> bytes:
 )
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
 @grader_options
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(["json", "markdown"]),
-    help="[default: json; markdown where -o ends in .md]",
-)
+@form_option(FORMS, "json")
 @output_option
 @click.option(
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
@@ -325,8 +306,7 @@ def main(
     for remark in kind.remarks(report):
         console.say(remark)
     console.finish()
-    out.write_bytes(render(report, choose_format(form, output), kind))
-    out.close()
+    FORMS.write(FORMS.choose(form, output, "json"), report, out)
     worse = kind.worse(report) if fail_if_worse else []
     for said in worse:
         console.say(said)

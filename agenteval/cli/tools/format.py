@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-import time
-
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
-from agenteval.cli.startup import click
+from agenteval.cli.report_options import form_option, write_results
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports import FORMS, ReportContext, form
-from agenteval.reports.passes import Rows
-from agenteval.streams.console import Console, supports_color
+from agenteval.reports.forms import ReportForms
+from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
-from agenteval.streams.text import visible
+
+NAME = "ae-format"
+FORMS = ReportForms("results")
 
 
-def page_for(style: str, output: Output) -> ReportContext:
-    """The page that a form is written to: as wide as the terminal, 100 columns where there is none."""
-    generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    if style != "table" or output.path is not None:
-        return ReportContext(generated=generated)
-    import shutil  # its compression modules cost 5 ms, and only a table asks for the width
-
-    return ReportContext(shutil.get_terminal_size((100, 24)).columns, output.isatty() and supports_color(), generated)
-
-
-@tool("ae-format")
+@tool(NAME)
 @input_argument("RESULTS")
-@click.option(
-    "-f",
-    "--style",
-    "--format",
-    "style",
-    type=click.Choice(list(FORMS)),
-    default="jsonl",
-    show_default=True,
-    help="The form to write.",
-)
+@form_option(FORMS, "jsonl", "--style")
 @output_option
 @progress_option
 @strict_option
-def main(path: str | None, style: str, output: str | None, progress: bool | None, strict: bool, debug: bool) -> int:
+def main(
+    path: str | None, form: str | None, output: str | None, progress: bool | None, strict: bool, debug: bool
+) -> int:
     """Turn results into something to read.
 
     RESULTS is a file of results, graded or not; stdin when missing or -.
 
     Forms:
-      jsonl     the records again, one compact line each, unknown fields kept (the default)
-      markdown  a report: summary, then a section per record (input, output, score, errors)
-      csv       for spreadsheets (RFC 4180): id, input, hint, output, tool_errors, duration_ms,
-                and graded: pass, score, reasoning
-      table     for a terminal: summary, then a line per record
+      {forms}
 
     jsonl and csv come out record by record; markdown and table begin with a summary and so
     wait for the last record. What is missing stays empty. Where a grader failed there is no
@@ -66,20 +44,8 @@ def main(path: str | None, style: str, output: str | None, progress: bool | None
       ae-format graded.jsonl -f markdown -o report.md
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
+    console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source])
-    console = Console("ae-format", progress=progress, strict=strict, output=output)
-    write(style, source, target, console)
+    write_results(FORMS, FORMS.choose(form, output, "jsonl"), source, target, console)
     return FAILED if console.refused else OK
-
-
-def write(style: str, source: Source, target: Output, console: Console) -> None:
-    """Write every record in that form."""
-    console.begin(None, "records")
-    try:
-        rows = Rows(source, console, lambda name: console.advance(label=visible(name)))
-        for piece in form(style)(rows, page_for(style, target)):
-            target.write_bytes(piece)
-        target.close()
-    finally:
-        console.finish()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
+from agenteval.streams.text import aligned, as_lines, pretty_json
 from agenteval.wire.json_schema import SCHEMAS, schema_of, summary_of
 
 
@@ -42,20 +40,14 @@ def text_of(name: str) -> bytes:
     """One schema; UserError with the names that come close."""
     if name not in SCHEMAS:
         raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')
-    return pretty(schema_of(name))
+    return pretty_json(schema_of(name))
 
 
 def everything() -> bytes:
     """All schemas, by name."""
-    return pretty({name: schema_of(name) for name in SCHEMAS})
+    return pretty_json({name: schema_of(name) for name in SCHEMAS})
 
 
 def listing() -> bytes:
     """A line per schema: its name and what it describes."""
-    column = max(map(len, SCHEMAS)) + 2
-    return "".join(f"{name:{column}}{summary_of(name)}\n" for name in SCHEMAS).encode()
-
-
-def pretty(value: object) -> bytes:
-    """JSON to read."""
-    return msgspec.json.format(encode(value), indent=2) + b"\n"
+    return as_lines(aligned([(name, summary_of(name)) for name in SCHEMAS]))

@@ -6,23 +6,21 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from agenteval.cli.options import (
     F,
     NumberRange,
-    choose_format,
     input_argument,
     output_option,
     progress_option,
     strict_option,
 )
+from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
-from agenteval.reports.evaluation import markdown, remarks, table
+from agenteval.reports.evaluation_facts import EvaluationReport, remarks
+from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
 from agenteval.wikipedia.criteria import Criterion, check_criteria, in_words, load_criteria, parse_minimum
@@ -30,6 +28,7 @@ from agenteval.wikipedia.score import ScoreWeights, Scoring
 from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
 NAME = "ae-score"
+FORMS = ReportForms("evaluation")
 MOST_WEIGHT = 10
 
 
@@ -65,19 +64,6 @@ def evaluate(scoring: Scoring, criteria: list[Criterion], given: Mapping[str, st
     )
 
 
-def render(evaluation: Evaluation, form: str, own: dict[str, str]) -> bytes:
-    """Returns the evaluation in that form; `own` is metadata that the user added."""
-    if form == "markdown":
-        return markdown(evaluation, own).encode()
-    if form == "table":
-        import shutil  # its compression modules cost 5 ms, and only a table asks for the width
-
-        return table(evaluation, own, shutil.get_terminal_size((100, 24)).columns).encode()
-    whole = msgspec.to_builtins(evaluation)
-    whole["metadata"] |= own
-    return msgspec.json.format(encode(whole), indent=2) + b"\n"
-
-
 def report(evaluation: Evaluation, scoring: Scoring, given: Mapping[str, str], console: Console) -> bool:
     """Reports what the means leave out and which criteria are met; returns whether all are."""
     for remark in remarks(evaluation):
@@ -111,13 +97,7 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
 @click.option("--criteria", metavar="NAME|FILE", help="Exit 1 unless met: minimum, target, or a JSON file of minima.")
 @click.option("--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 below this mean; repeatable.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Add to the metadata; repeatable.")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(["json", "table", "markdown"]),
-    help="[default: json; markdown where -o ends in .md]",
-)
+@form_option(FORMS, "json")
 @output_option
 @strict_option
 @progress_option
@@ -183,7 +163,6 @@ def main(
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()
     own = {key: value for key, value in given.items() if key not in scoring.common}
-    target.write_bytes(render(evaluation, choose_format(form, output), own))
-    target.close()
+    FORMS.write(FORMS.choose(form, output, "json"), EvaluationReport(evaluation, own), target)
     all_met = report(evaluation, scoring, given, console)
     return OK if all_met and not console.refused else FAILED

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
+from agenteval.cli.report_options import write_results
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports.results.brief import section, summary_of
+from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
-from agenteval.streams.source import Source, read_typed
-from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
+from agenteval.streams.source import Source
+
+NAME = "ae-summarize"
 
 
-@tool("ae-summarize")
+@tool(NAME)
 @input_argument("RESULTS")
 @click.option("-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges.")
 @output_option
@@ -39,27 +38,8 @@ def main(path: str | None, markdown: bool, output: str | None, strict: bool, pro
       ae-summarize results.jsonl | jq -r 'select(.duration > 10000) | .id'
       ae-summarize graded.jsonl --markdown -o results.md
     """
-    console = Console("ae-summarize", progress=progress, strict=strict, output=output)
+    console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source])
-    console.begin(None, "records")
-    try:
-        for record_id, piece in sections(source, console) if markdown else summaries(source, console):
-            target.write_bytes(piece)
-            console.advance(label=record_id)
-        target.close()
-    finally:
-        console.finish()
+    write_results(ReportForms("summary"), "markdown" if markdown else "jsonl", source, target, console)
     return FAILED if console.refused else OK
-
-
-def summaries(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
-    """Each record's id and its summary as a line."""
-    for result in read_typed(source, ResultWithCalls, console):
-        yield result.id, encode(summary_of(result)) + b"\n"
-
-
-def sections(source: Source, console: Console) -> Iterator[tuple[str, bytes]]:
-    """Each record's id and its section of markdown."""
-    for result in read_typed(source, ResultWithSteps, console):
-        yield result.id, section(result).encode()

@@ -1,1 +1,1 @@
-"""Results → something to read: one file per form of ae-format."""
+"""The forms of results, for ae-format."""

@@ -1,15 +1,15 @@
-"""JSON lines: every field in its place, known or not; compact, and nothing that is not a result."""
+"""jsonl: the records again, one compact line each, unknown fields kept"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.reports import ReportContext
-from agenteval.reports.passes import Rows
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode
 
 
-def render(rows: Rows, _page: ReportContext) -> Iterator[bytes]:
-    """One line per record, as it comes."""
-    for record in rows.records():
+def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+    """Yields a line per record, as it comes."""
+    for record in results.records():
         yield encode(record) + b"\n"

@@ -1,15 +1,16 @@
-"""A markdown report: a summary, then a section per record; no text of an agent can break out of its place."""
+"""markdown: a report: summary, then a section per record (input, output, score, errors)"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from agenteval.comparison.statistics import wilson
-from agenteval.reports import ReportContext
-from agenteval.reports.markup import fenced, inline
-from agenteval.reports.passes import Rows
-from agenteval.reports.results.summary import Grades, RunSummary, grade_facts, run_facts
-from agenteval.streams.text import preview
+from agenteval.reports.figures import number, percent, percent_span
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.markup import fenced, inline, table
+from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.run_summary import Grades, RunSummary, grade_facts, run_facts
+from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import ResultView, is_grader_error
 
@@ -17,13 +18,13 @@ INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
 
 
-def render(rows: Rows, page: ReportContext) -> Iterator[bytes]:
-    """The summary of all records, then each of them."""
+def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
     summary = RunSummary()
-    for row in rows.first_pass():
+    for row in results.first_pass():
         summary.add(row)
-    yield head(summary, page.generated).encode()
-    for row in rows.second_pass():
+    yield head(summary, context.generated).encode()
+    for row in results.second_pass():
         yield section(row).encode()
 
 
@@ -31,31 +32,31 @@ def render(rows: Rows, page: ReportContext) -> Iterator[bytes]:
 
 
 def head(summary: RunSummary, generated: str) -> str:
-    """Title, summary, and the title of the list that follows."""
-    total = "1 test case" if summary.records == 1 else f"{summary.records} test cases"
+    """Title, summary, and the title of the list of records."""
+    total = counted(summary.records, "test case")
     lines = ["# Evaluation Results", "", f"Generated: {generated}", f"Total: {total}", "", "## Summary", ""]
     lines += [f"- **{name}**: {value}" for name, value in grade_facts(summary) + run_facts(summary)]
     if len(summary.graders) > 1:
-        lines += ["", "| Grader | Passed | Pass rate | 95% interval | Average score |", "|---|---:|---:|---|---:|"]
-        lines += [grader_line(name, grades) for name, grades in summary.graders.items()]
+        rows = [grader_cells(name, grades) for name, grades in summary.graders.items()]
+        lines += ["", *table(["Grader", "Passed", "Pass rate", "95% interval", "Average score"], rows)]
     lines += ["", "## Results", "", ""] if summary.records else ["", ""]
     return "\n".join(lines)
 
 
-def grader_line(name: str, grades: Grades) -> str:
-    """One grader's row of the summary table."""
+def grader_cells(name: str, grades: Grades) -> list[str]:
+    """One grader's row of the summary."""
+    cells = [inline(name), f"{grades.passed:,}/{grades.count:,}"]
     if not grades.count:
-        return f"| {inline(name)} | 0/0 | | | |"
-    low, high = wilson(grades.passed, grades.count)
-    passed = f"{grades.passed:,}/{grades.count:,} | {grades.passed / grades.count:.1%}"
-    return f"| {inline(name)} | {passed} | {low:.1%} to {high:.1%} | {grades.score.value:.3f} |"
+        return [*cells, "", "", ""]
+    interval = percent_span(wilson(grades.passed, grades.count))
+    return [*cells, percent(grades.passed / grades.count), interval, number(grades.score.value)]
 
 
 # --- one record ---------------------------------------------------------------------------------
 
 
 def section(row: ResultView) -> str:
-    """One record: what was asked, what came back, and what the graders made of it."""
+    """One record: input, output, grades and errors."""
     parts = [f"### {inline(row.id)}"]
     if row.input is not None:
         parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
@@ -71,7 +72,7 @@ def section(row: ResultView) -> str:
 
 
 def output_block(output: str) -> str:
-    """The beginning of the output, as it is."""
+    """The first characters of the output, unchanged."""
     if not output:
         return "**Output**: (empty)"
     cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
@@ -79,7 +80,7 @@ def output_block(output: str) -> str:
 
 
 def score_block(row: ResultView, score: GraderResult) -> str:
-    """The verdict and why; with several graders, each one's."""
+    """The grade and its reasoning; with several graders, each one's too."""
     lines = [f"**Score**: {verdict(score, bool(row.grader_error))}"]
     if score.reasoning:
         lines += ["", f"**Reasoning**: {inline(score.reasoning)}"]
@@ -92,7 +93,7 @@ def score_block(row: ResultView, score: GraderResult) -> str:
 
 
 def verdict(score: GraderResult, grader_error: bool) -> str:
-    """PASS or FAIL and the score; a grader that failed gave neither."""
+    """PASS or FAIL and the score; neither if the grader erred."""
     if grader_error:
         return "⚠️ grader error"
     return f"✅ {score.score:.3f} (PASS)" if score.pass_ else f"❌ {score.score:.3f} (FAIL)"

@@ -1,17 +1,17 @@
-"""A calibration as a markdown document: the figures, then each record that a person should look at, with its boxes."""
+"""markdown: a document to review: the figures, then each record that a person should look at, with boxes to tick"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from agenteval.reports.comparison import number, percent, percent_span, table
-from agenteval.reports.markup import fenced, inline
+from agenteval.reports.figures import breakdown, number, percent, percent_span
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.results.markdown import verdict
-from agenteval.review.calibration import Item
+from agenteval.review.calibration import Calibration, Item
 from agenteval.review.document import TITLE, harmless, review_block
-from agenteval.streams.jsonl import encode
-from agenteval.streams.text import clip, one_line, preview
+from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, preview
 from agenteval.wire.calibration import (
     Agreement,
     AgreementTable,
@@ -24,7 +24,7 @@ from agenteval.wire.calibration import (
 from agenteval.wire.records import GraderResult, Step
 from agenteval.wire.result_view import ResultView, ResultWithSteps, is_grader_error
 
-TEXT_HEAD, TEXT_TAIL = 3000, 1000  # of a long text: how it begins and, as that is where answers stand, how it ends
+TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
 SHORT = 200
 CELL = 1000
 ID_SHOWN = 100
@@ -57,35 +57,36 @@ MEANINGS = {
 AMBIGUOUS = {"ambiguous": "the task leaves open what is right"}
 
 
-def markdown(report: CalibrationReport, shown: Mapping[str, Sequence[Item]], ambiguous: Sequence[str]) -> Iterator[str]:
-    """The document, piece by piece."""
-    parts = [TITLE, "\n".join(head(report, ambiguous))]
+def render(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
+    """Yields the figures, then each record."""
+    report = calibration.report()
+    parts = [TITLE, "\n".join(head(report, calibration.ambiguous))]
     if report.recorded is not None:
         parts.append(agreement_section(report.recorded, report.rescored))
     if report.changes is not None:
         parts.append(changes_section(report.changes, report.sample))
     if report.items:
         parts.append(HOW_TO)
-    yield "\n\n".join(parts) + "\n"
+    yield ("\n\n".join(parts) + "\n").encode()
     place = 0
-    for name, items in shown.items():
+    for name, items in calibration.shown.items():
         title, why = SECTIONS[name]
-        if name == "sample" and shown["rescored"]:
+        if name == "sample" and calibration.shown["rescored"]:
             title = "The rest of the sample"
         if items:
-            yield "\n" + "\n\n".join(filter(None, [f"## {title} ({len(items):,})", why])) + "\n"
+            yield ("\n" + "\n\n".join(filter(None, [f"## {title} ({len(items):,})", why])) + "\n").encode()
         for item in items:
             place += 1
-            yield f"\n{section(place, item)}\n"
+            yield f"\n{section(place, item)}\n".encode()
 
 
 # --- the figures --------------------------------------------------------------------------------
 
 
 def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
-    """What was read, what was drawn, and what the labels were good for."""
+    """Counts of the records, of the sample and of the labels."""
     counts = report.records
-    yield f"- **Records**: {counts.total:,}" + _told(
+    yield f"- **Records**: {counts.total:,}" + breakdown(
         (counts.passed, "passed"),
         (counts.failed, "failed"),
         (counts.ungraded, "ungraded"),
@@ -95,33 +96,23 @@ def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
     yield f"- **To review**: {drawn(report.sample, labelled=labels is not None)}"
     if labels is None:
         return
-    yield f"- **Labels**: {labels.used:,} of {labels.total:,} used" + _told(
+    yield f"- **Labels**: {labels.used:,} of {labels.total:,} used" + breakdown(
         (labels.ambiguous, "ambiguous"),
         (labels.stale, "for another output"),
         (labels.ungraded, "for a record without a verdict"),
         (labels.unknown, "for an unknown id"),
     )
     if ambiguous:
-        more = f" and {len(ambiguous) - IDS_SHOWN:,} more" if len(ambiguous) > IDS_SHOWN else ""
-        yield f"- **Ambiguous tasks**: {', '.join(map(_id, ambiguous[:IDS_SHOWN]))}{more}"
-
-
-def _told(*parts: tuple[int, str]) -> str:
-    told = ", ".join(f"{count:,} {what}" for count, what in parts if count)
-    return f" ({told})" if told else ""
+        yield f"- **Ambiguous tasks**: {first_few([_id(name) for name in ambiguous], IDS_SHOWN)}"
 
 
 def drawn(sample: ReviewSample, *, labelled: bool) -> str:
     """The sample in words."""
-    what = _many(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
+    what = counted(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
     what += " without a label" if labelled else ""
     if sample.size == sample.of:
         return f"{what}, all there are" if sample.of else what
     return f"{sample.size:,} of {what}, drawn at random (seed {sample.seed})"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
@@ -147,7 +138,7 @@ def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
 
 
 def two_by_two(name: str, counts: AgreementTable) -> list[str]:
-    """Who said what how often."""
+    """How often the grader and the person pass and fail."""
     header = [f"The {name}'s verdict" if name != "recorded" else "The recorded verdict", "Human: pass", "Human: fail"]
     return table(
         header,
@@ -159,22 +150,22 @@ def two_by_two(name: str, counts: AgreementTable) -> list[str]:
 
 
 def one_sided(found: Agreement) -> str | None:
-    """A warning where the labels can tell nothing of one of the two verdicts."""
+    """A warning if the labels are all of records with the same verdict."""
     if not found.n or found.grader_pass_rate not in (0, 1):
         return None
-    said, other = ("failures", "passes") if found.grader_pass_rate == 0 else ("passes", "failures")
+    only, other = ("failures", "passes") if found.grader_pass_rate == 0 else ("passes", "failures")
     return (
-        f"All labelled records are recorded as {said}: this tells nothing of the grader's {other}, and kappa and "
+        f"All labelled records are recorded as {only}: this tells nothing of the grader's {other}, and kappa and "
         f"recall say little. Draw from all records with `--all`."
     )
 
 
 def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
-    """How often the second grader says something else."""
+    """How often the verdict of the second grader differs."""
     labelled = changes.n - changes.sampled
     sampled = "sampled failure" if sample.drawn_from == "failures" else "sampled record"
-    of = [_many(labelled, "labelled record")] if labelled else []
-    of += [_many(changes.sampled, sampled)] if changes.sampled or not labelled else []
+    of = [counted(labelled, "labelled record")] if labelled else []
+    of += [counted(changes.sampled, sampled)] if changes.sampled or not labelled else []
     graders = " and ".join(map(inline, changes.graders))
     text = (
         f"Of the {' and '.join(of)}, {changes.differ:,} ({percent(changes.share)}) got another verdict from {graders}."
@@ -194,7 +185,7 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
 
 
 def section(place: int, item: Item) -> str:
-    """One record: what was asked, what came back, what was said of it, and boxes for what the reader says."""
+    """One record: input, output, trajectory, verdicts, and boxes to tick."""
     row = item.row
     parts = [f"### {place}. {_id(row.id)}"]
     if facts := metadata_line(row):
@@ -219,16 +210,14 @@ def _id(name: str) -> str:
 def metadata_line(row: ResultWithSteps) -> str | None:
     """What the prompt says of itself, such as its category; not what the run left there."""
     facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_FIELDS}
-    told = [f"{inline(preview(name, SHORT))}: {inline(preview(_plain(value), SHORT))}" for name, value in facts.items()]
+    told = [
+        f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
+    ]
     return f"**Metadata**: {', '.join(told)}" if told else None
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else encode(value).decode()
-
-
 def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:
-    """Each input with what it is called."""
+    """Each turn of the input with its title."""
     if isinstance(row.input, list):
         yield from ((f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1))
     elif row.input is not None:
@@ -236,14 +225,14 @@ def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:
 
 
 def text_block(name: str, text: str) -> str:
-    """A short text on the line of its name, a longer one in a block of its own."""
+    """A short text behind its name, a longer one in a block below it."""
     if len(text) <= SHORT and len(text.splitlines()) <= 1:
         return f"**{name}**: {inline(text)}"
     return f"**{name}**{_length(text)}:\n\n{block(text)}"
 
 
 def output_block(output: str) -> str:
-    """The output as it is, all of it unless it is long."""
+    """The output; if it is long, its beginning and end."""
     return f"**Output**{_length(output)}:\n\n{block(output)}" if output.strip() else "**Output**: (empty)"
 
 
@@ -252,7 +241,7 @@ def _length(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """How a text begins and ends, as it is, between fences that it cannot close."""
+    """The text between fences that it cannot close; if it is long, its beginning and end."""
     omitted = len(text) - TEXT_HEAD - TEXT_TAIL
     if omitted > 0:
         text = f"{text[:TEXT_HEAD]}\n[… {omitted:,} characters left out …]\n{text[-TEXT_TAIL:]}"
@@ -260,12 +249,12 @@ def block(text: str) -> str:
 
 
 def trajectory_block(steps: Sequence[Step]) -> str:
-    """How many steps of what kind, then the first and the last of them."""
+    """Counts of the steps by type, then the first and the last of them."""
     kinds = Counter(step.type for step in steps)
     calls = Counter(step.status or "unknown" for step in steps if step.type == "tool_call")
     bad = [f"{count:,} {status}" for status, count in calls.items() if status != "completed"]
-    told = [_many(count, kind.replace("_", " ")) for kind, count in kinds.items()]
-    summary = f"**Trajectory**: {', '.join(told)}" + (f" (calls: {', '.join(map(inline, bad))})" if bad else "")
+    counts = [counted(count, kind.replace("_", " ")) for kind, count in kinds.items()]
+    summary = f"**Trajectory**: {', '.join(counts)}" + (f" (calls: {', '.join(map(inline, bad))})" if bad else "")
     lines = [step_line(place, step) for place, step in enumerate(steps, 1)]
     omitted = len(lines) - STEPS_HEAD - STEPS_TAIL
     if omitted > 1:
@@ -276,7 +265,7 @@ def trajectory_block(steps: Sequence[Step]) -> str:
 def step_line(place: int, step: Step) -> str:
     """One step on one line."""
     if step.type == "tool_call":
-        given = "" if step.input is None else _plain(step.input)
+        given = "" if step.input is None else plain_text(step.input)
         text = f"{step.name or '?'} [{step.status or '?'}] {given}"
     elif step.type == "plan":
         text = f"{len(step.entries or ())} entries"
@@ -286,7 +275,7 @@ def step_line(place: int, step: Step) -> str:
 
 
 def verdict_parts(item: Item) -> Iterator[str]:
-    """What was said of the answer; where several have spoken, side by side."""
+    """The verdicts on the answer; a table if there are several."""
     rows = [*verdict_rows("recorded", item.row), *(verdict_rows("second grader", item.again) if item.again else ())]
     if item.human is not None and item.label is not None:
         human = "✅ PASS" if item.human else "❌ FAIL"
@@ -300,7 +289,7 @@ def verdict_parts(item: Item) -> Iterator[str]:
 
 
 def verdict_rows(name: str, row: ResultView) -> Iterator[list[str]]:
-    """A verdict and, where several graders made it, each of theirs."""
+    """A row for the verdict and, if several graders made it, one for each."""
     if row.score is None:  # pragma: no cover - only graded records are shown
         return
     yield _verdict_row(f"**{name}**", row.score, bool(row.grader_error))
@@ -314,9 +303,9 @@ def _verdict_row(name: str, grade: GraderResult, grader_error: bool) -> list[str
 
 
 def boxes(item: Item) -> str:
-    """Where the reader ticks; ticked already where there is a label."""
-    said = set(item.verdicts)
-    meanings = MEANINGS[said.pop() if len(said) == 1 else None] | AMBIGUOUS
+    """The boxes to tick; ticked if there is a label."""
+    verdicts = set(item.verdicts)
+    meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None] | AMBIGUOUS
     word = None if item.human is None else "pass" if item.human else "fail"
     note = item.label.note if item.label else None
     label = Label(id=item.row.id, label=word, note=note, output_hash=output_hash(item.row.output))

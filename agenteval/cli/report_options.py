@@ -1,0 +1,48 @@
+"""What the tools that write reports share: -f with the forms there are, and results written in one of them."""
+
+from __future__ import annotations
+
+from agenteval.cli.options import Decorator, F
+from agenteval.cli.startup import click
+from agenteval.reports.forms import ReportForms
+from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
+from agenteval.streams.text import visible
+
+
+def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator:
+    """-f FORM; without it, the form that the extension of -o names, else the default.
+
+    A tool whose help has {forms} in it shows the list of forms there.
+    """
+
+    def decorate(function: F) -> F:
+        function.fill_help = lambda text: text.replace("{forms}", form_list(forms))  # type: ignore[attr-defined]
+        help_text = f"The form to write.  [default: by the extension of -o, else {default}]"
+        names = ("-f", *more_names, "--format", "form")
+        return click.option(*names, type=click.Choice(forms.names()), help=help_text)(function)
+
+    return decorate
+
+
+def form_list(forms: ReportForms) -> str:
+    """The forms and what they are, a line or more each."""
+    names = forms.names()
+    column = max(map(len, names)) + 2
+    lines = []
+    for name in names:
+        first, *more = forms.description(name)
+        lines += [f"{name:{column}}{first}", *(" " * column + line for line in more)]
+    return "\n  ".join(lines)
+
+
+def write_results(forms: ReportForms, name: str, source: Source, output: Output, console: Console) -> None:
+    """Writes every result in that form, with progress."""
+    console.begin(None, "records")
+    try:
+        results = ResultReader(source, console, lambda id: console.advance(label=visible(id)))
+        forms.write(name, results, output)
+    finally:
+        console.finish()

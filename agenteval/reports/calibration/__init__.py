@@ -1,0 +1,1 @@
+"""The forms of calibrations of a grader, for ae-calibrate."""

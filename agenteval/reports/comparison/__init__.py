@@ -1,0 +1,1 @@
+"""The forms of comparisons of runs, for ae-compare."""

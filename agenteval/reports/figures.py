@@ -1,0 +1,53 @@
+"""Figures as text: rates, scores, intervals, differences and durations; what is not known is a dash."""
+
+from __future__ import annotations
+
+from agenteval.wire.records import Interval
+
+UNKNOWN = "–"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """The number with so many decimals."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def whole(value: float | None) -> str:
+    """A count, its thousands apart."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def percent(rate: float | None) -> str:
+    """A rate as a percentage."""
+    return UNKNOWN if rate is None else f"{rate:.1%}"
+
+
+def signed(difference: float | None) -> str:
+    """A difference, with its sign."""
+    return UNKNOWN if difference is None else f"{difference:+z.3f}"
+
+
+def span(interval: Interval | None, digits: int = 3) -> str:
+    """An interval, low to high."""
+    return UNKNOWN if interval is None else f"{number(interval[0], digits)} to {number(interval[1], digits)}"
+
+
+def percent_span(interval: Interval | None) -> str:
+    """The interval of a rate, low to high."""
+    return UNKNOWN if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
+
+
+def breakdown(*parts: tuple[int, str]) -> str:
+    """What a total is made of, to stand behind it: ` (1 passed, 2 failed)`; empty if all parts are 0."""
+    shown = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    return f" ({shown})" if shown else ""
+
+
+def duration_text(milliseconds: float) -> str:
+    """A duration in the unit that suits it: 340 ms, 1.25 s, 3m 20s, 2h 05m."""
+    if milliseconds < 999.5:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 59_995:
+        return f"{milliseconds / 1000:.2f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes}m {seconds:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"

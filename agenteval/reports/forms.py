@@ -1,0 +1,75 @@
+"""The forms of each kind of report, found by their file names: reports/results/csv.py is the form csv of results.
+
+A form is a module with `render(subject, context)`, which yields the report as bytes, piece by piece. To add a form, add
+the file: options, `--help`, completion and the choice by the extension of -o find it. Its docstring begins with
+`NAME: ` and a paragraph that describes it in `--help`. A form is imported only when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from agenteval.streams.console import supports_color
+from agenteval.streams.output import Output
+from agenteval.streams.text import NO_TERMINAL, terminal_columns
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXTENSIONS = {"md": "markdown", "ndjson": "jsonl"}  # any other extension is the name of its form
+
+
+class ReportContext(NamedTuple):
+    """Where a report is written, and when it was made."""
+
+    width: int = NO_TERMINAL
+    color: bool = False
+    generated: str = ""
+
+
+Form = Callable[[Any, ReportContext], Iterator[bytes]]
+
+
+class ReportForms:
+    """The forms of one kind of report: the files of one package below reports/."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def names(self) -> list[str]:
+        """The names of the forms, sorted; nothing is imported."""
+        files = sorted(os.listdir(os.path.join(HERE, self.kind)))
+        return [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
+
+    def description(self, name: str) -> list[str]:
+        """The lines of the first paragraph of a form's docstring, without its name; nothing is imported."""
+        with open(os.path.join(HERE, self.kind, f"{name}.py"), encoding="utf-8") as file:
+            text = file.read().partition('"""')[2].partition('"""')[0]
+        return text.partition("\n\n")[0].rstrip().removeprefix(f"{name}: ").split("\n")
+
+    def choose(self, asked: str | None, output: str | None, default: str) -> str:
+        """The form that was asked for, else the one that the extension of the output names, else the default."""
+        extension = os.path.splitext(output or "")[1].lower().removeprefix(".")
+        named = EXTENSIONS.get(extension, extension)
+        return asked or (named if named in self.names() else default)
+
+    def render(self, name: str) -> Form:
+        """The function that renders that form."""
+        render: Form = import_module(f"agenteval.reports.{self.kind}.{name}").render
+        return render
+
+    def write(self, name: str, subject: Any, output: Output) -> None:
+        """Writes the subject in that form, and closes the output."""
+        for piece in self.render(name)(subject, context_of(output)):
+            output.write_bytes(piece)
+        output.close()
+
+
+def context_of(output: Output) -> ReportContext:
+    """The context of an output: the width and colours of the terminal, if it is one."""
+    generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if output.path is not None:
+        return ReportContext(generated=generated)
+    return ReportContext(terminal_columns(), output.isatty() and supports_color(), generated)

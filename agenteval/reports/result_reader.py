@@ -1,0 +1,84 @@
+"""Reads the results of a report: once, as they come, or twice where a summary of all of them comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import IO, TypeVar
+
+import msgspec
+
+from agenteval.errors import CannotGoOn
+from agenteval.streams.jsonl import encode
+from agenteval.streams.source import Refusals, Source, read_records, read_typed
+from agenteval.wire.records import Record
+from agenteval.wire.result_view import ResultView
+
+V = TypeVar("V", bound=ResultView)
+
+
+class _Unreported:
+    """Refuses lines without a message: another pass over the same file reports them."""
+
+    strict = False
+
+    def refuse(self, where: str, why: str) -> None:
+        """Does nothing."""
+
+
+class _Scored(msgspec.Struct):
+    score: object = None
+
+
+class ResultReader:
+    """Results from a file or a pipe; memory does not grow with their number, however they are read.
+
+    `seen` is called with the id of each result, once.
+    """
+
+    def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] = lambda _id: None) -> None:
+        self._source, self._refusals, self._seen = source, refusals, seen
+        self._spool: IO[bytes] | None = None
+
+    def records(self) -> Iterator[Record]:
+        """Each whole record, as it comes."""
+        for record in read_records(self._source, ResultView, self._refusals):
+            yield record
+            self._seen(record["id"])
+
+    def views(self, kind: type[V]) -> Iterator[V]:
+        """Each result as that view of it, as it comes."""
+        for view in read_typed(self._source, kind, self._refusals):
+            yield view
+            self._seen(view.id)
+
+    def first_pass(self) -> Iterator[ResultView]:
+        """Each result, with a second pass to follow."""
+        return self.views(ResultView) if self._source.regular else self._spooled()
+
+    def second_pass(self) -> Iterator[ResultView]:
+        """The results of the first pass again; what was refused is not reported again."""
+        if self._spool is None:
+            self._source.rewind()
+            return read_typed(self._source, ResultView, _Unreported())
+        self._spool.seek(0)
+        return map(msgspec.json.Decoder(ResultView).decode, self._spool)
+
+    def may_be_graded(self) -> bool:
+        """Whether any result of a file has a score; True for a pipe, which would have to end first."""
+        if not self._source.regular:
+            return True
+        graded = any(row.score for row in read_typed(self._source, _Scored, _Unreported()))
+        self._source.rewind()
+        return graded
+
+    def _spooled(self) -> Iterator[ResultView]:
+        import tempfile  # takes 5 ms, and only a pipe needs it
+
+        try:
+            self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name and ends with the process
+            for view in self.views(ResultView):
+                self._spool.write(encode(view) + b"\n")
+                yield view
+            self._spool.flush()
+        except OSError as error:
+            raise CannotGoOn(f"cannot keep the records of a pipe in a temporary file: {error.strerror}") from None

@@ -1,0 +1,1 @@
+"""The forms of short views of results, for ae-summarize."""
