@@ -38,7 +38,7 @@ class Prompts:
                     prompt = self._accept(line)
                 except BadRecord as error:
                     if report:
-                        self._refuse(number, str(error))
+                        self.console.refuse(f"{self.source.name}:{number}", str(error))
                     continue
                 if prompt is not None:
                     yield prompt
@@ -51,9 +51,6 @@ class Prompts:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')
         self._seen.add(mark)
         return prompt if prompt["id"] not in self.done and in_shard(prompt["id"], self.shard) else None
-
-    def _refuse(self, number: int, why: str) -> None:
-        self.console.refuse(f"{self.source.name}:{number}", why)
 
 
 def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:

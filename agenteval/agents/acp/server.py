@@ -118,6 +118,8 @@ class AcpServer:
                     self._handle(line)
         except UserError:
             pass  # stdin cannot be read any more
+        except Exception as error:
+            self._problem = error  # the main thread reports it
         finally:
             self._ended.set()
 
@@ -255,8 +257,9 @@ class ServedSession:
             if server.trace is not None:
                 server.trace(f"{self.name}: in {self.cwd}: {shlex.join(invocation.argv)}")
             command = Command(invocation.program, invocation.argv, self.cwd, invocation.env, invocation.stdin)
-            limits: dict[str, Any] = {"timeout": server.timeout / 1000, "max_output": DEFAULT_MAX_OUTPUT}
-            outcome = server.processes.run(self._key, command, peer=self, **limits)
+            outcome = server.processes.run(
+                self._key, command, timeout=server.timeout / 1000, max_output=DEFAULT_MAX_OUTPUT, peer=self
+            )
             lines = printed_lines(outcome)
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
             self.conversation.observe(text, lines)
