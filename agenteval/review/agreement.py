@@ -1,6 +1,6 @@
 """How well a grader agrees with a person who judged the same answers, as pure functions of a 2x2 table.
 
-What cannot be said of a table (precision without a pass, kappa where nobody ever differs) is None, never 0.
+A figure that a table does not define (precision without a pass, kappa if chance agreement is total) is None, never 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from agenteval.wire.calibration import Agreement, AgreementTable
 
 
 def agreement_of(table: AgreementTable) -> Agreement:
-    """All figures of a table."""
+    """Returns all figures of a table."""
     n, agreed = table.n, table.true_pass + table.true_fail
     return Agreement(
         n=n,
@@ -27,15 +27,21 @@ def agreement_of(table: AgreementTable) -> Agreement:
     )
 
 
+def count_pair(table: AgreementTable, *, grader: bool, human: bool) -> None:
+    """Counts an answer that both have judged."""
+    cell = f"{'true' if grader == human else 'false'}_{'pass' if grader else 'fail'}"
+    setattr(table, cell, getattr(table, cell) + 1)
+
+
 def share(part: int, whole: int) -> float | None:
-    """part / whole; None of nothing."""
+    """Returns part / whole; None if whole is 0."""
     return part / whole if whole else None
 
 
 def kappa(table: AgreementTable) -> float | None:
-    """Cohen's kappa; None where chance alone would make the two agree always."""
+    """Returns Cohen's kappa; None if both always agree by chance alone."""
     n, human, grader = table.n, table.human_passes, table.grader_passes
-    by_chance = human * grader + (n - human) * (n - grader)  # times n², so that all stay whole numbers
+    by_chance = human * grader + (n - human) * (n - grader)  # times n², to compute with integers
     if by_chance == n * n:
         return None
     return (n * (table.true_pass + table.true_fail) - by_chance) / (n * n - by_chance)

@@ -1,7 +1,7 @@
-"""Graded results, picked for a person's review and held against what a person said of them.
+"""Calibration of a grader: graded results are sampled for review and compared with a person's labels.
 
 Data flow: graded results → those with a label, as they come, and a random sample of the rest → (a second grader) →
-counts, the list of records to show, a report. Only the sample and the disagreements are kept in memory.
+counts, the records to show, a report. Only the sample and the disagreements are kept in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from agenteval.errors import BadRecord
-from agenteval.review.agreement import agreement_of
+from agenteval.review.agreement import agreement_of, count_pair
 from agenteval.review.labels import Labels
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.calibration import (
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Reservoir(Generic[T]):
-    """A random sample of all that is offered, each with the same chance, in the order they came in."""
+    """A random sample of the items offered, each with the same probability, in the order of the input."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.offered = size, 0
@@ -43,7 +43,7 @@ class Reservoir(Generic[T]):
         self._kept: list[tuple[int, T]] = []
 
     def offer(self, item: T) -> None:
-        """One more to choose from."""
+        """Offers an item to the sample."""
         self.offered += 1
         if len(self._kept) < self.size:
             self._kept.append((self.offered, item))
@@ -51,18 +51,15 @@ class Reservoir(Generic[T]):
             self._kept[place] = (self.offered, item)
 
     def drawn(self) -> list[T]:
-        """The sample."""
+        """Returns the sample."""
         return [item for _, item in sorted(self._kept, key=lambda kept: kept[0])]
 
 
-# --- the report ---------------------------------------------------------------------------------
-
-
-# --- the work -----------------------------------------------------------------------------------
+# --- calibration --------------------------------------------------------------------------------
 
 
 class Item(NamedTuple):
-    """A record that is looked at: its label, if it has one, and the second grader's verdict, if there is one."""
+    """A record under review, with its label and the second grader's verdict, if there are any."""
 
     record: Record
     row: ResultWithSteps
@@ -76,20 +73,20 @@ class Item(NamedTuple):
 
     @property
     def verdicts(self) -> list[bool]:
-        """The graders' verdicts: the recorded one and, where there is one, the second grader's."""
+        """The verdicts of the graders: the recorded one and, if there is one, the second grader's."""
         grades = [self.row.grade, self.again.grade if self.again else None]
         return [grade.pass_ for grade in grades if grade is not None]
 
     @property
     def why(self) -> Literal["label", "rescored", "sample"]:
-        """Why a person should look at it."""
+        """Why a person should review it."""
         if self.human is not None:
             return "label"
         return "rescored" if len(set(self.verdicts)) > 1 else "sample"
 
 
 class Calibration:
-    """One run over graded results: `candidates` picks records, `settle` takes them back with all verdicts."""
+    """One pass over graded results: `candidates` selects records, `settle` counts them once all verdicts are in."""
 
     def __init__(self, labels: Labels | None, graders: list[str], *, size: int, seed: int, everything: bool) -> None:
         self.labels = labels
@@ -101,13 +98,13 @@ class Calibration:
         self.recorded, self.rescored = AgreementTable(), AgreementTable()
         self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
         self.ambiguous: list[str] = []
-        self._met: set[str] = set()  # ids with a label
-        self._labelled: set[str] = set()  # those whose label is for this very output
+        self._seen: set[str] = set()  # ids with a label
+        self._labelled: set[str] = set()  # those whose label is for this output
 
     def candidates(self, source: Source, refusals: Refusals, seen: Callable[[str], None]) -> Iterator[Item]:
-        """Records with a label, as they come, then the sample of the others."""
+        """Yields the records with a label, as they come, then the sample of the others."""
         for record, (row, label) in read_checked(source, self._accept, refusals):
-            self.records.add(row)
+            count_record(self.records, row)
             seen(row.id)
             if row.grade is None:
                 self.label_counts.ungraded += label is not None
@@ -121,12 +118,12 @@ class Calibration:
         yield from self.reservoir.drawn()
 
     def _accept(self, record: Record) -> tuple[ResultWithSteps, Label | None]:
-        """The record and its label; BadRecord where the label is another record's already."""
+        """Returns the record and its label; raises BadRecord if the label was used for another record."""
         row = check(record, ResultWithSteps)
         label = self.labels.get(row.id) if self.labels else None
         if label is None:
             return row, None
-        self._met.add(row.id)
+        self._seen.add(row.id)
         if not label.is_for(row):
             return row, None
         if row.id in self._labelled:
@@ -135,39 +132,39 @@ class Calibration:
         return row, label
 
     def settle(self, item: Item) -> None:
-        """Count a candidate, and keep it where it is to be shown."""
+        """Counts a candidate, and keeps it if it is to be shown."""
         before = item.row.grade
         if before is None:  # pragma: no cover - candidates are graded
             return
         after = item.again.grade if item.again else None
         if after is not None:
-            self.changes.add(before.pass_, after.pass_, sampled=item.human is None)
+            count_change(self.changes, before.pass_, after.pass_, sampled=item.human is None)
         self.changes.grader_errors += item.again is not None and after is None
         human = item.human
         if human is not None:
             self.label_counts.used += 1
-            self.recorded.add(grader=before.pass_, human=human)
+            count_pair(self.recorded, grader=before.pass_, human=human)
             if after is not None:
-                self.rescored.add(grader=after.pass_, human=human)
+                count_pair(self.rescored, grader=after.pass_, human=human)
             if all(verdict == human for verdict in item.verdicts):
                 return
         self.shown[item.why].append(item)
 
     @property
     def unknown_labels(self) -> list[str]:
-        """Ids of labels without a record."""
-        return [label for label in self.labels or () if label not in self._met]
+        """The ids of labels without a record."""
+        return [label for label in self.labels or () if label not in self._seen]
 
     def items(self) -> list[Item]:
-        """All records to show, in order."""
+        """Returns all records to show, in order."""
         return [item for items in self.shown.values() for item in items]
 
     def report(self) -> CalibrationReport:
-        """All figures, once every candidate is settled."""
+        """Returns the report, once every candidate is settled."""
         self.sample.of = self.reservoir.offered
         self.sample.size = len(self.shown["rescored"]) + len(self.shown["sample"])
         self.label_counts.ambiguous = len(self.ambiguous)
-        self.label_counts.stale = len(self._met - self._labelled)
+        self.label_counts.stale = len(self._seen - self._labelled)
         self.label_counts.unknown = len(self.unknown_labels)
         labelled, regraded = self.labels is not None, bool(self.changes.graders)
         return CalibrationReport(
@@ -181,8 +178,32 @@ class Calibration:
         )
 
 
+def count_record(counts: VerdictCounts, row: ResultView) -> None:
+    """Counts a record by its verdict."""
+    counts.total += 1
+    if row.grader_error:
+        counts.grader_errors += 1
+    elif row.score is None:
+        counts.ungraded += 1
+    elif row.score.pass_:
+        counts.passed += 1
+    else:
+        counts.failed += 1
+
+
+def count_change(changes: VerdictChanges, before: bool, after: bool, *, sampled: bool) -> None:
+    """Counts a record with both verdicts."""
+    changes.n += 1
+    changes.sampled += sampled
+    changes.differ += before != after
+    changes.failed_before += not before
+    changes.fail_to_pass += after > before
+    changes.pass_to_fail += before > after
+    changes.share = changes.differ / changes.n
+
+
 def listed(item: Item) -> ListedRecord:
-    """A record to look at, in few words."""
+    """Returns a record to review, in the form of the report."""
     return ListedRecord(
         id=item.row.id,
         why=item.why,
@@ -194,7 +215,7 @@ def listed(item: Item) -> ListedRecord:
 
 
 def verdict_of(row: ResultView) -> RecordedVerdict:
-    """A record's verdict; of a grader that failed, only why it did."""
+    """Returns a record's verdict; if the grader erred, only why."""
     reasoning = row.score.reasoning if row.score else None
     if row.grade is None:
         return RecordedVerdict(pass_=None, score=None, reasoning=reasoning)

@@ -1,9 +1,9 @@
-"""The place in a document where a person ticks a box: written for each record, and read back.
+"""The boxes of a review document that a person ticks: written for each record, and read back.
 
-It stands between two HTML comments, which no markdown viewer shows. The first carries the record's id as JSON without
-a space or any character that markdown, HTML or an editor could change; in the texts of agents such comments are
-defused (`harmless`), so that wherever they occur in a document, a reviewer's tick follows. An editor may break lines,
-join them, trim spaces or turn - into *, and the boxes can still be read.
+They are between two HTML comments, which markdown viewers hide. The first has the record's id as JSON without spaces or
+any character that markdown, HTML or an editor could change; `harmless` defuses such comments in the texts of agents, so
+that every one in a document is ours. An editor may break or join lines, trim spaces or turn - into *, and the boxes can
+still be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMENT = re.compile(r"<!--(?=\s*ae-calibrate)", re.IGNORECASE)
 _MARK = re.compile(r"<!--\s*ae-calibrate\s+(\S+)\s*-->")
 _BOX = re.compile(r"\\?\[\s*([^\s\[\]\\]{0,3})\s*\\?\]\s*[*_`]*(pass|fail|ambiguous)\b", re.IGNORECASE)
 _NOTE = re.compile(r"[*_]*\bNote[*_]*:[*_]*", re.IGNORECASE)
-_UNSAFE = re.compile(r"[^!#-%'-,./0-;=?-~\"]")  # in JSON: space, &, -, <, > and all that is not ASCII
+_UNSAFE = re.compile(r"[^!#-%'-,./0-;=?-~\"]")  # space, &, -, <, > and non-ASCII characters
 _END = "<!-- ae-calibrate end -->"
 
 
@@ -36,16 +36,16 @@ _END = "<!-- ae-calibrate end -->"
 
 
 def review_block(label: Label, meanings: dict[str, str]) -> str:
-    """The boxes of one record, ticked as the label says; the meanings are those of pass, fail and ambiguous."""
+    """Returns the boxes of one record, ticked according to the label, each with its meaning."""
     payload = {"id": label.id} | ({"outputHash": label.output_hash} if label.output_hash else {})
     ticked = label.label
     boxes = [f"- [{'x' if word == ticked else ' '}] **{word}**: {meaning}" for word, meaning in meanings.items()]
     note = f"Note: {harmless(visible(' '.join((label.note or '').split())))}".rstrip()
-    return "\n".join([f"<!-- ae-calibrate {armoured(payload)} -->", "", *boxes, "", note, "", _END])
+    return "\n".join([f"<!-- ae-calibrate {escaped_json(payload)} -->", "", *boxes, "", note, "", _END])
 
 
-def armoured(payload: Record) -> str:
-    """JSON that survives any editor: only ASCII, no space, nothing that could end a comment."""
+def escaped_json(payload: Record) -> str:
+    """Encodes JSON that survives any editor: ASCII only, no spaces, nothing that could end a comment."""
     return _UNSAFE.sub(_escape, encode(payload).decode())
 
 
@@ -55,7 +55,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without the beginning of a comment of ours: `<!--` before our name becomes `<!~~`."""
+    """Returns the text without the start of our comments: `<!--` before our name becomes `<!~~`."""
     return _COMMENT.sub("<!~~", text)
 
 
@@ -63,7 +63,7 @@ def harmless(text: str) -> str:
 
 
 class Review(NamedTuple):
-    """What a person left at one place of a document: a label, nothing yet, or a mistake."""
+    """The boxes of one record as a person left them: a label, nothing yet, or a mistake."""
 
     line: int
     label: Record | None = None
@@ -71,7 +71,7 @@ class Review(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The text between two comments of ours, and what the first of them says."""
+    """The text between two of our comments, and the payload of the first."""
 
     line: int
     payload: str
@@ -80,7 +80,7 @@ class Part(NamedTuple):
 
 
 def read_reviews(lines: Iterable[str]) -> Iterator[Review]:
-    """Every place of the document that was made for a tick, in order; an id that comes again is not read twice."""
+    """Yields the reviews of a document in order; a repeated id must have the same tick, and is read once."""
     known: dict[str, Record] = {}
     for part in parts_of("\n".join(lines)):
         try:
@@ -95,17 +95,17 @@ def read_reviews(lines: Iterable[str]) -> Iterator[Review]:
         if earlier is label:
             yield Review(part.line, label)
         elif earlier["pass"] != label["pass"]:
-            yield Review(part.line, mistake=f'"{label["id"]}" was ticked otherwise further up; tick the same in both')
+            yield Review(part.line, mistake=f'"{label["id"]}" has another tick further up; tick the same in both')
 
 
 def parts_of(text: str) -> Iterator[Part]:
-    """The parts that begin with a comment of ours, but for the ends of others."""
+    """Yields the parts that begin with one of our comments, except those that only end a part."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     marks = list(_MARK.finditer(text))
     inside = False
     for at, mark in enumerate(marks):
         end = mark[1] == "end"
-        if not end or not inside:  # an end without a beginning is a part too, and a mistake
+        if not end or not inside:  # an end without a start is a part too, and a mistake
             after = marks[at + 1] if at + 1 < len(marks) else None
             closed = not end and after is not None and after[1] == "end"
             yield Part(
@@ -115,11 +115,11 @@ def parts_of(text: str) -> Iterator[Part]:
 
 
 def label_in(part: Part) -> Record | None:
-    """The label that a person ticked; None where no box is ticked, BadRecord where it cannot be told which."""
+    """Returns the label that a person ticked; None if no box is ticked; raises BadRecord if it is unclear which."""
     if part.payload == "end":
-        raise BadRecord("the comment that begins this review is gone: its tick cannot be read")
+        raise BadRecord("the comment that starts this review is missing: its tick cannot be read")
     if not part.closed:
-        raise BadRecord(f"the comment that ends this review is gone: put {_END} behind its boxes")
+        raise BadRecord(f"the comment that ends this review is missing: put {_END} after its boxes")
     about = named(part.payload)
     note = _NOTE.search(part.text)
     boxes = part.text[: note.start()] if note else part.text
@@ -135,7 +135,7 @@ def label_in(part: Part) -> Record | None:
 
 
 def named(payload: str) -> Label:
-    """The record that a comment speaks of."""
+    """Returns the id and the output hash in a comment's payload."""
     try:
         return check(decode(payload), Label)
     except BadRecord as error:
@@ -143,7 +143,7 @@ def named(payload: str) -> Label:
 
 
 def ticked_words(boxes: str) -> list[str]:
-    """Which of pass, fail and ambiguous are ticked; BadRecord where a mark is neither a tick nor a space."""
+    """Returns which of pass, fail and ambiguous are ticked; raises BadRecord for a mark that is no tick."""
     ticked = []
     for mark, word in _BOX.findall(boxes):
         if mark and mark not in TICKS:

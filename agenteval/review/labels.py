@@ -1,4 +1,4 @@
-"""What a person says of answers: labels, as ae-calibrate reads and writes them."""
+"""Labels: a person's verdicts on answers, as ae-calibrate reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agenteval.wire.validation import check
 
 
 def check_label(record: Record) -> Label:
-    """The label in a record; BadRecord where it says nothing, or two things at once."""
+    """Returns the label in a record; raises BadRecord if it has no verdict, or two that differ."""
     label = check(record, Label)
     word = (label.label or "").strip().lower()
     if label.label is not None and word not in VERDICTS:
@@ -25,19 +25,19 @@ def check_label(record: Record) -> Label:
 
 
 class Labels(dict[str, Label]):
-    """Labels by id; where a person changed their mind, the last one counts."""
+    """Labels by id; the last one for an id counts."""
 
     changed = 0
 
     def add(self, label: Label) -> None:
-        """One more label."""
+        """Adds a label; `changed` counts those that contradict an earlier one."""
         if label.id in self and self[label.id].verdict != label.verdict:
             self.changed += 1
         self[label.id] = label
 
 
 def read_labels(source: Source, refusals: Refusals) -> Labels:
-    """All labels of a file; lines that are none are refused."""
+    """Reads the labels of a file; other lines are refused."""
     labels = Labels()
     for _, label in read_checked(source, check_label, refusals):
         labels.add(label)

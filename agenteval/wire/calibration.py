@@ -1,4 +1,4 @@
-"""Labels and the calibration report of ae-calibrate, as they stand on the wire."""
+"""Labels and the report of ae-calibrate, as they are written."""
 
 import hashlib
 from typing import Literal
@@ -10,49 +10,44 @@ from agenteval.wire.result_view import ResultView
 
 
 class AgreementTable(Wire, omit_defaults=False):
-    """How often the grader and the person said what."""
+    """Verdicts of the grader against those of the person, as counts."""
 
     true_pass: int = 0
-    """Both say pass."""
+    """Both pass the answer."""
     false_pass: int = 0
     """The grader passes what the person fails."""
     false_fail: int = 0
     """The grader fails what the person passes."""
     true_fail: int = 0
-    """Both say fail."""
-
-    def add(self, *, grader: bool, human: bool) -> None:
-        """One more answer that both have judged."""
-        cell = f"{'true' if grader == human else 'false'}_{'pass' if grader else 'fail'}"
-        setattr(self, cell, getattr(self, cell) + 1)
+    """Both fail the answer."""
 
     @property
     def n(self) -> int:
-        """How many answers both have judged."""
+        """Answers that both have judged."""
         return self.true_pass + self.false_pass + self.false_fail + self.true_fail
 
     @property
     def human_passes(self) -> int:
-        """How many the person passes."""
+        """Answers that the person passes."""
         return self.true_pass + self.false_fail
 
     @property
     def grader_passes(self) -> int:
-        """How many the grader passes."""
+        """Answers that the grader passes."""
         return self.true_pass + self.false_pass
 
 
 class Agreement(Wire):
-    """A grader held against a person's labels; null is what so few labels cannot tell."""
+    """A grader compared with a person's labels; null is what the labels do not define."""
 
     n: int
     """Answers that the person labelled pass or fail and the grader graded."""
     agreement: Rate | None
-    """Share of them on which both say the same."""
+    """Share of them on which both agree."""
     interval: tuple[float, float] | None
     """95 % Wilson interval of that share."""
     kappa: float | None
-    """Cohen's kappa: agreement beyond chance; 1 is perfect, 0 what chance gives, null where both only ever say one."""
+    """Cohen's kappa: agreement beyond chance; 1 is perfect, 0 is chance, null if all verdicts are the same."""
     human_pass_rate: Rate | None
     """Base rate: share that the person passes."""
     grader_pass_rate: Rate | None
@@ -73,39 +68,39 @@ VERDICTS = {"pass": True, "fail": False, "ambiguous": None}
 
 
 class Label(Wire):
-    """What a person says of an answer; `pass` or `label`, whichever is there."""
+    """A person's verdict on an answer, as `pass` or as `label`."""
 
     id: Id
     """The id of the result."""
     pass_: bool | None | msgspec.UnsetType = msgspec.field(name="pass", default=msgspec.UNSET)
-    """Whether the answer is right; null when the task leaves it open."""
+    """Whether the answer is right; null if the task leaves it open."""
     label: str | None = None
-    """The same in a word: pass, fail or ambiguous."""
+    """The same as a word: pass, fail or ambiguous."""
     note: str | None = None
     """Why, in the person's words."""
     output_hash: str | None = None
-    """Of the output that was judged, so that the label is not taken for that of another."""
+    """Digest of the output that was judged, so that the label is not applied to another."""
 
     @property
     def verdict(self) -> bool | None:
-        """Pass or fail; None where the person cannot say."""
+        """Pass or fail; None if the person cannot decide."""
         return VERDICTS[(self.label or "").strip().lower()] if self.pass_ is msgspec.UNSET else self.pass_
 
     def is_for(self, row: ResultView) -> bool:
-        """Whether it was said of this output; without a hash it is taken to be."""
+        """Whether the label is for this output; without a hash it is assumed to be."""
         return self.output_hash in (None, output_hash(row.output))
 
 
 def output_hash(output: str) -> str:
-    """A few digits that another output does not have."""
+    """Returns a short digest of an output."""
     return hashlib.sha256(output.encode()).hexdigest()[:16]
 
 
 class VerdictCounts(Wire, omit_defaults=False):
-    """What became of the records."""
+    """The records by verdict."""
 
     total: int = 0
-    """All that could be read."""
+    """Records that could be read."""
     passed: int = 0
     """Graded a pass."""
     failed: int = 0
@@ -113,45 +108,33 @@ class VerdictCounts(Wire, omit_defaults=False):
     ungraded: int = 0
     """Without a score."""
     grader_errors: int = 0
-    """Where the grader itself failed."""
-
-    def add(self, row: ResultView) -> None:
-        """One more record."""
-        self.total += 1
-        if row.grader_error:
-            self.grader_errors += 1
-        elif row.score is None:
-            self.ungraded += 1
-        elif row.score.pass_:
-            self.passed += 1
-        else:
-            self.failed += 1
+    """Records on which the grader erred."""
 
 
 class ReviewSample(Wire, omit_defaults=False):
-    """What was drawn for review."""
+    """The sample drawn for review."""
 
     drawn_from: Literal["failures", "all"]
-    """Failures only, or all graded records."""
+    """The population: failures only, or all graded records."""
     seed: int
     """Seed of the draw."""
     size: int = 0
-    """How many were drawn."""
+    """Records drawn."""
     of: int = 0
-    """From how many; records with a label are not among them."""
+    """Records drawn from; those with a label are not among them."""
 
 
 class LabelCounts(Wire, omit_defaults=False):
-    """What became of the labels."""
+    """The labels by use."""
 
     total: int = 0
     """Labels that could be read, one per id."""
     used: int = 0
-    """Held against a grader's verdict."""
+    """Compared with a grader's verdict."""
     ambiguous: int = 0
-    """The person could not say."""
+    """The person could not decide."""
     stale: int = 0
-    """For another output than the record has now."""
+    """For another output than that of the record."""
     ungraded: int = 0
     """For a record that has no verdict."""
     unknown: int = 0
@@ -159,56 +142,46 @@ class LabelCounts(Wire, omit_defaults=False):
 
 
 class VerdictChanges(Wire, omit_defaults=False):
-    """How often the second grader says something else than the recorded verdict."""
+    """How often the second grader's verdict differs from the recorded one."""
 
     graders: list[str]
     """The second grader, or several that must all pass."""
     n: int = 0
     """Records with both verdicts."""
     differ: int = 0
-    """How many of them differ."""
+    """Records whose verdicts differ."""
     share: Rate | None = None
-    """The same as a share."""
+    """Share of the n that differ."""
     failed_before: int = 0
-    """How many of the n are recorded as failures."""
+    """Records of the n that are recorded as failures."""
     fail_to_pass: int = 0
     """Failures that now pass."""
     pass_to_fail: int = 0
     """Passes that now fail."""
     sampled: int = 0
-    """How many of the n are from the sample; the others have labels."""
+    """Records of the n that are from the sample; the others have labels."""
     grader_errors: int = 0
     """Records that the second grader could not grade."""
 
-    def add(self, before: bool, after: bool, *, sampled: bool) -> None:
-        """One more record with both verdicts."""
-        self.n += 1
-        self.sampled += sampled
-        self.differ += before != after
-        self.failed_before += not before
-        self.fail_to_pass += after > before
-        self.pass_to_fail += before > after
-        self.share = self.differ / self.n
-
 
 class RecordedVerdict(Wire):
-    """What a grader said."""
+    """A grader's verdict."""
 
     pass_: bool | None = msgspec.field(name="pass")
-    """Pass or fail; null where the grader failed."""
+    """Pass or fail; null if the grader erred."""
     score: Rate | None
-    """From 0 to 1; null where the grader failed."""
+    """From 0 to 1; null if the grader erred."""
     reasoning: str | None = None
-    """Why."""
+    """The grader's reasoning."""
 
 
 class ListedRecord(Wire):
-    """A record to look at."""
+    """A record to review."""
 
     id: Id
     """The record's id."""
     why: Literal["label", "rescored", "sample"]
-    """A grader and the label disagree; the two graders disagree; it was drawn."""
+    """A grader disagrees with the label; the two graders disagree; or it was drawn."""
     recorded: RecordedVerdict
     """The verdict in the results."""
     rescored: RecordedVerdict | None = None
@@ -223,16 +196,16 @@ class CalibrationReport(Wire):
     """How far a grader can be trusted, as ae-calibrate -f json writes it."""
 
     records: VerdictCounts
-    """What became of the records."""
+    """The records by verdict."""
     sample: ReviewSample
-    """What was drawn for review."""
+    """The sample drawn for review."""
     labels: LabelCounts | None = None
-    """What became of the labels."""
+    """The labels by use."""
     recorded: Agreement | None = None
-    """The recorded verdicts, held against the labels."""
+    """The recorded verdicts, compared with the labels."""
     rescored: Agreement | None = None
-    """The second grader's verdicts, held against the labels."""
+    """The second grader's verdicts, compared with the labels."""
     changes: VerdictChanges | None = None
-    """The second grader's verdicts, held against the recorded ones."""
+    """The second grader's verdicts, compared with the recorded ones."""
     items: list[ListedRecord] = []
-    """Records to look at: disagreements with labels, then between graders, then the rest of the sample."""
+    """Records to review: disagreements with labels, then between graders, then the rest of the sample."""

@@ -1,4 +1,4 @@
-"""ae-balance: categories counted, positive and negative cases told apart, and what follows from it."""
+"""ae-balance: categories counted, positive and negative cases, and the suggestions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from agenteval.review.balance import Census, bar, categories_of, chart, kind_of, value_at
+from agenteval.reports.balance_chart import bar, chart
+from agenteval.review.balance import PromptCounts, categories_of, kind_of, value_at
 from agenteval.streams.text import width
 from agenteval.wire.balance import Balance
 from tests.support.tool import Record, jsonl, on_terminal, run, write
 
 
 def balance(*metadata: Record | None, key: str = "category", threshold: float = 50) -> Balance:
-    census = Census(key)
+    counts = PromptCounts(key)
     for number, one in enumerate(metadata):
-        census.add({"id": str(number), "input": "x", "metadata": one})
-    return census.balance(threshold)
+        counts.add({"id": str(number), "input": "x", "metadata": one})
+    return counts.balance(threshold)
 
 
 def of(**counts: int) -> list[Record]:
@@ -149,14 +150,14 @@ def test_positive_and_negative(kinds: list[str | None], expected: tuple[Any, ...
         ([], ["There are no test cases"]),
         (of(a=12, b=12), ["The test set is well balanced"]),
         (of(a=18, b=3), ["more test cases for: b", "85.7% of the cases are in 'a'"]),
-        (of(a=10, b=10, c=2), ["more test cases for: c", "Fewer than 3 cases prove little: c"]),
+        (of(a=10, b=10, c=2), ["more test cases for: c", "fewer than 3 cases prove little: c"]),
         (of(a=5, b=5), ["With 10 cases"]),
         ([{"category": "a"}, {"category": "b"}] * 12, ["No case is marked negative"]),
         ([{"category": "a", "type": "negative"}, {"category": "b"}] * 12, ["No case is marked positive"]),
         ([*of(a=12, b=12), {}], ["Cases without metadata.category: 1"]),
         (
             [{"kategory": "a", "type": "negative"}] * 30,
-            ["No case has metadata.category; there are: kategory, type", "pos"],
+            ["No case has metadata.category; the keys found are: kategory, type", "pos"],
         ),
         ([None] * 30, ["No case has metadata.category, nor any other metadata", "negative"]),
         (

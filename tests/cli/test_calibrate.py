@@ -389,7 +389,7 @@ def test_draw_tick_read_and_hold_against(tmp_path: Path) -> None:
     (tmp_path / "calibration.md").write_bytes("".join(sections).replace("\n", "\r\n").encode())
 
     done = calibrate("--read", "calibration.md", "-o", "labels.jsonl", cwd=tmp_path).expect(0)
-    done.says("1 of 7 records without a tick: left out")
+    done.says("1 of 7 records have no tick: left out")
     labels = read(tmp_path / "labels.jsonl")
     assert [(label["id"], label["pass"]) for label in labels] == list(
         zip(ODD_IDS[:6], [True, False, None, True, False, True], strict=True)
@@ -445,7 +445,7 @@ def test_read_names_mistakes_by_their_line(tmp_path: Path) -> None:
         (b"", 0, None),
         (b"\n\n", 0, None),
         (b"# Grader calibration\n\nnothing drawn\n", 0, None),
-        (b'{"id":"a","output":"x"}\n', 2, "has no boxes to read; is it a document that ae-calibrate wrote?"),
+        (b'{"id":"a","output":"x"}\n', 2, "has no boxes to read; is it a document written by ae-calibrate?"),
         (b"# Grader calibration\n\n\xff\xfe\n", 2, "doc.md:3: not UTF-8"),
         ("\ufeff# Grader calibration\n".encode("utf-16"), 2, "doc.md:1: not UTF-8"),
         (b"\0\x01\x02" * 1000, 2, "has no boxes to read"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.review.agreement import agreement_of, kappa
+from agenteval.review.agreement import agreement_of, count_pair, kappa
 from agenteval.wire.calibration import AgreementTable
 
 RATES = "precision recall failure_precision failure_recall"
@@ -65,6 +65,6 @@ def test_what_cannot_be_told_is_none_and_not_zero(counts: tuple[int, int, int, i
 def test_a_table_counts_pairs() -> None:
     counted = AgreementTable()
     for grader, human in [(True, True), (True, False), (True, False), (False, True), (False, False)]:
-        counted.add(grader=grader, human=human)
+        count_pair(counted, grader=grader, human=human)
     assert counted == table(1, 2, 1, 1)
     assert (counted.n, counted.human_passes, counted.grader_passes) == (5, 2, 3)

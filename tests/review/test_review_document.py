@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenteval.reports.calibration.markdown import section
 from agenteval.review.calibration import Item
-from agenteval.review.document import armoured, harmless, read_reviews, review_block
+from agenteval.review.document import escaped_json, harmless, read_reviews, review_block
 from agenteval.wire.calibration import Label, output_hash
 from agenteval.wire.result_view import ResultWithSteps
 from tests.support.tool import Record
@@ -98,7 +98,7 @@ def tick(text: str, word: str) -> str:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_id_comes_back_as_it_was(name: str) -> None:
-    payload = armoured({"id": name})
+    payload = escaped_json({"id": name})
     assert re.fullmatch(r"[!-~]+", payload) and "--" not in payload and ">" not in payload
     assert labels(document(block(name, "fail"))) == [{"id": name, "pass": False, "outputHash": "0123"}]
 
@@ -198,8 +198,8 @@ def test_no_tick_no_label(written: str) -> None:
         (block("a").replace("[ ]", "[x]", 2), '"a": pass and fail are ticked; tick one'),
         (block("a").replace("[ ]", "[x]"), "pass and fail and ambiguous are ticked"),
         (block("a").replace("[ ]", "[?]", 1), "[?] pass: neither [ ] nor [x]"),
-        (block("a", "pass").replace("<!-- ae-calibrate end -->", ""), "the comment that ends this review is gone"),
-        (block("a", "pass").partition("-->")[2], "the comment that begins this review is gone"),
+        (block("a", "pass").replace("<!-- ae-calibrate end -->", ""), "the comment that ends this review is missing"),
+        (block("a", "pass").partition("-->")[2], "the comment that starts this review is missing"),
         (block("a", "pass").replace('"id"', '"ID"'), "the comment that names the record was changed"),
         (block("a", "pass").replace('"id"', '"id'), "the comment that names the record was changed"),
     ],
@@ -216,7 +216,7 @@ def test_a_mistake_costs_only_its_record_and_is_named(written: str, why: str) ->
 def test_one_id_twice() -> None:
     assert len(labels(document(block("a", "pass"), block("a", "pass"), block("a")))) == 1
     first, second = read_reviews(document(block("a", "pass"), block("a", "fail")))
-    assert first.label and second.mistake == '"a" was ticked otherwise further up; tick the same in both'
+    assert first.label and second.mistake == '"a" has another tick further up; tick the same in both'
 
 
 # --- notes --------------------------------------------------------------------------------------

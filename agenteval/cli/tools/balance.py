@@ -11,7 +11,8 @@ from agenteval.cli.options import input_argument, output_option, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.review.balance import Census, chart
+from agenteval.reports.balance_chart import chart
+from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
@@ -19,7 +20,7 @@ from agenteval.streams.source import Source
 
 
 def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:
-    """A number that can be compared with: Click takes nan for one."""
+    """Refuses nan, which Click accepts as a number."""
     if not 0 <= value < math.inf:
         raise click.BadParameter(f"{value} is not a percentage", param=param)
     return value
@@ -27,7 +28,7 @@ def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> flo
 
 @tool("ae-balance")
 @input_argument("PROMPTS")
-@click.option("-k", "--key", default="category", show_default=True, help="Metadata key; a.b is b inside of a.")
+@click.option("-k", "--key", default="category", show_default=True, help="Metadata key; a.b is b inside a.")
 @click.option(
     "--threshold",
     type=float,
@@ -35,22 +36,22 @@ def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> flo
     default=50,
     show_default=True,
     metavar="PERCENT",
-    help="A category with less than this part of an even share is underrepresented.",
+    help="A category with less than this share of an even distribution is underrepresented.",
 )
 @output_option
 @strict_option
 def main(path: str | None, key: str, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
-    """Say how evenly a set of prompts covers its categories, as one JSON object.
+    """Report how evenly a set of prompts covers its categories, as one JSON object.
 
-    PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or what --key names:
+    PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key:
     a text, a number, or a list, which puts the prompt into each of its categories. Prompts without
-    one are (uncategorized) and take no part in the even share.
+    a category are (uncategorized) and do not count for the even share.
 
     `cases` counts positive and negative cases: prompts whose metadata.type (else metadata.expected)
-    is "positive" or "negative". Their ratio is null where there is no negative case.
+    is "positive" or "negative". Their ratio is null if there is no negative case.
 
-    A line that is no prompt, or has the id of an earlier one, is reported and not counted. On a
-    terminal a bar chart is shown on stderr.
+    A line that is not a prompt, or has the id of an earlier one, is refused and not counted. On a
+    terminal, a bar chart is shown on stderr.
 
     Examples:
       ae-balance prompts.jsonl -o balance.json
@@ -60,10 +61,10 @@ def main(path: str | None, key: str, threshold: float, output: str | None, stric
     console = Console("ae-balance", strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    census = Census(key)
+    counts = PromptCounts(key)
     for prompt in Prompts(source, console, None, set()):
-        census.add(prompt)
-    found = census.balance(threshold)
+        counts.add(prompt)
+    found = counts.balance(threshold)
     target.open()
     target.write_bytes(msgspec.json.format(encode(found), indent=2) + b"\n")
     target.close()

@@ -40,7 +40,7 @@ ID_WIDTH = 40
 
 
 class Graders(NamedTuple):
-    """The second grader and how to run it."""
+    """The second grader and how it runs."""
 
     texts: tuple[str, ...]
     stream: bool
@@ -52,13 +52,13 @@ class Graders(NamedTuple):
 
 
 def read_document(source: Source, target: Output, console: Console) -> int:
-    """Write the labels that a person ticked; returns the exit code."""
+    """Writes the labels that a person ticked; returns the exit code."""
     from agenteval.review.document import TITLE, read_reviews
 
     lines = list(text_lines(source))
     reviews = list(read_reviews(lines))
     if not reviews and lines and not any(line.startswith(TITLE) for line in lines):
-        raise UserError(f"{source.name}: has no boxes to read; is it a document that ae-calibrate wrote?")
+        raise UserError(f"{source.name}: has no boxes to read; is it a document written by ae-calibrate?")
     target.open()
     for review in reviews:
         if review.label is not None:
@@ -67,7 +67,7 @@ def read_document(source: Source, target: Output, console: Console) -> int:
             console.refuse(f"{source.name}:{review.line}", review.mistake)
     target.close()
     if unticked := sum(review.label is None and review.mistake is None for review in reviews):
-        console.say(f"{unticked} of {len(reviews)} records without a tick: left out")
+        console.say(f"{unticked} of {len(reviews)} records have no tick: left out")
     return FAILED if console.refused else OK
 
 
@@ -75,7 +75,7 @@ def read_document(source: Source, target: Output, console: Console) -> int:
 
 
 def go_through(calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders) -> None:
-    """Pick the records and collect the verdicts on them."""
+    """Selects the records and collects the verdicts on them."""
     console.begin(None, "records")
     if not graders.texts:
         for item in calibration.candidates(source, console, lambda name: console.advance(label=name)):
@@ -100,8 +100,8 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     run(picked, source, collect)
 
 
-def say_what_was_left_out(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
-    """One line for each kind of thing that the report does not rest on."""
+def report_omissions(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
+    """Reports what the figures leave out, a line each."""
     counts = report.records
     if counts.total and not (counts.passed or counts.failed):
         console.say(f"none of the {counts.total} records has a verdict: grade them first, with ae-grade")
@@ -118,18 +118,18 @@ def say_what_was_left_out(calibration: Calibration, report: CalibrationReport, c
 
 
 def some(count: int, noun: str) -> str:
-    """1 label is, 2 labels are."""
+    """Returns `1 label is` or `2 labels are`."""
     return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
 
 
 def named(ids: list[str]) -> str:
-    """The first few ids."""
+    """Returns the first few ids."""
     more = f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""
     return ", ".join(clip(name, ID_WIDTH) for name in ids[:IDS_SHOWN]) + more
 
 
 def meets(report: CalibrationReport, console: Console, *, agreement: float | None, kappa: float | None) -> bool:
-    """Whether the grader agrees with the labels as well as it must: the second one, where there is one."""
+    """Whether the grader (the second one, if there is one) agrees with the labels as required."""
     found = report.rescored or report.recorded
     if found is None:
         return True
@@ -143,7 +143,7 @@ def meets(report: CalibrationReport, console: Console, *, agreement: float | Non
 
 
 def keep_ticks(path: str | None, labels: Labels | None) -> None:
-    """UserError where a document with ticks that are in no label file yet would be overwritten."""
+    """Raises UserError if the output would overwrite a document with ticks that are in no label file."""
     import os
 
     if path is None or not os.path.isfile(path):
@@ -156,24 +156,24 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
             return
         found = [review.label for review in read_reviews(lines) if review.label is not None]
     except UserError:
-        return  # no document of ours
+        return  # not one of our documents
     known: Mapping[str, Label] = labels or {}
     lost = [label for label in found if label["id"] not in known or known[label["id"]].verdict != label["pass"]]
     if lost:
         what = "a tick that is" if len(lost) == 1 else f"{len(lost)} ticks that are"
-        raise UserError(f"{path}: has {what} in no label file; save with --read first, or write to another file")
+        raise UserError(f"{path}: has {what} in no label file; save them with --read first, or write to another file")
 
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or --min-* was not met"})
 @input_argument("RESULTS")
 @click.option("-s", "--sample", type=click.IntRange(0), metavar="N", help=f"Records to draw.  [default: {SAMPLE}]")
 @seed_option("draw")
-@click.option("--all", "everything", is_flag=True, help="Draw from passes too, not from failures only.")
+@click.option("--all", "everything", is_flag=True, help="Draw from passes too, not only from failures.")
 @grader_option(required=False)
 @grader_options
-@click.option("--labels", metavar="FILE", help="A person's verdicts: JSONL with id and pass.")
-@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 when it is below.")
-@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 when it is below.")
+@click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
+@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option
@@ -200,16 +200,17 @@ def main(
 ) -> int:
     """Find out how far a grader can be trusted: draw failures for a person to review.
 
-    RESULTS is what ae-grade wrote (or stdin). The document has each drawn record with boxes to tick;
-    --read turns the ticks into labels, and --labels holds the verdicts against them: agreement, Cohen's
+    RESULTS is the output of ae-grade (or stdin). The document has each drawn record with boxes to tick;
+    --read turns the ticks into labels, and --labels compares the verdicts with them: agreement, Cohen's
     kappa and base rates, precision and recall, and first of all the records on which they disagree.
     A second grader (-g) judges the same records again: both verdicts side by side.
 
-    A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" will do too. A label
-    that was read from a document knows the output it is for, and is left out when the output is another.
-    Records with a label are not drawn again. Failures alone tell nothing of answers that pass and should
-    not: draw from --all to find those, and before you believe kappa, precision or recall. --min-agreement
-    and --min-kappa are for the second grader where there is one. Same input and seed, same document.
+    A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" works too. A label that
+    was read from a document has the digest of its output, and is left out if the output has changed.
+    Records with a label are not drawn again. Failures alone tell nothing about answers that pass but
+    should not: draw from --all to find those, and before you rely on kappa, precision or recall.
+    --min-agreement and --min-kappa apply to the second grader if there is one. The same input and seed
+    give the same document.
 
     Examples:
       ae-calibrate graded.jsonl --sample 20 -o calibration.md
@@ -245,13 +246,13 @@ def main(
     report = calibration.report()
     target.open()
     FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)
-    say_what_was_left_out(calibration, report, console)
+    report_omissions(calibration, report, console)
     met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
     return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED
 
 
 def grader_names(texts: tuple[str, ...], *, stream: bool) -> list[str]:
-    """What the graders are called; UserError where one is none, before anything is read."""
+    """Returns the names of the graders; raises UserError if one is invalid, before anything is read."""
     if not texts:
         return []
     from agenteval.grading.apply import grader_specs
