@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agenteval.adapters.conditions import Event, EventTest, item_kind
 from agenteval.adapters.jsonpath import Getter, Path, compile_path
-from agenteval.adapters.rules import Action, Emit, Event, EventTest, Handler, Rule, item_kind
+from agenteval.adapters.rules import Action, Emit, Handler, Rule
 from agenteval.adapters.trajectory import Trajectory
 
 

@@ -1,21 +1,25 @@
-"""A raw record and an adapter → a result."""
+"""Raw record → result: what the lines contain, beside what the run recorded."""
 
 from __future__ import annotations
 
-from agenteval.adapters.reader import Adapter
+from agenteval.adapters.reader import Adapter, Reading
 from agenteval.wire.records import Record
 from agenteval.wire.richness import richness_of
 
-# What becomes something else in a result; all other fields of a raw record stay as they are.
+# Fields that become something else in a result; all others of a raw record stay as they are.
 RAW_ONLY = frozenset(("lineTimes", "turns", "exitCode", "signal", "timedOut", "error"))
 ENDING = ("exitCode", "signal", "timedOut")
 
 
-def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Record:
-    """The result of a raw record, in the order of the contract, its unknown fields behind."""
+def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
+    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
+
+    A `reading` that has the first turns of this record already is continued.
+    """
     turns = raw.get("turns")
     counts = [turn["lines"] for turn in turns] if turns else None
-    reading = adapter.read(raw["rawLines"], raw.get("lineTimes"), counts, raw["id"])
+    reading = reading or adapter.begin(raw["id"])
+    reading.add_turns(raw["rawLines"], raw.get("lineTimes"), counts)
     result: Record = {"id": raw["id"], "input": raw["input"], "output": reading.output}
     if "hint" in raw:
         result["hint"] = raw["hint"]
@@ -30,8 +34,8 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Recor
     }
     result["timing"] = {**raw["timing"], **reading.usage}
     result["toolErrors"] = reading.tool_errors
-    said = raw.get("error")
-    if errors := [*(raw.get("errors") or ()), *([said] if said else ()), *reading.errors]:
+    error = raw.get("error")
+    if errors := [*(raw.get("errors") or ()), *([error] if error else ()), *reading.errors]:
         result["errors"] = errors
     for field, value in raw.items():
         if field not in result and (keep_raw or (field not in RAW_ONLY and field != "rawLines")):

@@ -1,4 +1,4 @@
-"""What lies within an event: other events in a list, several things in one text."""
+"""What lies within an event: other events in a list (`nestedEvents`), several things in one text (`splits`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.adapters.rules import Event, Schema
+from agenteval.adapters.conditions import Event, SchemaCompiler
+from agenteval.adapters.jsonpath import nothing
 from agenteval.wire.adapter_schema import HeadlessAdapter, Split
 
 Unfold = Callable[[Event], list[Event]]
@@ -25,23 +26,22 @@ class Piece(NamedTuple):
     part: Part
 
 
-SawParts = Callable[[str, str, list[Piece]], None]  # the field of the schema, the text, its pieces
-
 _NUMBER = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)")
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-def compile_unfolding(schema: Schema, config: HeadlessAdapter, saw: SawParts | None = None) -> Unfold | None:
-    """From an event to those within it and, last, itself, with their texts taken apart; None if there is no need."""
-    splits = [compile_split(schema, split, f"splits[{n}]", saw) for n, split in enumerate(config.splits or [])]
-    nested = schema.path(config.nested_events, "nestedEvents") if config.nested_events else None
+def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfold | None:
+    """Compiles what turns an event into those within it and, last, itself, texts split; None if nothing is to do."""
+    splits = [compile_split(compiler, split, f"splits[{n}]") for n, split in enumerate(config.splits or [])]
+    nested = compiler.path(config.nested_events, "nestedEvents").get if config.nested_events else None
     if nested is None and not splits:
         return None
     if nested is not None:
-        schema.reads.add(())  # paths of the rules start at the events within, too
+        compiler.reads.add(())  # paths of the rules start at the nested events, too
+    get, trace = nested or nothing, compiler.trace
 
     def unfold(event: Event) -> list[Event]:
-        found = nested.get(event) if nested else None
+        found = get(event) if trace is None else trace("nestedEvents", None, get, {"": event})
         events = [item for item in found if type(item) is dict] if type(found) is list else []
         events.append(event)
         for one in events:
@@ -52,42 +52,46 @@ def compile_unfolding(schema: Schema, config: HeadlessAdapter, saw: SawParts | N
     return unfold
 
 
-def compile_split(schema: Schema, split: Split, field: str, saw: SawParts | None = None) -> Callable[[Event], None]:
-    """Put the parts of a text into an event; one without the text stays as it is."""
-    path = schema.path(split.path, f"{field}.path")
+def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callable[[Event], None]:
+    """Compiles what adds the parts of a text to an event; an event without the text stays as it is."""
+    path = compiler.path(split.path, f"{field}.path")
     patterns = [
-        (name, compile_pattern(schema, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()
+        (name, compile_pattern(compiler, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()
     ]
     groups = {group for _, pattern in patterns for group in pattern.groupindex}
     for name in chain(split.numbers or (), split.json_groups or ()):
         if name not in groups:
-            raise schema.wrong(field, f' has no group "{name}" in its patterns')
-    readers = dict.fromkeys(split.numbers or (), as_number) | dict.fromkeys(split.json_groups or (), as_json)
+            raise compiler.error(field, f' has no group "{name}" in its patterns')
+    converters = dict.fromkeys(split.numbers or (), as_number) | dict.fromkeys(split.json_groups or (), as_json)
+    trace = compiler.trace
 
     def act(event: Event) -> None:
         text = path.get(event)
         if type(text) is str:
-            pieces = list(pieces_of(text, patterns))
-            event[split.into] = [_read(piece.part, readers) for piece in pieces]
-            if saw:
-                saw(field, text, pieces)
+            found: dict[str, Any] = {"text": text, "patterns": patterns}
+            pieces = pieces_of(text, patterns) if trace is None else trace(field, None, pieces_of, found)
+            event[split.into] = [_converted(piece.part, converters) for piece in pieces]
 
     return act
 
 
-def compile_pattern(schema: Schema, text: str, field: str) -> re.Pattern[str]:
-    """A regular expression of a schema."""
+def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> re.Pattern[str]:
+    """Compiles a regular expression of a schema."""
     try:
         pattern = re.compile(text, re.MULTILINE)
     except re.error as error:
-        raise schema.wrong(field, f" is not a regular expression ({error})") from None
+        raise compiler.error(field, f" is not a regular expression ({error})") from None
     if pattern.search(""):
-        raise schema.wrong(field, " fits an empty text, and so is everywhere")
+        raise compiler.error(field, " matches an empty text, and so matches everywhere")
     return pattern
 
 
-def pieces_of(text: str, patterns: Patterns) -> Iterator[Piece]:
-    """The parts of a text in order; where two patterns fit, what begins first counts, then the one named first."""
+def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
+    """Returns the parts of a text in order; of two matches the one that begins first counts, then the first pattern."""
+    return list(_pieces(text, patterns))
+
+
+def _pieces(text: str, patterns: Patterns) -> Iterator[Piece]:
     at = 0
     ahead = [(name, pattern, pattern.search(text)) for name, pattern in patterns]
     while True:
@@ -98,7 +102,7 @@ def pieces_of(text: str, patterns: Patterns) -> Iterator[Piece]:
             return
         groups = {group: found for group, found in match.groupdict().items() if found is not None}
         yield Piece(*match.span(), {"type": name, **groups})
-        at = max(match.end(), match.start() + 1)  # a match of nothing must not hold us up
+        at = max(match.end(), match.start() + 1)  # an empty match must not stop the loop from advancing
 
 
 def _between(text: str, start: int, end: int) -> Iterator[Piece]:
@@ -108,15 +112,15 @@ def _between(text: str, start: int, end: int) -> Iterator[Piece]:
         yield Piece(start, start + len(words), {"type": "text", "text": words})
 
 
-def _read(part: Part, readers: dict[str, Callable[[str], Any]]) -> Part:
-    for name, reader in readers.items():
+def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:
+    for name, convert in converters.items():
         if name in part:
-            part[name] = reader(part[name])
+            part[name] = convert(part[name])
     return part
 
 
 def as_number(text: str) -> int | float | None:
-    """The number that a person wrote, 2.7k for 2700; None if it is none."""
+    """Returns the number as people write it, 2700 for 2.7k; None if it is not a number."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
@@ -126,7 +130,7 @@ def as_number(text: str) -> int | float | None:
 
 
 def as_json(text: str) -> Any:
-    """The value that the text says in JSON, else the text."""
+    """Returns the JSON value in the text, or the text if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

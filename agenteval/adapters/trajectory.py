@@ -1,4 +1,4 @@
-"""The steps of one record as they come in: texts, pieces of texts, plans, tool calls and their results."""
+"""The trajectory of one record, built step by step: texts, pieces of texts, plans, tool calls and their results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STATUS_WORDS = {
     "timeout timed_out timedout interrupted killed crashed false",
 }
 _STATUS = {word: status for status, words in STATUS_WORDS.items() for word in words.split()}
-UNCHANGED = "unchanged"  # a status that is none: only more is known of the call
+UNCHANGED = "unchanged"  # as status: the event adds to what is known of the call, and leaves its status
 UNEXPLAINED = "the agent reports an error"
 _FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
 
 
 def as_text(value: Any) -> str:
-    """The value as a text: of content blocks their texts, of anything else its JSON; "" for None."""
+    """Returns the value as text: the texts of content blocks, the JSON of anything else, "" for None."""
     if type(value) is str:
         return value
     if value is None:
@@ -36,15 +36,23 @@ def as_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def error_texts(value: Any) -> list[str]:
+    """Returns the value as error texts: each of a list, none for an empty one."""
+    if type(value) is list and all(type(item) is str for item in value):
+        return [item for item in value if item]
+    text = as_text(value)
+    return [text] if text else []
+
+
 def is_true(value: Any) -> bool:
-    """Whether an agent that puts this value into an error field says that there was an error."""
+    """Returns whether this value, in a field for errors, means that there was one."""
     if type(value) is str:
         return value.strip().lower() not in _FALSE_WORDS
     return bool(value)
 
 
 def status_of(word: Any) -> str | None:
-    """The status that an agent's own word stands for, None for a word nobody knows."""
+    """Returns the status that an agent's own word stands for, None for an unknown word."""
     if type(word) is bool:
         return "completed" if word else "failed"
     if type(word) is not str:
@@ -53,28 +61,11 @@ def status_of(word: Any) -> str | None:
 
 
 class Trajectory:
-    """Steps in the order in which they began, and what else the lines read so far say.
+    """Steps in the order in which they began, and what else the lines read so far contain.
 
-    `time` is when the line now being read arrived; `result`, `result_errors` and `usage` are of this turn; `facts` are
-    what the run tells of itself.
+    `time` is when the current line arrived; `result`, `result_errors` and `usage` are those of the current turn;
+    `facts` are what the schema takes as metadata.
     """
-
-    __slots__ = (
-        "_closed",
-        "_count",
-        "_message",
-        "_open",
-        "_pieces",
-        "_prefix",
-        "errors",
-        "facts",
-        "result",
-        "result_errors",
-        "steps",
-        "time",
-        "tool_errors",
-        "usage",
-    )
 
     def __init__(self, record_id: str) -> None:
         self.steps: list[Step] = []
@@ -88,18 +79,18 @@ class Trajectory:
         self._prefix = record_id + "-step-"
         self._pieces: list[str] = []
         self._message: Any = None  # the id that the pieces came with
-        self._open: dict[str | int | None, Step] = {}  # oldest first; a call that has no id is under a number
+        self._open: dict[str | int | None, Step] = {}  # oldest first; a call without an id has a number as its key
         self._closed: dict[str | None, Step] = {}
         self._count = 0
 
     def begin_turn(self) -> None:
-        """Forget what belongs to one turn only."""
+        """Resets what belongs to one turn only."""
         self.result = ""
         self.result_errors = []
         self.usage = {}
 
     def end_turn(self) -> None:
-        """Close what is open: the next turn may use the same ids again."""
+        """Closes open calls and pieces: the next turn may use the same ids again."""
         if self._pieces:
             self._join()
         self.fail(self.result_errors)
@@ -109,13 +100,38 @@ class Trajectory:
         self._closed.clear()
 
     def fail(self, errors: list[str]) -> None:
-        """Add what the agent says went wrong, once; that something did, only where nothing is known of it."""
+        """Adds errors without duplicates; keeps the placeholder UNEXPLAINED only while there is no other."""
         self.errors.extend(error for error in dict.fromkeys(errors) if error not in self.errors)
         if len(self.errors) > 1 and UNEXPLAINED in self.errors:
             self.errors.remove(UNEXPLAINED)
 
+    def error(self, content: Any) -> list[str]:
+        """Adds what an event reports as an error, and returns it as texts."""
+        errors = error_texts(content) or [UNEXPLAINED]
+        self.fail(errors)
+        return errors
+
+    def conclude(self, content: Any, failed: Any, reason: Any) -> None:
+        """Sets the final text of the turn and, if the agent reports that it failed, the errors."""
+        self.result = as_text(content)
+        self.result_errors = []
+        if is_true(failed):
+            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
+
+    def set_usage(self, numbers: dict[str, int | float | None]) -> None:
+        """Sets those counts of the turn's usage that are not None."""
+        self.usage |= {name: number for name, number in numbers.items() if number is not None}
+
+    def add_usage(self, numbers: dict[str, int | float | None]) -> None:
+        """Adds those counts that are not None to the turn's usage."""
+        self.set_usage({name: n + self.usage.get(name, 0) for name, n in numbers.items() if n is not None})
+
+    def note(self, facts: dict[str, Any]) -> None:
+        """Keeps those facts that are not None for the metadata."""
+        self.facts |= {name: fact for name, fact in facts.items() if fact is not None}
+
     def text(self, kind: str, content: Any) -> None:
-        """Add a thought or message, unless it is what the pieces just before it were joined to."""
+        """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
         if type(content) is not str:
             if content is None:
                 return
@@ -127,9 +143,9 @@ class Trajectory:
         self._add({"type": kind, "content": content})
 
     def piece(self, kind: str, content: Any, message: Any = None) -> None:
-        """Add a piece of a thought or message to those just before it, unless it names another message than they.
+        """Adds a piece of a thought or message to the pieces just before it, unless its message id is another one.
 
-        An empty one says nothing, but where it names the message that it begins.
+        An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = as_text(content)
         other = bool(self._pieces) and self.steps[-1]["type"] != kind
@@ -142,13 +158,12 @@ class Trajectory:
             self._message = message
         self._pieces.append(text)
 
-    def end_pieces(self) -> None:
-        """What comes after this is not joined to what came before."""
-        if self._pieces:
-            self._join()
+    def end_pieces(self) -> Step | None:
+        """Ends the step that the pieces so far make, and returns it; None if there are no pieces."""
+        return self._join() if self._pieces else None
 
     def plan(self, entries: Any) -> None:
-        """Add a plan."""
+        """Adds a plan."""
         if self._pieces:
             self._join()
         if type(entries) is not list:
@@ -156,7 +171,7 @@ class Trajectory:
         self._add({"type": "plan", "entries": entries})
 
     def call(self, ident: Any, name: Any, given: Any) -> Step:
-        """The step of a tool call, added unless it was announced before."""
+        """Returns the step of a tool call, and adds it unless it is open already."""
         if type(ident) is not str and ident is not None:
             ident = as_text(ident)
         if type(name) is not str:
@@ -186,17 +201,9 @@ class Trajectory:
         return step
 
     def report(
-        self,
-        ident: Any,
-        name: Any,
-        given: Any,
-        output: Any,
-        word: Any,
-        flag: Any,
-        duration: Any,
-        otherwise: str,
+        self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
     ) -> Step:
-        """The step after a call, how it goes, or what it gave; `otherwise` is its status if nothing else tells."""
+        """Takes in a call, its progress or result, and returns the step; `otherwise` is the status if nothing tells."""
         if word == UNCHANGED and not flag:
             return self._amend(ident, name, given, output)
         if flag is not None and flag is not False and is_true(flag):
@@ -231,7 +238,7 @@ class Trajectory:
         return step
 
     def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
-        """The step with what else is known of it now, be the call open or closed."""
+        """Adds what else is known of a call, open or closed, and returns its step."""
         if type(ident) is not str and ident is not None:
             ident = as_text(ident)
         step = self._open.get(ident) or self._closed.get(ident) or self.call(ident, name, given)
@@ -244,7 +251,7 @@ class Trajectory:
         return step
 
     def _step_for(self, ident: str | None, name: str | None, status: str) -> Step:
-        """The step that a report is about; a call that nobody announced becomes one now."""
+        """Returns the step that a report is about, and adds one for an unknown call."""
         opened = self._open
         key = ident if ident in opened else self._partner(ident, name, status)
         if key is None:
@@ -262,7 +269,7 @@ class Trajectory:
         return step
 
     def _partner(self, ident: str | None, name: str | None, status: str) -> str | int | None:
-        """Key of the oldest open call that an event without a known id can be about."""
+        """Returns the key of the oldest open call that an event without a known id can be about."""
         for key, step in self._open.items():
             if ident is not None and type(key) is str:
                 continue  # that call has an id, another one
@@ -274,7 +281,7 @@ class Trajectory:
         return None
 
     def _join(self) -> Step:
-        """The step that the pieces so far make."""
+        """Joins the pieces so far, and returns their step."""
         step = self.steps[-1]
         step["content"] = "".join(self._pieces)
         self._pieces.clear()
@@ -289,7 +296,7 @@ class Trajectory:
 
 
 def _leave_out_unknown(step: Step) -> None:
-    """Drop the places that were kept for a result: a field without a value is not written."""
+    """Removes the fields that were reserved for a result and have no value: they are not written."""
     for field in ("input", "output", "duration"):
         if step.get(field, step) is None:
             del step[field]

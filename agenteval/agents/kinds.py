@@ -273,7 +273,7 @@ Agent = TurnAgent | AcpAgent
 
 
 def _bundled(name: str) -> Adapter:
-    from agenteval.adapters.reader import load_adapter
+    from agenteval.adapters.bundled import load_adapter
 
     return load_adapter(name)
 

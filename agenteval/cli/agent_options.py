@@ -113,7 +113,7 @@ def inline_grader_options(function: F) -> F:
 
 def extraction_adapter(agent: Agent, extract: str | None) -> Adapter:
     """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
-    from agenteval.adapters.reader import load_adapter
+    from agenteval.adapters.bundled import load_adapter
 
     return load_adapter(extract) if extract is not None else agent.adapter()
 
@@ -176,7 +176,7 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.deny_permissions:
         raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
     if settings.schema is not None:
-        from agenteval.adapters.reader import load_adapter
+        from agenteval.adapters.bundled import load_adapter
 
         return SchemaAgent(load_adapter(settings.schema))
     if settings.simple is not None:

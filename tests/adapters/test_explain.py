@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from agenteval.adapters.explain.listing import ALIKE_SHOWN, Explainer, kind_of, telling
-from agenteval.adapters.explain.tracing import SHOWN, pairs
-from agenteval.adapters.reader import load_adapter, parse_adapter
+from agenteval.adapters.bundled import load_adapter, parse_adapter
+from agenteval.adapters.explain.listing import ALIKE_SHOWN, Explainer, discriminators, kind_of
+from agenteval.adapters.explain.trace import SHOWN, pairs
 from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import StepKind
-from tests.support.schema_building import BASE, TOOLS, call, end, event, is_type, lines
+from tests.support.schema_building import BASE, TOOLS, call, contents, end, event, is_type, lines
 from tests.support.tool import jsonl, run, write
 from tests.support.transcripts import CASES, adapter_name, recorded
 
@@ -216,7 +216,7 @@ def test_kinds_are_named_by_what_the_rules_ask_for() -> None:
         event([{"path": "$.ev", "value": "msg"}, {"path": "$.by", "not": "me"}], "message", content="$.x"),
         event({"path": "$.list[*]", "value": "t"}, "message", content="$.x"),
     ]
-    tells = telling(explainer(outputEvents=rules).adapter)
+    fields = discriminators(explainer(outputEvents=rules).adapter)
     given = {
         '{"ev": "progress", "type": "x"}': "ev=progress",
         '{"by": "me", "ev": "msg"}': "ev=msg by=me",
@@ -231,7 +231,7 @@ def test_kinds_are_named_by_what_the_rules_ask_for() -> None:
         '{"ev": "\\ud83d"}': "ev=\ufffd",
         '{"ev": "%s"}' % ("x" * 99): f"ev={'x' * 40}…",
     }
-    assert {line: kind_of(line, tells) for line in given} == given
+    assert {line: kind_of(line, fields) for line in given} == given
 
 
 def test_many_kinds_add_up() -> None:
@@ -376,8 +376,7 @@ def test_it_reads_as_ae_extract_does(agent: str, case: str) -> None:
     reading = adapter.read(printed, None, counts, "r")
     explaining = Explainer(adapter.config, agent)
     rows = list(explaining.explain({**RAW, "rawLines": printed, "turns": [{"lines": count} for count in counts]}))
-    witness = explaining.adapter.witness
-    assert (witness.steps, witness.errors, witness.facts) == (reading.trajectory, reading.errors, reading.facts)
+    assert contents(explaining.reading) == contents(reading)
     assert f"        gives {pairs({'output': reading.output, **reading.usage})}" in rows
     begun = [row for row in rows if row[8:17].strip() in get_args(StepKind) and " -> line " not in row]
     assert len(begun) == len(reading.trajectory), rows

@@ -9,10 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from agenteval.adapters.bundled import bundled_adapters, load_adapter
 from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Reading, bundled_adapters, load_adapter
 from agenteval.errors import UserError
-from tests.support.schema_building import BASE, TOOLS, adapter, brief, call, end, event, is_type, lines
+from tests.support.schema_building import (
+    BASE,
+    NOTHING,
+    TOOLS,
+    adapter,
+    brief,
+    call,
+    contents,
+    end,
+    event,
+    is_type,
+    lines,
+)
 
 RESULT = {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.r"}
 SAY = [event(is_type("text"), "message", content="$.text")]
@@ -211,7 +223,7 @@ def test_lines_that_agents_do_print(line: str, text: str) -> None:
 )
 def test_lines_that_are_no_event_for_us(line: str) -> None:
     reading = adapter(outputEvents=SAY, result=RESULT).read([line])
-    assert reading == Reading([], "", {}, [], False, None)
+    assert contents(reading) == NOTHING
 
 
 PARTS = {
@@ -300,7 +312,7 @@ def test_text_mode_with_events() -> None:
     assert brief(reading) == [("message", "one\n\ntwo"), ("message", "three")]
     assert (reading.output, reading.errors) == ("three", ["too bad"])
     assert [step["timestamp"] for step in reading.trajectory] == [0, 4]
-    assert schema.read([]) == Reading([], "", {}, [], False, None)
+    assert contents(schema.read([])) == NOTHING
 
 
 def test_text_mode() -> None:
@@ -310,7 +322,7 @@ def test_text_mode() -> None:
         {"type": "message", "content": "later", "timestamp": 9, "stepId": "p-step-2"},
     ]
     assert reading.output == "later"
-    assert load_adapter("text").read([]) == Reading([], "", {}, [], False, None)
+    assert contents(load_adapter("text").read([])) == NOTHING
 
 
 def test_passthrough() -> None:

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from agenteval.adapters.reader import Reading, bundled_adapters, load_adapter
-from tests.support.schema_building import brief
+from agenteval.adapters.bundled import bundled_adapters, load_adapter
+from agenteval.adapters.reader import Reading
+from tests.support.schema_building import brief, contents
 from tests.support.transcripts import CASES, adapter_name, recorded, scenarios
 
 HERE = Path(__file__).parent.parent
@@ -29,7 +29,7 @@ def read(agent: str, *turns: str) -> Reading:
 
 @pytest.mark.parametrize(("agent", "case"), CASES)
 def test_golden(agent: str, case: str) -> None:
-    reading = msgspec.to_builtins(read(agent, *case.split("+")))
+    reading = contents(read(agent, *case.split("+")))
     golden = GOLDEN / adapter_name(agent) / f"{case}.json"
     if UPDATE in os.environ:
         golden.parent.mkdir(parents=True, exist_ok=True)

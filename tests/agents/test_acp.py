@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.reader import Reading, load_adapter
+from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.reader import Reading
 from agenteval.agents.acp.client import Client, RequestHandler
 from agenteval.agents.acp.messages import find_message
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Adapter, Reader, load_adapter
+from agenteval.adapters.reader import Adapter, Reading
 from agenteval.adapters.trajectory import Trajectory
 from agenteval.agents.acp.updates import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, Record, clean_env, jsonl, on_terminal, run, script
@@ -47,7 +48,7 @@ def comparable(steps: list[Record]) -> list[Record]:
 def read_back(adapter: Adapter, lines: list[str]) -> tuple[list[Record], str, str]:
     """Returns the trajectory that the adapter acp reads from the updates, the output, and the last message."""
     updates: list[Record] = []
-    reader = Reader(adapter, LiveTrajectory("s", updates.append))
+    reader = Reading(adapter, LiveTrajectory("s", updates.append))
     reader.begin_turn()
     for line in lines:
         reader.take([line])

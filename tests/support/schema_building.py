@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agenteval.adapters.reader import Adapter, Reading, parse_adapter
+from agenteval.adapters.bundled import parse_adapter
+from agenteval.adapters.reader import Adapter, Reading
 
 BASE: dict[str, Any] = {
     "version": 1,
@@ -40,6 +41,20 @@ def brief(reading: Reading) -> list[tuple[Any, ...]]:
     ]
 
 
+def contents(reading: Reading) -> dict[str, Any]:
+    """All that a reading gives."""
+    return {name: getattr(reading, name) for name in NOTHING}
+
+
+NOTHING: dict[str, Any] = {
+    "trajectory": [],
+    "output": "",
+    "usage": {},
+    "errors": [],
+    "tool_errors": False,
+    "session_id": None,
+    "facts": {},
+}
 BLOCKS = "$.content[*]"
 TOOLS = [
     event(is_type("text"), "message", content="$.text"),

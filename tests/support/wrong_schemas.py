@@ -91,7 +91,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"splits": [{**SPLIT, "patterns": {"x": "a*"}}]},
-        "splits[0].patterns.x fits an empty text, and so is everywhere",
+        "splits[0].patterns.x matches an empty text, and so matches everywhere",
     ),
     ({"splits": [{**SPLIT, "numbers": ["n", "m"]}]}, 'splits[0] has no group "m" in its patterns'),
     ({"splits": [{**SPLIT, "json": ["m"]}]}, 'splits[0] has no group "m" in its patterns'),

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from agenteval.adapters.reader import parse_adapter
+from agenteval.adapters.bundled import parse_adapter
 from agenteval.errors import BadRecord, UserError
 from agenteval.wire.json_schema import SCHEMAS, schema_of, structs_in
 from agenteval.wire.records import GRADER_FIELDS
@@ -178,7 +178,7 @@ def test_refuses_what_the_reader_refuses_and_nothing_else(kind: type[msgspec.Str
 # --- adapters -----------------------------------------------------------------------------------
 
 BEYOND = re.compile(
-    "is not a regular|fits an empty|has no group|in numbers too|holds what|no placeholder|is known in|is never read"
+    "is not a regular|matches an empty|has no group|in numbers too|holds what|no placeholder|is known in|is never read"
 )
 BEYOND_A_SCHEMA = {
     "outputEvents[0].match may have [*] in one condition only",

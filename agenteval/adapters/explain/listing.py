@@ -1,140 +1,117 @@
-"""What ae-extract makes of each raw line, and by which part of the schema: for somebody who writes one."""
+"""What ae-extract makes of each raw line, and by which rule of the schema: for authors of schemas."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import msgspec
 from msgspec import to_builtins
 
-from agenteval.adapters.explain.tracing import TYPE_VALUES, Note, SeenPart, TracedAdapter, cut, pairs, value
+from agenteval.adapters.conditions import EventTest, ItemTest, item_kind
+from agenteval.adapters.explain.trace import PART, ExplainedLine, Tracer, cut, pairs, value
 from agenteval.adapters.jsonpath import compile_path
-from agenteval.adapters.reader import Reader, decode_leniently, turn_spans
-from agenteval.adapters.rules import EventTest, ItemTest, item_kind
-from agenteval.adapters.trajectory import Step, as_text
+from agenteval.adapters.reader import Adapter, Reading, decode_leniently, turn_spans
+from agenteval.adapters.rules import TYPE_VALUES
+from agenteval.adapters.trajectory import as_text
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 from agenteval.wire.records import Record
 
 KINDS_SHOWN = 8
-ALIKE_SHOWN = 4  # rows of a run of lines that say nothing new
-KIND_SHOWN = 40  # characters of what a line is called
+ALIKE_SHOWN = 4  # rows of a run of lines that add nothing new
+KIND_SHOWN = 40  # characters of the name of a kind of line
 MARGIN = " " * 8
 
-Tell = tuple[str, Callable[[Any], Any]]  # the name of a field, and what of an event is compared
-USUAL: list[Tell] = [(name, compile_path(f"$.{name}").get) for name in ("type", "event", "kind", "method")]
-
-
-class ExplainedLine(NamedTuple):
-    """One row of an explanation, of the line or lines with this number."""
-
-    number: str
-    kind: str
-    rule: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.number:>6}  {self.kind:<9}  {self.rule:<18}  {self.what}".rstrip()
+Discriminator = tuple[str, Callable[[Any], Any]]  # the name of a field, and what of an event is compared
+USUAL: list[Discriminator] = [(name, compile_path(f"$.{name}").get) for name in ("type", "event", "kind", "method")]
 
 
 class Explainer:
     """Explains record by record, and at the end what the schema never used."""
 
     def __init__(self, config: HeadlessAdapter, source: str) -> None:
-        self.adapter = TracedAdapter(config, source)
-        self.tells = telling(self.adapter)
-        self.gathers = config.output_mode == "text"
+        self.tracer = Tracer(config)
+        self.adapter = Adapter(config, source, self.tracer)
+        self.discriminators = discriminators(self.adapter)
         self.records = self.lines = 0
 
     def explain(self, raw: Record) -> Iterator[str]:
-        """The lines of one raw record, each with what was taken from it; then what no rule took, and the outcome."""
+        """Yields what was taken from each line of a raw record, which lines matched no rule, and the outcome."""
         lines: list[str] = raw["rawLines"]
         turns = raw.get("turns") or []
         spans = list(turn_spans([turn["lines"] for turn in turns], len(lines)))
         self.records, self.lines = self.records + 1, self.lines + len(lines)
         yield f"{cut(raw['id'])}: {counted(len(lines), 'line')}" + (f", {len(spans)} turns" if len(spans) > 1 else "")
-        reader = Reader(self.adapter, self.adapter.begin(raw["id"]))
+        self.reading = self.adapter.begin(raw["id"])
+        self.tracer.begin(raw["id"], self.reading.out)
         missed: Counter[str] = Counter()
         for n, (start, end) in enumerate(spans):
             if len(spans) > 1:
                 yield heading(raw, n, start, end)
-            yield from shortened(self._turn(reader, raw, start, end, missed))
+            yield from shortened(self._turn(self.reading, raw, start, end, missed))
         if missed:
             yield f"{MARGIN}{missed.total()} of {counted(len(lines), 'line')} matched no rule: {kinds(missed)}"
-        reading = reader.reading()
-        yield f"{MARGIN}gives {pairs({'output': reading.output, **reading.usage})}"
+        yield f"{MARGIN}gives {pairs({'output': self.reading.output, **self.reading.usage})}"
         if ending := how_it_ended(raw):
             yield f"{MARGIN}{ending}"
 
     def ending(self) -> Iterator[str]:
-        """What of the schema took nothing from any line, on one line."""
-        if self.lines and (fields := list(unused(self.adapter, several=self.records > 1))):
+        """Yields, on one line, what of the schema took nothing from any line."""
+        if self.lines and (fields := list(unused(self.tracer, several=self.records > 1))):
             yield f"never took anything: {'; '.join(fields)}"
 
     def _turn(
-        self, reader: Reader, raw: Record, start: int, end: int, missed: Counter[str]
+        self, reading: Reading, raw: Record, start: int, end: int, missed: Counter[str]
     ) -> Iterator[list[ExplainedLine]]:
-        """The rows of each line of a turn."""
+        """Yields the rows of each line of a turn; of a text, those of all its lines at the end."""
         lines, times = raw["rawLines"], raw.get("lineTimes")
-        first = len(reader.out.steps)
-        reader.begin_turn()
+        first = len(reading.trajectory)
+        reading.begin_turn()
+        self.tracer.begin_turn()
         for at in range(start, end):
-            self.adapter.witness.line = at + 1
-            reader.take([lines[at]], [times[at]] if times else ())
-            if not self.gathers:
+            self.tracer.line = at + 1
+            reading.take([lines[at]], [times[at]] if times else ())
+            if not self.adapter.reads_text:
+                self.tracer.add_session(reading.named, reading.spare)
                 yield self._rows(at + 1, lines[at], missed)
-        self.adapter.witness.line = start + 1
-        reader.end_turn()
-        if self.gathers:
-            yield self._together(lines[start:end], span(start, end), reader.out.steps[first:])
+        self.tracer.line = start + 1
+        reading.end_turn()
+        if self.adapter.reads_text and any(lines[start:end]):
+            number, rows = span(start, end), self.tracer.drain()
+            if not self.adapter.rules:
+                texts = [pairs({"content": step["content"]}) for step in reading.trajectory[first:]]
+                rows = [ExplainedLine("", "message", "outputMode text", text) for text in texts]
+            text = cut(" ".join(lines[start:end]))
+            yield arranged(number, rows or [ExplainedLine("", "-", "no rule", text)])
 
     def _rows(self, number: int, line: str, missed: Counter[str]) -> list[ExplainedLine]:
-        """What was taken from a line, or what kind of line it is."""
-        parts, notes = self.adapter.witness.drain()
-        if notes:
-            return arranged(str(number), parts, notes)
-        kind = kind_of(line, self.tells)
-        missed[kind] += 1
-        return [ExplainedLine(str(number), "-", kind, cut(line)), *arranged("", parts, [])]
-
-    def _together(self, lines: list[str], number: str, steps: list[Step]) -> list[ExplainedLine]:
-        """What was taken from the text that the lines of a turn are."""
-        if not any(lines):
-            return []
-        if not self.adapter.events:
-            return [
-                ExplainedLine(number, step["type"], "outputMode text", pairs({"content": step["content"]}))
-                for step in steps
-            ]
-        rows = arranged(number, *self.adapter.witness.drain())
-        return rows or [ExplainedLine(number, "-", "no rule", cut(" ".join(lines)))]
+        """Returns what was taken from a line, or what kind of line it is."""
+        rows = self.tracer.drain()
+        if all(row.kind == PART for row in rows):
+            kind = kind_of(line, self.discriminators)
+            missed[kind] += 1
+            return [ExplainedLine(str(number), "-", kind, cut(line)), *arranged(str(number), rows)]
+        return arranged(str(number), rows)
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def arranged(number: str, parts: list[SeenPart], notes: list[Note]) -> list[ExplainedLine]:
-    """Each part of a text with what was taken from it, then what was taken from the whole; a number stands once."""
-    of_parts: dict[int, list[ExplainedLine]] = {id(seen.part): [] for seen in parts}
-    of_all: list[ExplainedLine] = []
-    for kind, label, what, item in notes:
-        of_parts.get(id(item), of_all).append(ExplainedLine(number, kind, label, what))
-    rows = []
-    for line, rule, text, part in parts:
-        rows.append(ExplainedLine(str(line), "part", rule, text))
-        rows += [row._replace(number="") for row in of_parts[id(part)]]
-    rows += of_all
-    shown = ""
-    for n, row in enumerate(rows):
-        rows[n] = row._replace(number="" if row.number == shown else row.number)
-        shown = row.number or shown
-    return rows
+def arranged(number: str, rows: list[ExplainedLine]) -> list[ExplainedLine]:
+    """Returns each part of a text with what was taken from it, then the rest; a number is shown once."""
+    parts = {id(row.item): n for n, row in enumerate(rows) if row.kind == PART}
+    numbered, shown = [], ""
+    for row in sorted(rows, key=lambda row: (parts.get(id(row.item), len(rows)), row.kind != PART)):
+        at = row.number if id(row.item) in parts else number
+        numbered.append(row._replace(number="" if at == shown else at))
+        shown = at or shown
+    return numbered
 
 
 def shortened(lines: Iterable[list[ExplainedLine]]) -> Iterator[str]:
-    """The rows of all lines; of a run that says nothing new, such as noise and further pieces, the first few."""
+    """Yields the rows of all lines; of a run that adds nothing new, such as noise and further pieces, the first few."""
     for alike, group in groupby(lines, key=_alike):
         if alike is None:
             yield from (str(row) for rows in group for row in rows)
@@ -146,12 +123,12 @@ def shortened(lines: Iterable[list[ExplainedLine]]) -> Iterator[str]:
 
 
 def _alike(rows: list[ExplainedLine]) -> tuple[str, str] | None:
-    """What lines of a run have in common; None for a line that says something."""
+    """Returns what lines of a run have in common; None for a line that is shown in any case."""
     return (rows[0].kind, rows[0].rule) if len(rows) == 1 and rows[0].kind[0] in "-+(" else None
 
 
 def kinds(missed: Counter[str]) -> str:
-    """The kinds of unread lines, most frequent first, and how many there are besides."""
+    """Returns the kinds of unread lines, most frequent first, and how many others there are."""
     shown = missed.most_common(KINDS_SHOWN)
     more = len(missed) - len(shown)
     rest = missed.total() - sum(count for _, count in shown)
@@ -160,43 +137,43 @@ def kinds(missed: Counter[str]) -> str:
 
 
 def heading(raw: Record, n: int, start: int, end: int) -> str:
-    """Which turn begins, what was asked, and how its process ended if that is worth a word."""
+    """Returns the heading of a turn: its lines, how its process ended unless it ended well, and its input."""
     where = f"line{'s' if end - start > 1 else ''} {span(start, end)}" if end > start else "no lines"
     asked = raw["input"][n] if isinstance(raw["input"], list) and n < len(raw["input"]) else None
-    said = [where, *endings(raw["turns"][n]), *([value(asked)] if asked is not None else [])]
-    return f"  turn {n + 1}: {', '.join(said)}"
+    shown = [where, *endings(raw["turns"][n]), *([value(asked)] if asked is not None else [])]
+    return f"  turn {n + 1}: {', '.join(shown)}"
 
 
 def how_it_ended(raw: Record) -> str:
-    """What went wrong with a run, on one line; nothing if nothing did."""
+    """Returns what went wrong with a run, on one line; "" if nothing did."""
     errors = [*(raw.get("errors") or ()), *([raw["error"]] if raw.get("error") else ())]
-    said = [*endings(raw), *map(value, errors)]
-    return f"ended with {', '.join(said)}" if said else ""
+    reasons = [*endings(raw), *map(value, errors)]
+    return f"ended with {', '.join(reasons)}" if reasons else ""
 
 
 def endings(process: Record) -> list[str]:
-    """How a process ended, unless as it should."""
+    """Returns how a process ended, unless it ended well."""
     code, signal = process.get("exitCode"), process.get("signal")
-    said = [f"exit code {code}"] if code else []
-    said += [f"signal {signal}"] if signal else []
-    return said + (["time-out"] if process.get("timedOut") else [])
+    found = [f"exit code {code}"] if code else []
+    found += [f"signal {signal}"] if signal else []
+    return found + (["time-out"] if process.get("timedOut") else [])
 
 
 def span(start: int, end: int) -> str:
-    """The numbers of these lines."""
+    """Returns the numbers of these lines."""
     return f"{start + 1}-{end}" if end - start > 1 else str(start + 1)
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
+    """Returns `1 line`, `2 lines`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # --- lines that no rule takes -----------------------------------------------------------------------
 
 
-def telling(adapter: TracedAdapter) -> list[Tell]:
-    """The fields by which the schema tells events apart, the one it asks most first."""
+def discriminators(adapter: Adapter) -> list[Discriminator]:
+    """Returns the fields by which the schema tells events apart, the most used one first."""
     tests: list[EventTest | ItemTest] = [test for rule in adapter.rules for test in rule.tests]
     tests += [test for action in adapter.actions for test in action.tests]
     items = [rule.item for rule in adapter.rules if rule.item]
@@ -211,7 +188,7 @@ def _name(test: EventTest | ItemTest) -> str:
 
 
 def _compared(test: EventTest | ItemTest) -> Callable[[Any], Any]:
-    """What of an event a test looks at: a value, or the kinds of the items of a list."""
+    """Returns what looks up the value that a test compares, or the kinds of the items of a list."""
     get, kind = (test.path.get, item_kind) if isinstance(test, EventTest) else (test.items.get, test.kind)
 
     def compared(event: Any) -> Any:
@@ -223,12 +200,12 @@ def _compared(test: EventTest | ItemTest) -> Callable[[Any], Any]:
     return compared
 
 
-def kind_of(line: str, tells: list[Tell]) -> str:
-    """What an unread line is, in a word or two: what the schema's rules ask of it, else its type or first field."""
+def kind_of(line: str, discriminators: list[Discriminator]) -> str:
+    """Returns what an unread line is, in a word or two: the fields that rules compare, else its type or first field."""
     event = _event(line)
     if not isinstance(event, dict):
         return "no JSON object" if line.strip() else "blank"
-    for some in (tells, USUAL):
+    for some in (discriminators, USUAL):
         found = [(name, word) for name, get in some if type(word := get(event)) in (str, int, bool)]
         if found:
             return " ".join(f"{name}={cut(as_text(word), KIND_SHOWN)}" for name, word in found[:2])
@@ -245,46 +222,39 @@ def _event(line: str) -> Any:
 # --- what the schema has and no line used -----------------------------------------------------------
 
 
-def unused(adapter: TracedAdapter, several: bool) -> Iterator[str]:
-    """The fields of the schema that took nothing, with the first line that was meant for them."""
-    took, vain = adapter.ledger.took, adapter.ledger.vain
-    for field in fields(adapter):
-        if field in took:
+def unused(tracer: Tracer, several: bool) -> Iterator[str]:
+    """Yields the fields of the schema that took nothing, with the first line that they matched."""
+    for field in fields(tracer):
+        if field in tracer.took:
             continue
-        if field in vain:
-            record, line, why = vain[field]
+        if field in tracer.matched:
+            record, line, why = tracer.matched[field]
             yield f"{field} (matched line {line}{f' of {cut(record)}' if several else ''}, {why})"
         else:
             yield field
 
 
-def fields(adapter: TracedAdapter) -> Iterator[str]:
-    """The fields of the schema that take something from lines; those of a rule only when the rule itself does."""
-    config = adapter.config
+def fields(tracer: Tracer) -> Iterator[str]:
+    """Yields the fields of the schema that take something from lines; those of a rule only if the rule itself does."""
+    config, took = tracer.config, tracer.took
     if config.nested_events:
         yield "nestedEvents"
     for n, split in enumerate(config.splits or []):
         yield from (f"splits[{n}].patterns.{name}" for name in split.patterns)
-    yield from _rule_fields(adapter)
+    if config.output_mode == "passthrough":
+        types = config.passthrough_type_map
+        yield from (f"{TYPE_VALUES}.{word}" for word in (types and types.type_values) or {})
+    else:
+        for field, extract in tracer.extracts.items():
+            yield from (field, *(f"{field}.{name}" for name in extract if field in took))
     if config.result:
         yield "result"
-        if config.result.is_error_path and "result" in adapter.ledger.took:
+        if config.result.is_error_path and "result" in took:
             yield "result.isErrorPath"
     if config.usage:
         paths = [name for name in get_args(UsageField) if to_builtins(config.usage).get(name)]
-        matches = "usage" in adapter.ledger.took or not config.usage.match
+        matches = "usage" in took or not config.usage.match
         yield from (f"usage.{name}" for name in paths) if matches else ("usage",)
     yield from (f"metadata.{name}" for name in config.metadata or {})
     if config.resume and config.resume.session_id_path:
         yield "resume.sessionIdPath"
-
-
-def _rule_fields(adapter: TracedAdapter) -> Iterator[str]:
-    types = adapter.config.passthrough_type_map
-    if adapter.config.output_mode == "passthrough":
-        yield from (f"{TYPE_VALUES}.{word}" for word in (types and types.type_values) or {})
-        return
-    for face in adapter.faces:
-        yield face.field
-        if face.field in adapter.ledger.took:
-            yield from (f"{face.field}.extract.{name}" for name in face.extract)

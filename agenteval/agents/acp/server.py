@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agenteval import __version__
-from agenteval.adapters.reader import Reader
+from agenteval.adapters.reader import Reading
 from agenteval.agents.acp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -197,7 +197,7 @@ class ServedSession:
     def __init__(self, server: AcpServer, name: str, cwd: str, conversation: Session) -> None:
         self.server, self.name, self.cwd = server, name, cwd
         self.conversation = conversation
-        self.reader = Reader(server.agent.adapter(), LiveTrajectory(name, self._send_update))
+        self.reader = Reading(server.agent.adapter(), LiveTrajectory(name, self._send_update))
         self.done = False  # the turn was cancelled
         self._busy = False
         self._thread: threading.Thread | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from agenteval.adapters.reader import bundled_adapters, bundled_path, tells
+from agenteval.adapters.bundled import bundled_adapters, bundled_path
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
@@ -15,6 +15,7 @@ from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.text import clip, pad
+from agenteval.wire.richness import richness_of
 
 WIDEST = 44  # of a column in a pipe; what is longer moves the rest of its line
 TITLES = ("ADAPTER", "TELLS", "TRIED ON", "WHAT IT IS")
@@ -70,8 +71,10 @@ def entries() -> list[AdapterEntry]:
 def entry_of(name: str) -> AdapterEntry:
     """What the list says of one; UserError if there is none."""
     config = parse_headless(schema_file(name), name)
+    types = ["message", *(event.emit_as for event in config.output_events or [])]
+    kind = richness_of("full" if config.output_mode == "passthrough" else None, types)
     return AdapterEntry(
-        config.name, tells(config), config.proven_on, config.session_mode, config.command, config.description or ""
+        config.name, kind, config.proven_on, config.session_mode, config.command, config.description or ""
     )
 
 

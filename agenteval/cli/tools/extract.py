@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import load_adapter
 from agenteval.cli.options import input_argument, keep_raw_option, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agenteval.adapters.reader import load_adapter
+from agenteval.adapters.bundled import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.cli.options import MILLISECONDS

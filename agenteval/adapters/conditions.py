@@ -1,0 +1,133 @@
+"""Conditions of a schema, compiled: which events, or which items of a list in an event, a rule is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from agenteval.adapters.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
+from agenteval.errors import UserError
+from agenteval.wire.adapter_schema import Condition, Wanted
+
+Event = dict[str, Any]
+Test = Callable[[Any], bool]
+# trace(field of the schema, item, function, values) calls the function with the values and returns its result; it sees
+# which field did what with which item, and which fields the values come from.
+Trace = Callable[[str, Any, Callable[..., Any], dict[str, Any]], Any]
+
+_UNTYPED = object()  # equals nothing, but is not None: "*" takes items of any type or none
+
+
+class SchemaCompiler:
+    """Compiles the paths of one schema file, names a wrong one in its error, and collects what the paths read.
+
+    `trace` is called in place of what a rule does; only --explain sets it, so that nothing else pays for it.
+    """
+
+    def __init__(self, source: str, trace: Trace | None = None) -> None:
+        self.source, self.trace = source, trace
+        self.reads: set[tuple[str, ...]] = set()
+
+    def error(self, field: str, why: str) -> UserError:
+        """Returns the error about a field, to be raised."""
+        return UserError(f"{self.source}: {field}{why}")
+
+    def path(self, text: str, field: str, base: tuple[str, ...] = ()) -> Path:
+        """Compiles a path; `base` is where in the event the value lies that it is applied to."""
+        try:
+            path = compile_path(text)
+        except PathError as error:
+            raise self.error(field, f': "{text}" is not a JSONPath ({error})') from None
+        if path.reads is not None:
+            self.reads.add((*base, *path.reads))
+        return path
+
+    def paths(self, texts: str | list[str] | None, field: str) -> list[Path]:
+        """Compiles one path or several."""
+        return [self.path(text, field) for text in as_list(texts)]
+
+
+class EventTest(msgspec.Struct, frozen=True):
+    """A condition on the whole event; `words` are the strings it accepts, None if it is of another kind."""
+
+    path: Path
+    test: Test
+    words: frozenset[str] | None
+
+    def holds(self, event: Event) -> bool:
+        """Returns whether the event meets the condition."""
+        return self.test(self.path.get(event))
+
+
+class ItemTest(msgspec.Struct, frozen=True):
+    """A condition on each item of a list of the event."""
+
+    items: Path
+    kind: Getter
+    test: Test
+    words: frozenset[str] | None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Returns one or many as a list; nothing for None and for an empty path."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+def wanted_test(wanted: Wanted) -> tuple[Test, frozenset[str] | None]:
+    """Returns a test for the wanted values, and the values themselves if all are strings."""
+    values = as_list(wanted) or [wanted]
+    if "*" in values:
+        return (lambda value: value is not None), None
+    if all(type(value) is str for value in values):
+        words = frozenset(values)
+        return (lambda value: type(value) is str and value in words), words
+    pairs = [(type(value) is bool, value) for value in values]  # in Python true equals 1, in JSON it does not
+    return (lambda value: any(value == one and (type(value) is bool) == flag for flag, one in pairs)), None
+
+
+def item_kind(item: Any) -> Any:
+    """Returns what is compared of a list item: its type, or a string or number itself."""
+    if type(item) is not dict:
+        return item
+    kind = item.get("type")
+    return _UNTYPED if kind is None else kind
+
+
+def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str) -> EventTest | ItemTest:
+    """Compiles a condition to a test of the event or, with `[*]` in its path, of the items of a list."""
+    if (condition.value is None) == (condition.not_ is None):
+        has = "neither" if condition.value is None else "both"
+        raise compiler.error(field, f" must have exactly one of value and not, has {has}")
+    if condition.not_ is None:
+        test, words = wanted_test(condition.value)  # type: ignore[arg-type]
+    else:
+        positive, words = wanted_test(condition.not_)[0], None
+        test = lambda value: not positive(value)  # noqa: E731
+    wildcard = split_wildcard(condition.path)
+    if wildcard is None:
+        return EventTest(compiler.path(condition.path, f"{field}.path"), test, words)
+    items, inner = wildcard
+    base = (*(items.reads or ()), ITEMS)
+    if inner.reads == ():
+        compiler.reads.add((*base, "type"))
+        return ItemTest(items, item_kind, test, words)
+    compiler.reads.add((*base, *(inner.reads or ())))
+    return ItemTest(items, inner.get, test, words)
+
+
+def compile_match(
+    compiler: SchemaCompiler, match: Condition | list[Condition] | None, field: str
+) -> tuple[tuple[EventTest, ...], ItemTest | None]:
+    """Compiles the conditions on the event, and the one on list items if there is one."""
+    if isinstance(match, Condition):
+        tests = [compile_condition(compiler, match, field)]
+    else:
+        tests = [compile_condition(compiler, one, f"{field}[{n}]") for n, one in enumerate(match or [])]
+    items = [test for test in tests if isinstance(test, ItemTest)]
+    if len(items) > 1:
+        raise compiler.error(field, " may have [*] in one condition only")
+    return tuple(test for test in tests if isinstance(test, EventTest)), items[0] if items else None
