@@ -35,7 +35,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
         notes.append(f"the agent failed on {which([r.id for r in results if r.failed], evaluation)}")
     if counts.grader_errors:
         notes.append(
-            f"a grader failed on {which([r.id for r in results if r.grader_errors], evaluation)}: no value there"
+            f"a grader erred on {which([r.id for r in results if r.grader_errors], evaluation)}: no value there"
         )
     if counts.tokens_not_positive:
         about = which([r.id for r in results if r.tokens_not_positive], evaluation)
@@ -73,7 +73,7 @@ def figures(evaluation: Evaluation) -> list[tuple[str, str, int]]:
         ("Combined score", number(summary.avg_combined_score), counts.combined_score),
         ("Best combined score", number(summary.best_combined_score), counts.combined_score),
         ("Tokens per question", whole(summary.avg_num_tokens), counts.num_tokens),
-        ("Tokens in all", whole(summary.total_tokens), counts.num_tokens),
+        ("Tokens in total", whole(summary.total_tokens), counts.num_tokens),
     ]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agenteval.streams.jsonl import encode
+from agenteval.streams.text import first_few, plain_text
 from agenteval.wire.balance import Balance, BalanceCategory, Cases
 from agenteval.wire.records import Record
 
@@ -81,7 +80,7 @@ def value_at(metadata: Mapping[str, Any], key: str) -> Any:
 def categories_of(value: Any) -> list[str]:
     """Returns the categories that a value names, each once: one, those in a list, or none."""
     values = value if isinstance(value, list) else [value]
-    names = [one.strip() if isinstance(one, str) else encode(one).decode() for one in values if one is not None]
+    names = [plain_text(one).strip() for one in values if one is not None]
     return [name for name in dict.fromkeys(names) if name and name != NONE]
 
 
@@ -113,13 +112,13 @@ def suggestions(found: Balance, keys: list[str]) -> Iterator[str]:
         return
     named = [category for category in found.categories if category.name != NONE]
     if found.underrepresented:
-        yield f"Consider adding more test cases for: {listed(found.underrepresented)}"
+        yield f"Consider adding more test cases for: {first_few(found.underrepresented, NAMES_SHOWN)}"
     if named and named[0].count * 100 > DOMINANT * found.total_cases:
         yield f"{named[0].percentage:g}% of the cases are in '{named[0].name}': consider other categories"
     if tiny := [category.name for category in named if category.count < FEW_PER_CATEGORY]:
-        yield f"Categories with fewer than {FEW_PER_CATEGORY} cases prove little: {listed(tiny)}"
+        yield f"Categories with fewer than {FEW_PER_CATEGORY} cases prove little: {first_few(tiny, NAMES_SHOWN)}"
     if not named:
-        there = f"; the keys found are: {listed(keys)}" if keys else ", nor any other metadata"
+        there = f"; the keys found are: {first_few(keys, NAMES_SHOWN)}" if keys else ", nor any other metadata"
         yield f"No case has metadata.{found.key}{there}"
     elif found.uncategorized:
         yield f"Cases without metadata.{found.key}: {found.uncategorized}; categorize them"
@@ -129,10 +128,3 @@ def suggestions(found: Balance, keys: list[str]) -> Iterator[str]:
         yield "No case is marked positive (metadata.type): add some for what should work"
     if found.total_cases < FEW_CASES:
         yield f"With {found.total_cases} cases differences are hard to tell from chance: consider adding more"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Returns the first few names, separated by commas."""
-    every = list(names)
-    more = f" and {len(every) - NAMES_SHOWN} more" if len(every) > NAMES_SHOWN else ""
-    return ", ".join(islice(every, NAMES_SHOWN)) + more

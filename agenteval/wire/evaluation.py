@@ -1,45 +1,45 @@
-"""The evaluation report of ae-score, as it stands on the wire."""
+"""The evaluation report of ae-score, as it is written."""
 
 import msgspec
 
 from agenteval.wire.records import Count, Id, Rate
 
 
-class Snake(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """snake_case on the wire, as the Wikipedia seed has it."""
+class SnakeCase(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Fields in snake_case, as in the reference evaluation of a Wikipedia agent."""
 
 
-class QuestionScore(Snake):
-    """What one question came to; null is a value that nobody measured."""
+class QuestionScore(SnakeCase):
+    """The figures of one question; null is a missing value."""
 
     question: str
-    """What was asked; turns joined by newlines."""
+    """The question; turns joined by newlines."""
     hit_rate: Rate | None
-    """1 where at least one expected source was found, else 0."""
+    """1 if at least one expected source was found, else 0."""
     mrr: Rate | None
-    """1 / rank of the first expected source, 0 where there is none."""
+    """1 / rank of the first expected source, 0 if there is none."""
     judge_score: Rate | None
     """The judge's overall score."""
     num_tokens: int | None
     """Tokens of the agent, in and out, and of the judge."""
     combined_score: float | None
-    """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null where one is missing or there are no tokens."""
+    """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null without a value or tokens."""
     id: Id
     """The prompt's id."""
     failed: bool
-    """Whether the agent failed; the figures are those that graders gave what there was."""
+    """Whether the agent failed; the figures are those that the graders gave its output."""
     errors: list[str] | None = None
-    """What went wrong with the agent; not there when nothing did."""
+    """The errors of the agent; omitted if there are none."""
     grader_errors: list[str] | None = None
-    """Graders that failed on it, whose values are null; not there when none did."""
+    """Graders that erred, whose values are null; omitted if none did."""
     tokens_approximate: bool = False
     """The agent reported no tokens: the question and the answer were counted instead."""
     tokens_not_positive: bool = False
     """The agent reported 0 tokens or fewer: there is no combined score."""
 
 
-class QuestionCounts(Snake):
-    """Over how many questions each mean is, and what is out of the ordinary."""
+class QuestionCounts(SnakeCase):
+    """The number of questions behind each mean, and of those with a problem."""
 
     hit_rate: Count
     """Questions with a hit rate."""
@@ -50,19 +50,19 @@ class QuestionCounts(Snake):
     combined_score: Count
     """Questions with a combined score."""
     num_tokens: Count
-    """Questions whose tokens are known, or counted."""
+    """Questions whose tokens are reported or counted."""
     failed: Count
     """Questions on which the agent failed."""
     grader_errors: Count
-    """Questions on which a grader failed."""
+    """Questions on which a grader erred."""
     tokens_approximate: Count
     """Questions whose tokens were counted, because the agent reported none."""
     tokens_not_positive: Count
     """Questions for which the agent reported 0 tokens or fewer: they have no combined score."""
 
 
-class EvaluationSummary(Snake):
-    """Means over the questions that have a value; null where none has one."""
+class EvaluationSummary(SnakeCase):
+    """Means over the questions that have a value; null if none has."""
 
     avg_hit_rate: Rate | None
     """Share of the questions for which an expected source was found."""
@@ -79,11 +79,11 @@ class EvaluationSummary(Snake):
     total_tokens: int | None
     """Tokens of all questions."""
     counts: QuestionCounts
-    """Over how many questions each mean is."""
+    """The number of questions behind each mean."""
 
 
-class EvaluationMetadata(Snake):
-    """What was evaluated and how; null is what the records do not say, or do not agree on. More of the user's own."""
+class EvaluationMetadata(SnakeCase):
+    """What was evaluated and how; null if the records have no value or disagree. The user may add more."""
 
     ground_truth_file: str | None
     """File of the questions and their expected sources."""
@@ -101,35 +101,35 @@ class EvaluationMetadata(Snake):
     """Exponent of the judge's score."""
 
 
-class CriterionResult(Snake):
-    """Something that was demanded of the summary, and whether it is so."""
+class CriterionResult(SnakeCase):
+    """A criterion for the summary, and whether it is met."""
 
     name: str
     """The field of the summary."""
     operator: str
     """The value must be > or >= the minimum."""
     minimum: float
-    """What is demanded."""
+    """The minimum."""
     value: float | None
-    """What the summary has."""
+    """The value in the summary."""
     n: Count
-    """Over how many questions the value is."""
+    """The number of questions behind the value."""
     met: bool
-    """Whether the value is as demanded; a value that nobody measured is not."""
+    """Whether the value meets the minimum; a missing value does not."""
 
 
-class Evaluation(Snake, kw_only=True):
+class Evaluation(SnakeCase, kw_only=True):
     """A whole evaluation: means, what was evaluated, and a result per question."""
 
     timestamp: str
     """When it was made, in UTC."""
     num_questions: Count
-    """How many questions there are, failed ones included."""
+    """The number of questions, including those on which the agent failed."""
     summary: EvaluationSummary
-    """What it all comes to."""
+    """Means over all questions."""
     metadata: EvaluationMetadata
     """What was evaluated and how."""
     criteria: list[CriterionResult] | None = None
-    """What was demanded, and whether it is so; not there when nothing was."""
+    """The criteria and whether they are met; omitted if there are none."""
     results: list[QuestionScore]
     """The questions, in the order of the input."""

@@ -118,7 +118,7 @@ def test_a_failed_question_counts_and_is_seen() -> None:
 def test_a_grader_error_is_no_zero() -> None:
     broken = question("d", 1, 1, 1, graderError=True)
     broken["scores"]["judge"] = {"pass": False, "score": 0, "reasoning": "grader error: 429", "graderError": True}
-    found = evaluated(records=[*GOOD, broken], says="a grader failed on 1 of 4 questions (d)")
+    found = evaluated(records=[*GOOD, broken], says="a grader erred on 1 of 4 questions (d)")
     assert found["results"][3]["judge_score"] is None and found["results"][3]["grader_errors"] == ["judge"]
     counts = found["summary"]["counts"]
     assert (counts["judge_score"], counts["combined_score"], counts["hit_rate"]) == (3, 3, 4)

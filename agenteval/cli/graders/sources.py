@@ -19,7 +19,7 @@ from agenteval.grading.sources import (
     redirects_of,
     sources_of,
 )
-from agenteval.streams.text import one_line, preview
+from agenteval.streams.text import counted, first_few, one_line, preview
 from agenteval.wire.records import Record
 
 SHOWN = 5
@@ -66,10 +66,10 @@ def explain(ranked: RankedSources, min_recall: float) -> str:
     """Returns which expected sources were found at which ranks, and which are missing."""
     found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
     missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
-    among = f"among {len(ranked.sources)} source{'' if len(ranked.sources) == 1 else 's'}"
-    parts = [f"found {_listed(found)} {among}"] if found else []
+    among = f"among {counted(len(ranked.sources), 'source')}"
+    parts = [f"found {first_few(found, SHOWN)} {among}"] if found else []
     if missing:
-        parts.append(f"did not find {_listed(missing)}" + ("" if found else f" {among}"))
+        parts.append(f"did not find {first_few(missing, SHOWN)}" + ("" if found else f" {among}"))
     if found and recall(ranked) < min_recall:
         parts.append(f"recall {recall(ranked):.2f} is below {min_recall:g}")
     return "; ".join(parts)
@@ -77,10 +77,6 @@ def explain(ranked: RankedSources, min_recall: float) -> str:
 
 def _quoted(title: str) -> str:
     return f'"{preview(one_line(title, TITLE_WIDTH), TITLE_WIDTH)}"'
-
-
-def _listed(texts: list[str]) -> str:
-    return ", ".join(texts[:SHOWN]) + (f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else "")
 
 
 @tool("ae-grader-sources")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import input_argument, output_option, strict_option
 from agenteval.cli.startup import click
@@ -14,9 +12,9 @@ from agenteval.errors import FAILED, OK
 from agenteval.reports.balance_chart import chart
 from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
+from agenteval.streams.text import pretty_json
 
 
 def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:
@@ -66,7 +64,7 @@ def main(path: str | None, key: str, threshold: float, output: str | None, stric
         counts.add(prompt)
     found = counts.balance(threshold)
     target.open()
-    target.write_bytes(msgspec.json.format(encode(found), indent=2) + b"\n")
+    target.write_bytes(pretty_json(found))
     target.close()
     console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
     return FAILED if console.refused else OK

@@ -23,7 +23,7 @@ from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
-from agenteval.streams.text import clip
+from agenteval.streams.text import clip, first_few
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
@@ -124,8 +124,7 @@ def some(count: int, noun: str) -> str:
 
 def named(ids: list[str]) -> str:
     """Returns the first few ids."""
-    more = f" and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else ""
-    return ", ".join(clip(name, ID_WIDTH) for name in ids[:IDS_SHOWN]) + more
+    return first_few([clip(name, ID_WIDTH) for name in ids], IDS_SHOWN)
 
 
 def meets(report: CalibrationReport, console: Console, *, agreement: float | None, kappa: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""markdown: a document to review: the figures, then each record that a person should look at, with boxes to tick"""
+"""markdown: a document to review: the figures, then each record that a person should review, with boxes to tick"""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ RUN_FIELDS = {"agent", "trajectoryRichness", "turnCount", "exitCode", "signal", 
 HOW_TO = """\
 ## How to review
 
-For each record below tick one box, as in `[x]`, and write what else there is to say behind *Note:*. Then
+For each record below tick one box, as in `[x]`, and add remarks after *Note:*. Then
 
     ae-calibrate --read calibration.md >> labels.jsonl
     ae-calibrate graded.jsonl --labels labels.jsonl
 
-tell how far the grader can be trusted. Records without a tick are left for another time."""
+report how far the grader can be trusted. Records without a tick are left out."""
 
 SECTIONS = {
-    "label": ("Disagreements with the labels", "A person has labelled these, and a grader says otherwise."),
+    "label": ("Disagreements with the labels", "A grader disagrees with the label of a person."),
     "rescored": ("Verdicts that differ", "The second grader does not agree with the recorded verdict."),
     "sample": ("Sample", ""),
 }
@@ -155,8 +155,8 @@ def one_sided(found: Agreement) -> str | None:
         return None
     only, other = ("failures", "passes") if found.grader_pass_rate == 0 else ("passes", "failures")
     return (
-        f"All labelled records are recorded as {only}: this tells nothing of the grader's {other}, and kappa and "
-        f"recall say little. Draw from all records with `--all`."
+        f"All labelled records are recorded as {only}: this tells nothing about the grader's {other}, and "
+        f"kappa and recall mean little. Draw from all records with `--all`."
     )
 
 
@@ -208,12 +208,12 @@ def _id(name: str) -> str:
 
 
 def metadata_line(row: ResultWithSteps) -> str | None:
-    """What the prompt says of itself, such as its category; not what the run left there."""
+    """Returns the metadata of the prompt, such as its category, without that of the run; None if there is none."""
     facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_FIELDS}
-    told = [
+    parts = [
         f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
     ]
-    return f"**Metadata**: {', '.join(told)}" if told else None
+    return f"**Metadata**: {', '.join(parts)}" if parts else None
 
 
 def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:

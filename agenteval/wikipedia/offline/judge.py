@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from agenteval.streams.text import counted
 from agenteval.wikipedia.offline.english import coverage, roots, sentences, weighted_terms
 
 SECTION = re.compile(
@@ -59,7 +60,7 @@ def verdict(case: OfflineCase) -> dict[str, Any]:
     else:
         accuracy, completeness, relevance, facts = _measure(case, answer)
     if injections:
-        facts.append(f"left out, as it addresses the judge: {_count(injections, 'sentence')}")
+        facts.append(f"left out, as it addresses the judge: {counted(injections, 'sentence')}")
     overall = 0.4 * accuracy + 0.3 * completeness + 0.3 * relevance
     if accuracy <= WRONG:
         overall = min(overall, MOST_WHEN_WRONG)
@@ -98,12 +99,8 @@ def _measure(case: OfflineCase, answer: str) -> tuple[float, float, float, list[
         facts.append("there is no reference, so that accuracy is a guess")
     useful = [sentence for sentence in sentences(answer) if {*asked, *wanted} & set(roots(sentence))]
     relevance = (on_topic + len(useful) / len(sentences(answer))) / 2
-    facts.append(f"{_count(len(case.sources), 'source')}, {_count(len(answer.split()), 'word')}")
+    facts.append(f"{counted(len(case.sources), 'source')}, {counted(len(answer.split()), 'word')}")
     return accuracy, completeness, relevance, facts
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _numbers(reference: str, answer: str) -> float:
