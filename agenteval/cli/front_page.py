@@ -1,4 +1,4 @@
-"""What `ae` says itself: the page that lists every command, and the scripts that make TAB complete."""
+"""The pages of `ae` itself: the list of all commands, and the scripts that make TAB complete."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NoReturn
 
 from agenteval.cli.options import Names
 from agenteval.cli.startup import click
-from agenteval.cli.suite import HERE, PREFIX, find, own_tools, places, plug_ins
+from agenteval.cli.suite import HERE, PREFIX, own_tools, places, plug_ins
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 
 SHELLS = ("bash", "zsh", "fish")
-OURSELVES = {"help": "show the page of a command", "completion": "make TAB complete in bash, zsh or fish"}
+OWN_COMMANDS = {"help": "show the help of a command", "completion": "make TAB complete in bash, zsh or fish"}
 EXIT_STATUS = {
     0: "the list, a page or a script was printed; with a command, the exit status is that of the command",
     1: "stdout cannot be written",
@@ -25,25 +25,19 @@ EXIT_STATUS = {
 # --- the list -----------------------------------------------------------------------------------
 
 
-def installed(*folders: str) -> dict[str, str]:
-    """Name and job of the suite's own tools in these folders, as far as their executables are there."""
-    directories = places()
-    return {name: job for name, job in own_tools(*folders).items() if find(name, directories)}
-
-
 def commands() -> dict[str, str]:
-    """What may stand after `ae`, and what it does; for a plug-in, where it is."""
-    everything = {**installed(), **plug_ins(places()), **OURSELVES}
+    """Returns what may follow `ae`, each with its job; for a plug-in, with its path."""
+    everything = {**own_tools(), **plug_ins(places()), **OWN_COMMANDS}
     return {name.removeprefix(PREFIX): job for name, job in everything.items()}
 
 
 def listing() -> str:
-    """Every command in its group, a line each."""
+    """Returns every command in its group, one per line."""
     groups = {
-        "Tools": installed("tools"),
-        "Graders, for ae-grade and wherever -g is": installed("graders"),
-        "Plug-ins, which are any other ae-* on PATH": plug_ins(places()),
-        "And ae itself": OURSELVES,
+        "Tools": own_tools("tools"),
+        "Graders, for ae-grade and for -g of other tools": own_tools("graders"),
+        "Plug-ins: every other ae-* on PATH": plug_ins(places()),
+        "Commands of ae itself": OWN_COMMANDS,
     }
     width = max(map(len, commands())) + 2
     return "\n\n".join(_section(title, group, width) for title, group in groups.items() if group)
@@ -72,7 +66,7 @@ def _page(ctx: click.Context, command: tuple[str, ...], debug: bool) -> None:
 
 
 def front_page(args: list[str]) -> NoReturn:
-    """Show the page, with the commands that there are now, or what is wrong with the arguments."""
+    """Shows the page with the commands that there are now, or what is wrong with the arguments."""
     _page.help = (_page.help or "").replace("{listing}", listing())
     _page(args)
 
@@ -83,16 +77,16 @@ def front_page(args: list[str]) -> NoReturn:
 @tool("ae completion", exit_status=EXIT_STATUS)
 @click.argument("shell", required=False, type=click.Choice(SHELLS), metavar="[bash|zsh|fish]")
 def completion(shell: str | None, debug: bool) -> None:
-    """Print the script that makes TAB complete ae and every ae-* in that shell; without one, in $SHELL.
+    """Print the script that makes TAB complete ae and every ae-* in a shell, by default in $SHELL.
 
-    Put one line in the file that your shell reads at its start:
+    Put one line into the start-up file of your shell:
       ~/.bashrc                    eval "$(ae completion bash)"
       ~/.zshrc, after compinit     eval "$(ae completion zsh)"
       ~/.config/fish/config.fish   ae completion fish | source
 
-    It completes commands, options, what an option can be, files and directories. Each TAB asks the tool itself, so
-    the script need not be made again when tools or plug-ins change. A plug-in is never started for it: after
-    `ae PLUG-IN`, TAB does what it does after ae-PLUG-IN.
+    It completes commands, options and their values, files and directories. Each TAB asks the tool itself, so the
+    script stays the same when tools or plug-ins change. A plug-in is never started for it: after `ae PLUG-IN`, TAB
+    does what it does after ae-PLUG-IN.
 
     Examples:
       ae completion bash
@@ -100,16 +94,16 @@ def completion(shell: str | None, debug: bool) -> None:
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
-        raise UserError(f'$SHELL ("{shell}") is none of {", ".join(SHELLS)}; say which: ae completion bash')
+        raise UserError(f'$SHELL ("{shell}") is none of {", ".join(SHELLS)}; name one: ae completion bash')
     click.echo(script(shell))
 
 
 def script(shell: str) -> str:
-    """The shell's script, which knows the names of our tools and where they are."""
+    """Returns the script for a shell, with the names of the tools and their directory."""
     with open(os.path.join(HERE, "shells", f"completion.{shell}"), encoding="utf-8") as file:
         text = file.read()
     quote = _fish_quote if shell == "fish" else shlex.quote
-    names = ["ae", *installed()]
+    names = ["ae", *own_tools()]
     return text.replace("@TOOLS@", " ".join(map(quote, names))).replace("@BIN@", quote(places()[0]))
 
 

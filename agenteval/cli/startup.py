@@ -23,11 +23,14 @@ from types import ModuleType
 from typing import Any
 
 
+def cleandoc(text: str) -> str:
+    """Returns a docstring without its indentation, as inspect.cleandoc does for one without tabs."""
+    first, _, rest = text.partition("\n")
+    return (first.lstrip() + ("\n" + textwrap.dedent(rest) if rest else "")).strip("\n")
+
+
 class _Inspect(ModuleType):
-    @staticmethod
-    def cleandoc(text: str) -> str:
-        first, _, rest = text.partition("\n")
-        return (first.lstrip() + ("\n" + textwrap.dedent(rest) if rest else "")).strip("\n")
+    cleandoc = staticmethod(cleandoc)
 
     def __getattr__(self, name: str) -> Any:
         import inspect
@@ -86,4 +89,4 @@ class _NoSuchOption(click.NoSuchOption):
 
 click.parser.NoSuchOption = _NoSuchOption  # type: ignore[attr-defined]
 
-__all__ = ["click", "import_msgspec"]
+__all__ = ["cleandoc", "click", "import_msgspec"]

@@ -1,6 +1,6 @@
-"""The executables there are: the suite's own tools with what they do, and plug-ins, which are any `ae-*` on PATH.
+"""Finds executables: the suite's own tools with their jobs, and plug-ins, which are any other `ae-*` on PATH.
 
-Nothing is imported and nothing is run to know them: `ae` stands before every tool, and TAB asks often.
+Nothing is imported or run for it: `ae` starts before every tool, and TAB asks often.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ PREFIX = "ae-"
 
 
 def places() -> list[str]:
-    """The directories that hold executables: the one this program was started from, then those of PATH."""
+    """Returns the directories of executables: the one of this program, then those of PATH."""
     beside = os.path.dirname(os.path.realpath(sys.argv[0]))
     path = [entry or os.curdir for entry in os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return list(dict.fromkeys([beside, *path]))
 
 
 def find(name: str, directories: Iterable[str]) -> str | None:
-    """The first executable file of that name, or None."""
+    """Returns the path of the first executable file of that name, or None."""
     if os.sep in name:
         return None
     paths = (os.path.join(directory, name) for directory in directories)
-    return next((path for path in paths if _runs(path)), None)
+    return next((path for path in paths if _is_executable(path)), None)
 
 
 def own_tools(*folders: str) -> dict[str, str]:
-    """Each tool's name and job, as the first line of its file says; the folders are tools and graders."""
+    """Returns each tool's name and job, from the first line of its file; the folders are tools and graders."""
     jobs = {}
     for folder in folders or ("tools", "graders"):
         for file in sorted(os.listdir(os.path.join(HERE, folder))):
@@ -42,14 +42,14 @@ def own_tools(*folders: str) -> dict[str, str]:
 
 
 def plug_ins(directories: Iterable[str]) -> dict[str, str]:
-    """Name and path of every other ae-*, sorted; of two with one name the first is the one that runs."""
+    """Returns name and path of every other ae-*, sorted; the first of one name is the one that runs."""
     own = own_tools()
     found: dict[str, str] = {}
     for directory in directories:
         for name in _names_in(directory):
             path = os.path.join(directory, name)
-            if name.startswith(PREFIX) and name.isprintable() and name not in own and name not in found and _runs(path):
-                found[name] = path
+            if name.startswith(PREFIX) and name.isprintable() and name not in own and _is_executable(path):
+                found.setdefault(name, path)
     return dict(sorted(found.items()))
 
 
@@ -60,5 +60,5 @@ def _names_in(directory: str) -> list[str]:
         return []
 
 
-def _runs(path: str) -> bool:
+def _is_executable(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from agenteval import __version__
-from agenteval.cli.startup import click
+from agenteval.cli.startup import cleandoc, click
 from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 
@@ -96,7 +96,7 @@ class Tool(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the docstring without wrapping it, so that examples keep their lines."""
         formatter.write_paragraph()
-        formatter.write(self.fill_help((self.help or "").strip()) + "\n")
+        formatter.write(self.fill_help(self.help or "") + "\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the exit codes."""
@@ -129,41 +129,14 @@ def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable
     """
 
     def decorate(function: Callable[..., int | None]) -> Tool:
-        made = click.command(
-            name,
-            cls=Tool,
-            help=_dedent(function.__doc__ or ""),
-            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
-        )(function)
-        made.params += [DEBUG, VERSION]
+        settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
+        help = cleandoc(function.__doc__ or "")
+        made = click.command(name, cls=Tool, help=help, context_settings=settings)(function)
         made.exit_status = {**EXIT_STATUS, **exit_status}
         made.takes_command = getattr(function, "takes_command", False)
         made.fill_help = getattr(function, "fill_help", str)
+        click.option("--debug", is_flag=True, help="Trace on stderr what is done; show tracebacks.")(made)
+        click.version_option(__version__, message="%(prog)s %(version)s")(made)
         return made
 
     return decorate
-
-
-def _dedent(text: str) -> str:
-    lines = text.strip("\n").split("\n")
-    return "\n".join([lines[0].strip(), *(line.removeprefix("    ") for line in lines[1:])]).strip()
-
-
-# --- options of every tool ----------------------------------------------------------------------
-
-
-def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(f"{ctx.info_name} {__version__}")
-        ctx.exit()
-
-
-DEBUG = click.Option(["--debug"], is_flag=True, help="Trace on stderr what is done; show tracebacks.")
-VERSION = click.Option(
-    ["--version"],
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_show_version,
-    help="Show the version and exit.",
-)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from agenteval.cli.startup import _Inspect
+from agenteval.cli.startup import cleandoc
 from agenteval.cli.suite import own_tools
 from tests.support.tool import ROOT, run
 
@@ -48,7 +48,7 @@ def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported
     ],
 )
 def test_cleandoc_is_that_of_inspect(text: str) -> None:
-    assert _Inspect.cleandoc(text) == inspect.cleandoc(text)
+    assert cleandoc(text) == inspect.cleandoc(text)
 
 
 @pytest.mark.parametrize(

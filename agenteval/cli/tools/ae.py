@@ -9,32 +9,32 @@ import sys
 from agenteval.cli.suite import PREFIX, find, own_tools, places, plug_ins
 from agenteval.errors import USAGE, similar
 
-# Click is imported only where ae answers itself. A tool that it becomes pays for its own imports, not for ours too.
+# Click is imported only where ae answers itself: the tool that it becomes imports it anyway.
 
 
 def main() -> int:
-    """Become the tool that is named, or answer: the list of commands, a completion script, what TAB wants to know."""
+    """Becomes the tool that is named, or prints the list of commands, a completion script or completions."""
     command, *rest = sys.argv[1:] or [""]
-    asked = bool(os.environ.get("_AE_COMPLETE"))  # by TAB: nothing may be started
+    completing = bool(os.environ.get("_AE_COMPLETE"))  # for TAB, nothing may be started
     if command == "help" and rest:
-        command, *rest = rest if asked else [rest[0], "--help"]
-    if command == "completion" and (rest or not asked):
+        command, *rest = rest if completing else [rest[0], "--help"]
+    if command == "completion" and (rest or not completing):
         from agenteval.cli.front_page import completion
 
         completion(rest)
-    if asked or command in ("", "help") or command.startswith("-"):
+    if completing or command in ("", "help") or command.startswith("-"):
         from agenteval.cli.front_page import front_page
 
-        front_page([command, *rest] if asked or command.startswith("-") else [])
+        front_page([command, *rest] if completing or command.startswith("-") else [])
     return _refuse(become(command, rest))
 
 
 def become(command: str, args: list[str]) -> str:
-    """Replace this process by ae-COMMAND; comes back only to say why that is not possible."""
+    """Replaces this process by ae-COMMAND; returns only if that fails, with the message."""
     path = find(PREFIX + command, places())
     if path is None:
         return unknown(command)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python; what we become expects to die of them
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; ae-COMMAND expects to be killed by them
         signal.signal(ignored, signal.SIG_DFL)
     try:
         try:
@@ -42,7 +42,7 @@ def become(command: str, args: list[str]) -> str:
         except OSError as error:
             if error.strerror != "Exec format error":
                 raise
-            os.execv("/bin/sh", ["sh", path, *args])  # a script without #!: shells start it like this
+            os.execv("/bin/sh", ["sh", path, *args])  # a script without #! is run as a shell does
     except OSError as error:
         return f"{path}: cannot be started: {error.strerror}"
 
