@@ -67,7 +67,7 @@ def _page(ctx: click.Context, command: tuple[str, ...], debug: bool) -> None:
 
 def front_page(args: list[str]) -> NoReturn:
     """Shows the page with the commands that there are now, or what is wrong with the arguments."""
-    _page.help = (_page.help or "").replace("{listing}", listing())
+    _page.fill_help = lambda text: text.replace("{listing}", listing())
     _page(args)
 
 

@@ -14,6 +14,7 @@ from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.grading.serve import answer_all
+from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
 
 SHOWN = 5  # file names of each kind in the reasoning
@@ -40,11 +41,11 @@ def grade_git(
         outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0}
         checks[f"`{command}` passes"] = code == 0
     broken = [name for name, holds in checks.items() if not holds]
-    seen = "; ".join(f"{kind}: {_first_few(names)}" for kind, names in files.items() if names) or "no file changed"
+    seen = "; ".join(f"{kind}: {first_few(names, SHOWN)}" for kind, names in files.items() if names)
     return {
         "pass": not broken,
         "score": (len(checks) - len(broken)) / len(checks),
-        "reasoning": (f"failed: {', '.join(broken)}. " if broken else "") + seen,
+        "reasoning": (f"failed: {', '.join(broken)}. " if broken else "") + (seen or "no file changed"),
         "outcome": outcome,
     }
 
@@ -76,10 +77,6 @@ def _message(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         return str(error.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
     return str(error)
-
-
-def _first_few(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 @tool("ae-grader-git")

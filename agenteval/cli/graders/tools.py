@@ -15,7 +15,7 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import final_object
 from agenteval.streams.jsonl import decode, read_json
-from agenteval.streams.text import one_line, preview
+from agenteval.streams.text import first_few, one_line, preview
 from agenteval.wire.records import Record
 
 SHOWN = 5  # items of a list in the reasoning
@@ -43,7 +43,7 @@ class Rules(NamedTuple):
     structure: Structure | None = None
 
 
-class CalledTool(NamedTuple):
+class GradedCall(NamedTuple):
     """A tool call of the trajectory."""
 
     name: str
@@ -56,7 +56,7 @@ def grade_tools(record: Record, rules: Rules) -> Record:
     if not isinstance(steps, list):
         return {"error": '"trajectory" is missing: the tool calls are not known'}
     steps = [step for step in steps if isinstance(step, dict) and step.get("type") == "tool_call"]
-    calls = [CalledTool(str(step.get("name")), step.get("status") == "failed") for step in steps]
+    calls = [GradedCall(str(step.get("name")), step.get("status") == "failed") for step in steps]
     checks = list(call_checks(calls, rules, record.get("toolErrors") is True))
     outcome: Record = {
         "calls": dict(Counter(call.name for call in calls)),
@@ -68,7 +68,7 @@ def grade_tools(record: Record, rules: Rules) -> Record:
             wrong = output_problems(record.get("output"), rules.structure)
         except BadRecord as error:
             return {"error": str(error)}
-        checks.append(f"the output does not match the schema: {_first_few(wrong, '; ')}" if wrong else None)
+        checks.append(f"the output does not match the schema: {first_few(wrong, SHOWN, '; ')}" if wrong else None)
         outcome["structure"] = wrong
     broken = [problem for problem in checks if problem]
     outcome |= {"checks": len(checks), "broken": broken}
@@ -84,7 +84,7 @@ def grade_tools(record: Record, rules: Rules) -> Record:
 # --- checks: each is a problem in words, or None if it holds ------------------------------------
 
 
-def call_checks(calls: list[CalledTool], rules: Rules, tool_errors: bool) -> Iterator[str | None]:
+def call_checks(calls: list[GradedCall], rules: Rules, tool_errors: bool) -> Iterator[str | None]:
     """Yields one check per rule on the calls."""
     for name, least in rules.required:
         good, every = _successes(calls, name), len(_calls_of(calls, name))
@@ -105,12 +105,12 @@ def call_checks(calls: list[CalledTool], rules: Rules, tool_errors: bool) -> Ite
         yield f"tool calls failed: {failures or 'toolErrors is true'}" if failures or tool_errors else None
 
 
-def _calls_of(calls: list[CalledTool], name: str) -> list[int]:
+def _calls_of(calls: list[GradedCall], name: str) -> list[int]:
     """Returns where in the list the calls of a tool are."""
     return [at for at, call in enumerate(calls) if fnmatchcase(call.name, name)]
 
 
-def _successes(calls: list[CalledTool], name: str) -> int:
+def _successes(calls: list[GradedCall], name: str) -> int:
     return sum(not calls[at].failed for at in _calls_of(calls, name))
 
 
@@ -123,11 +123,7 @@ def _called(count: int) -> str:
 
 
 def _tally(names: Iterable[str]) -> str:
-    return _first_few([f"{name} {count}x" for name, count in Counter(names).items()])
-
-
-def _first_few(texts: list[str], separator: str = ", ") -> str:
-    return separator.join(texts[:SHOWN]) + (f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else "")
+    return first_few([f"{name} {count}x" for name, count in Counter(names).items()], SHOWN)
 
 
 # --- the structure of the output ----------------------------------------------------------------
