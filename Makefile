@@ -27,7 +27,7 @@ demo: $(STAMP) ## run the pipeline offline on two variants of a small agent
 	@$(MAKE) --no-print-directory -C examples/quickstart AE_BIN=$(CURDIR)/bin/ show
 
 test: $(STAMP) ## the whole test suite
-	@$(VENV)/bin/python -m pytest -n auto --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 test-lowest: ## the command line with the lowest versions that pyproject.toml allows, in a copy of the last commit
 	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && git archive HEAD | tar -x -C "$$copy" && cd "$$copy" && \

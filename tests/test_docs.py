@@ -1,4 +1,4 @@
-"""The pages under docs/ are what the code says today."""
+"""The documentation agrees with the code: generated pages, tutorials, CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from agent_rig.catalogue import AGENTS
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import INTRO
-from tests.support.tool import ROOT, run
+from tests.support.tool import ROOT, Done, jsonl, run
+from tests.test_layers import ALLOWED
 
 
 def test_the_pages_are_up_to_date() -> None:
@@ -30,7 +31,7 @@ def test_the_page_of_tested_agents_explains_the_scenarios_of_today() -> None:
 
 
 def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
-    """Every shell block of docs/adapters.md, typed one after the other in an empty directory."""
+    """Runs every shell block of docs/adapters.md, one after the other, in an empty directory."""
     page = (ROOT / "docs" / "adapters.md").read_text()
     fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     blocks = [text for language, text in fenced if language == "sh"]
@@ -48,3 +49,83 @@ def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
     assert ruled.stdout == shown[1]
     assert resumed.stderr.replace(str(tmp_path), "/tmp/demo") + resumed.stdout == shown[2], resumed
     assert kept.stdout.startswith("same\n        1 of 7 lines matched no rule") and "1 passed" in kept.stdout, kept
+
+
+# --- CONTRIBUTING.md ----------------------------------------------------------------------------
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+PROSE = re.sub(r"^```.*?^```$", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
+EXAMPLES = dict(re.findall(r"^```python\n# (agenteval/\S+\.py)\n(.*?)^```$", CONTRIBUTING, re.DOTALL | re.MULTILINE))
+
+
+def test_every_path_in_contributing_exists() -> None:
+    named = {
+        word for word in re.findall(r"`([\w./-]+)`", PROSE) if "/" in word or Path(word).suffix in (".md", ".toml")
+    }
+    linked = set(re.findall(r"\]\(([\w./-]+)\)", PROSE))
+    assert len(named) > 30 and linked
+    assert [path for path in sorted(named | linked) if not (ROOT / path).exists()] == []
+
+
+def test_contributing_has_the_table_of_imports() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([a-z, -]+) \|$", PROSE, re.MULTILINE)
+    table = {package: set(allowed.split(", ")) - {"-"} for package, allowed in rows}
+    assert table == ALLOWED, "the table in CONTRIBUTING.md and ALLOWED in tests/test_layers.py differ"
+
+
+def test_contributing_names_functions_that_exist() -> None:
+    """`name` in prose next to a module: a function, class or constant that some module or test has."""
+    source = "\n".join(path.read_text() for folder in ("agenteval", "tests") for path in (ROOT / folder).rglob("*.py"))
+    names = set(re.findall(r"`([a-z]+_[a-z_]+|[A-Z][a-z]+[A-Za-z]*|[A-Z_]{4,})`", PROSE))
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", source)] == []
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with the worked examples of CONTRIBUTING.md added."""
+    folder = tmp_path_factory.mktemp("extended")
+    shutil.copytree(ROOT / "agenteval", folder / "agenteval", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, text in EXAMPLES.items():
+        assert not (ROOT / path).exists()
+        (folder / path).write_text(text)
+    return folder
+
+
+def call(extended: Path, module: str, *args: str, stdin: str = "") -> Done:
+    """Runs a tool of the extended package."""
+    code = f"import sys; sys.argv[0] = 'ae'; from agenteval.cli.{module} import main; main()"
+    return run(sys.executable, "-c", code, *args, stdin=stdin, env={"PYTHONPATH": str(extended)})
+
+
+RESULTS = jsonl(
+    {"id": "a", "output": "one two three", "score": {"pass": False, "score": 0.5}},
+    {"id": "b", "output": "one", "score": {"pass": True, "score": 1.0}},
+)
+
+
+def test_the_worked_example_of_a_tool(extended: Path) -> None:
+    done = call(extended, "tools.lengths", stdin=RESULTS + "no record\n").expect(1)
+    assert done.records == [{"id": "a", "words": 3}, {"id": "b", "words": 1}]
+    assert done.stderr.startswith("ae-lengths: stdin:3: not JSON")
+    assert "Examples:\n  ae-lengths results.jsonl\n" in call(extended, "tools.lengths", "--help").expect(0).stdout
+
+
+def test_the_worked_example_of_a_grader(extended: Path) -> None:
+    done = call(extended, "graders.short", "--words", "2", stdin=RESULTS).expect(0, stderr="")
+    assert [(verdict["pass"], verdict["reasoning"]) for verdict in done.records] == [
+        (False, "3 words, 2 allowed"),
+        (True, "1 words, 2 allowed"),
+    ]
+    assert done.records[0]["score"] == pytest.approx(2 / 3)
+
+
+def test_the_worked_example_of_a_report_form(extended: Path) -> None:
+    assert call(extended, "tools.format", "-f", "ids", stdin=RESULTS).expect(0, stderr="").stdout == "a\n"
+    assert re.search(r"^  ids +the id of each record", call(extended, "tools.format", "--help").stdout, re.MULTILINE)
+
+
+def test_the_worked_examples_have_the_line_in_pyproject_that_they_show() -> None:
+    shown = re.findall(r"^```toml\n(\S+) = \"(\S+):main\"\n```$", CONTRIBUTING, re.MULTILINE)
+    tools = [path for path in EXAMPLES if "/cli/" in path]
+    assert [module for _, module in shown] == [path.removesuffix(".py").replace("/", ".") for path in tools]
+    assert [name for name, _ in shown] == [EXAMPLES[path].partition(":")[0].strip('"') for path in tools]
