@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -88,15 +89,16 @@ class Module(NamedTuple):
         return self.name.partition(".")[0]
 
 
-def _modules() -> Iterator[Module]:
+@cache
+def modules() -> dict[str, Module]:
+    """Returns the modules by name, without "agenteval."; parsed once, and not in workers that need none of them."""
+    found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         name = ".".join(part for part in parts if part != "__init__")
         if name:
-            yield Module(name, path, ast.parse(path.read_text()))
-
-
-MODULES = {module.name: module for module in _modules()}
+            found[name] = Module(name, path, ast.parse(path.read_text()))
+    return found
 
 
 def imports(module: Module, *, types_too: bool = True) -> Iterator[str]:
@@ -121,23 +123,23 @@ def _walk(node: ast.AST, types_too: bool) -> Iterator[ast.AST]:
 def ours(module: Module, *, types_too: bool = True) -> set[str]:
     """Returns the modules of agenteval/ that it imports."""
     found = {name.removeprefix("agenteval.") for name in imports(module, types_too=types_too) if "agenteval." in name}
-    return {name for name in found if name in MODULES} - {module.name}
+    return {name for name in found if name in modules()} - {module.name}
 
 
 def violations(check: Callable[[Module], Collection[object]]) -> dict[str, Collection[object]]:
     """Returns what the check finds, by module; empty if all modules are in order."""
-    return {name: found for name, module in MODULES.items() if (found := check(module))}
+    return {name: found for name, module in modules().items() if (found := check(module))}
 
 
 # --- packages -----------------------------------------------------------------------------------
 
 
 def test_the_packages_are_those_of_the_table() -> None:
-    assert {module.package for module in MODULES.values()} - {"errors"} == set(ALLOWED)
+    assert {module.package for module in modules().values()} - {"errors"} == set(ALLOWED)
 
 
 def test_a_package_imports_only_what_it_may() -> None:
-    assert violations(lambda module: {name for name in ours(module) if not may_import(module, MODULES[name])}) == {}
+    assert violations(lambda module: {name for name in ours(module) if not may_import(module, modules()[name])}) == {}
 
 
 def may_import(module: Module, other: Module) -> bool:
@@ -150,18 +152,18 @@ def test_no_cycle_between_packages() -> None:
 
 
 def test_no_cycle_between_modules() -> None:
-    graph = {name: ours(module, types_too=False) - {name.rpartition(".")[0]} for name, module in MODULES.items()}
+    graph = {name: ours(module, types_too=False) - {name.rpartition(".")[0]} for name, module in modules().items()}
     list(TopologicalSorter(graph).static_order())
 
 
 def test_a_tool_never_imports_a_tool() -> None:
-    tools = {name for name in MODULES if name.startswith(("cli.tools.", "cli.graders."))}
-    assert {name: sorted(ours(MODULES[name]) & tools) for name in tools if ours(MODULES[name]) & tools} == {}
+    tools = {name for name in modules() if name.startswith(("cli.tools.", "cli.graders."))}
+    assert {name: sorted(ours(modules()[name]) & tools) for name in tools if ours(modules()[name]) & tools} == {}
 
 
 def test_public_class_names_are_unique() -> None:
     homes = defaultdict(set)
-    for module in MODULES.values():
+    for module in modules().values():
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].add(module.name)
@@ -233,11 +235,11 @@ def _stream_uses(module: Module) -> list[tuple[int, str]]:
 
 def test_names_are_specific_and_every_module_has_a_docstring() -> None:
     assert violations(lambda module: set(module.name.split(".")) & VAGUE) == {}
-    assert [module.name for module in MODULES.values() if not ast.get_docstring(module.tree)] == []
+    assert [module.name for module in modules().values() if not ast.get_docstring(module.tree)] == []
 
 
 def test_files_stay_short() -> None:
-    lengths = {name: module.path.read_text().count("\n") for name, module in MODULES.items()}
+    lengths = {name: module.path.read_text().count("\n") for name, module in modules().items()}
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
