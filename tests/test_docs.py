@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from agent_rig.catalogue import AGENTS
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import INTRO
-from tests.support.tool import ROOT, Done, jsonl, run
+from tests.support.tool import ROOT, Done, jsonl, run, write
 from tests.test_layers import ALLOWED
 
 
@@ -88,6 +89,12 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, text in EXAMPLES.items():
         assert not (ROOT / path).exists()
         (folder / path).write_text(text)
+    (changes,) = re.findall(r"^```diff\n(.*?)^```$", CONTRIBUTING, re.DOTALL | re.MULTILINE)
+    for path, change in re.findall(r"^--- (\S+)\n(.*?)(?=^--- |\Z)", changes, re.DOTALL | re.MULTILINE):
+        lines = [(line[0], line[1:]) for line in change.splitlines(keepends=True)]
+        before, after = ("".join(text for sign, text in lines if sign in kept) for kept in (" -", " +"))
+        assert (folder / path).read_text().count(before) == 1, f"{path} has not, or not once:\n{before}"
+        (folder / path).write_text((folder / path).read_text().replace(before, after))
     return folder
 
 
@@ -122,6 +129,14 @@ def test_the_worked_example_of_a_grader(extended: Path) -> None:
 def test_the_worked_example_of_a_report_form(extended: Path) -> None:
     assert call(extended, "tools.format", "-f", "ids", stdin=RESULTS).expect(0, stderr="").stdout == "a\n"
     assert re.search(r"^  ids +the id of each record", call(extended, "tools.format", "--help").stdout, re.MULTILINE)
+
+
+def test_the_worked_example_of_a_statistic(extended: Path, tmp_path: Path) -> None:
+    paths = [str(write(tmp_path / name, *map(json.loads, RESULTS.splitlines()))) for name in ("one", "two")]
+    report = json.loads(call(extended, "tools.compare", *paths, "-f", "json").expect(0, stderr="").stdout)
+    assert report["quality"]["one"]["medianScore"] == 1.0
+    markdown = call(extended, "tools.compare", *paths, "-f", "markdown").expect(0, stderr="").stdout
+    assert re.search(r"^\| Run .*\| Median \|.*\n.*\n\| one .*\| 1\.000 \|", markdown, re.MULTILINE), markdown
 
 
 def test_the_worked_examples_have_the_line_in_pyproject_that_they_show() -> None:
