@@ -1,31 +1,28 @@
-"""The files of a comparison: told apart, read into rows, and read again line by line for a comparison grader."""
+"""The files of a comparison: whether they hold results or trials, and their rows."""
 
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 
-from agenteval.comparison.pairing import ComparisonKind
-from agenteval.comparison.result_rows import RecordShape, RunRows, is_trial
+from agenteval.comparison.comparison import Comparison
+from agenteval.comparison.pairing import R, RunRows
+from agenteval.comparison.result_rows import RecordShape, is_trial
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import decode_record
-from agenteval.streams.source import BOM, Source, read_typed
-from agenteval.wire.records import Record
+from agenteval.streams.source import Source, read_typed
 
 NOUNS = {"capture": "results", "trials": "trials"}
-PEEKED = 1000  # lines that are looked at for a first record: nobody keeps more garbage than that in a file
+PEEKED = 1000  # lines in which a first valid record is looked for
 
 Batch = list[tuple[int, bytes]]
 
 
 class RunSource(Source):
-    """A source that shows its first lines before they are read, and knows the number of the last one read."""
+    """A source whose first lines can be peeked at, and that knows the number of the line read last."""
 
     number = 0
 
@@ -43,7 +40,7 @@ class RunSource(Source):
                 yield [numbered]
 
     def peek(self) -> Iterator[bytes]:
-        """The first lines; they come again when the source is read."""
+        """The first lines; lines() yields them again."""
         self._batches = super().lines()
         for batch in self._batches:
             self._peeked.append(batch)
@@ -51,7 +48,7 @@ class RunSource(Source):
                 yield line
 
     def make_seekable(self) -> None:
-        """Where the input is a pipe: read it from a copy that has no name and goes with the process."""
+        """Copies a pipe to a temporary file, which has no name and ends with the process."""
         if self.regular:
             return
         import shutil
@@ -68,7 +65,7 @@ class RunSource(Source):
 
 
 def find_format(sources: Sequence[RunSource], asked: str) -> str:
-    """`capture` or `trials`: what is asked for, else what the files' first records are; UserError on a mixture."""
+    """`capture` or `trials`: as asked, else as the first records of the files; UserError if they differ."""
     found = {source.name: name for source in sources if (name := first_record(source)) is not None}
     expected = asked if asked != "auto" else next(iter(found.values()), "capture")
     for name, other in found.items():
@@ -83,7 +80,7 @@ def find_format(sources: Sequence[RunSource], asked: str) -> str:
 
 
 def first_record(source: RunSource) -> str | None:
-    """What the first record of a file is; None where there is none."""
+    """`capture` or `trials`, by the first record of a file; None if it has none."""
     parse = msgspec.json.Decoder(RecordShape).decode
     for line in islice(source.peek(), PEEKED):
         try:
@@ -96,24 +93,23 @@ def first_record(source: RunSource) -> str | None:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def read_run(label: str, source: RunSource, console: Console, kind: ComparisonKind) -> RunRows[Any]:
-    """The rows of one file; a line that cannot be used is reported and passed over."""
-    rows: dict[str, Any] = {}
-    for facts in read_typed(source, kind.facts, console):
-        if facts.id in rows:
-            _refuse(console, source, f'"id" {facts.id} is there twice; the first one counts')
-            continue
+def read_run(label: str, source: RunSource, console: Console, kind: Comparison[R]) -> RunRows[R]:
+    """The rows of one file; a line that cannot be used is reported and left out."""
+    rows: dict[str, R] = {}
+    for view in read_typed(source, kind.view, console):
         try:
-            rows[facts.id] = kind.boil_down(facts, source.number)
+            if view.id in rows:
+                raise BadRecord(f'"id" {view.id} is there twice; the first one counts')
+            rows[view.id] = kind.row(view, source.number)
         except BadRecord as error:
-            _refuse(console, source, str(error))
+            console.refuse(f"{source.name}:{source.number}", str(error))
     return RunRows(label, rows)
 
 
 def read_runs(
-    labels: Sequence[str], sources: Sequence[RunSource], console: Console, kind: ComparisonKind, *, counted: bool
-) -> list[RunRows[Any]]:
-    """All runs, one after the other; `counted` where they are what the progress shows."""
+    labels: Sequence[str], sources: Sequence[RunSource], console: Console, kind: Comparison[R], *, counted: bool
+) -> list[RunRows[R]]:
+    """All runs, one after the other; `counted` if they are what the progress shows."""
     if counted:
         console.begin(len(labels), "runs")
     runs = []
@@ -122,24 +118,3 @@ def read_runs(
         if counted:
             console.advance(label=f"{label}: {len(runs[-1].rows)} {kind.noun}")
     return runs
-
-
-def _refuse(console: Console, source: RunSource, why: str) -> None:
-    console.refuse(f"{source.name}:{source.number}", why)
-
-
-class RecordIndex:
-    """A file of records, each read again when it is wanted: only line offsets are kept in memory."""
-
-    def __init__(self, source: RunSource) -> None:
-        self._fd = source.fd
-        source.rewind()
-        self._offsets = array("q", [os.lseek(self._fd, 0, os.SEEK_CUR)])  # stdin may begin inside a file
-        with open(self._fd, "rb", closefd=False) as file:
-            for line in file:
-                self._offsets.append(self._offsets[-1] + len(line))
-
-    def record(self, number: int) -> Record:
-        """The record on that line, from 1."""
-        start, end = self._offsets[number - 1 : number + 1]
-        return decode_record(os.pread(self._fd, end - start, start).removeprefix(BOM))

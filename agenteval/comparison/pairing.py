@@ -1,50 +1,50 @@
-"""What comparing results and comparing trials share: runs joined by prompt, who wins one, and is it luck."""
+"""Runs joined by prompt: who wins a prompt, how often, and whether the difference of two runs is more than luck."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.result_rows import RunRows
-from agenteval.errors import BadRecord
-from agenteval.wire.comparison import ComparisonAnswer, Difference, Pairwise
-from agenteval.wire.records import Interval, Record
-from agenteval.wire.validation import check
+from agenteval.wire.comparison import Difference, Pairwise
+from agenteval.wire.records import Interval
 
 TIE = 1e-9
 SIGNIFICANT = 0.05
 FEWEST = 6  # with five prompts even a clean sweep has p = 0.0625 by the exact test
 
-R = TypeVar("R")
 Scores = dict[str, float | None]
 
 
-class ComparisonKind(NamedTuple):
-    """One kind of record that can be compared: how it is read, judged and reported."""
+class ComparedRow(msgspec.Struct, gc=False, frozen=True):
+    """What is kept in memory of one record, which stands on this line of its file."""
 
-    name: str
-    noun: str
-    facts: type[Any]
-    boil_down: Callable[[Any, int], Any]
-    weights: Any
-    weighted: Callable[[Any], Strategy[Any]]
-    statistical: Callable[[], Strategy[Any]]
-    payload: Callable[[str, Mapping[str, Record], Mapping[str, Any]], Record]
-    meta: Callable[..., Any]
-    compare: Callable[[Sequence[RunRows[Any]], Strategy[Any], Any], Any]
-    add_bootstrap: Callable[[Any, Sequence[RunRows[Any]], int, int], None]
-    remarks: Callable[[Any], list[str]]
-    worse: Callable[[Any], list[str]]
+    line: int = 0
+
+
+R = TypeVar("R", bound=ComparedRow)
+Value = Callable[[R], float | None]
+
+
+class RunRows(NamedTuple, Generic[R]):
+    """The rows of one run by prompt id, in the order of the file."""
+
+    label: str
+    rows: dict[str, R]
+
+    def values(self, value: Value[R]) -> list[float]:
+        """The value of each row that has one."""
+        return [found for row in self.rows.values() if (found := value(row)) is not None]
 
 
 # --- the prompts of several runs ----------------------------------------------------------------
 
 
 def prompt_ids(runs: Sequence[RunRows[R]]) -> list[str]:
-    """Every prompt that any run has, in the order in which they first appear."""
+    """Every prompt that any run has, in the order of first appearance."""
     return list(dict.fromkeys(id for run in runs for id in run.rows))
 
 
@@ -57,7 +57,7 @@ def shared_prompts(runs: Sequence[RunRows[R]]) -> Iterator[tuple[str, dict[str, 
 
 
 def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
-    """Per run that lacks any: the ids of the prompts that only other runs have."""
+    """For each run that lacks any: the ids of the prompts that only other runs have."""
     ids = prompt_ids(runs)
     lacking = {run.label: [id for id in ids if id not in run.rows] for run in runs if len(run.rows) < len(ids)}
     return {label: lacks for label, lacks in lacking.items() if lacks}
@@ -66,65 +66,49 @@ def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
 # --- who wins a prompt --------------------------------------------------------------------------
 
 
-class PromptRanking(NamedTuple):
-    """A comparison grader's answer on one prompt; `error` says why there is none."""
-
-    ranks: dict[str, float] = {}
-    scores: dict[str, float | None] = {}
-    reasoning: str | None = None
-    error: str | None = None
-
-
-class GraderRanking(NamedTuple):
-    """The scores of the runs on one prompt, to show, and what decides who wins (more is better)."""
+class PromptScores(NamedTuple):
+    """The scores of the runs on one prompt, to show, and what decides who wins (more is better); None if unknown."""
 
     scores: Scores
     standing: Scores
+    reasoning: str | None = None
+    grader_error: str | None = None
 
 
-class Strategy(NamedTuple, Generic[R]):
-    """How the rows of one prompt are judged; None in place of a score where there is nothing to go by."""
-
-    judge: Callable[[str, Mapping[str, R]], GraderRanking]
-    rankings: Mapping[str, PromptRanking] = {}
+Strategy = Callable[[str, Mapping[str, R]], PromptScores]
+"""Scores the rows of one prompt, given its id and the rows by label."""
 
 
-def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:
-    """The places a comparison grader gave; its scores are shown, its ranks decide."""
-
-    def judge(id: str, rows: Mapping[str, Any]) -> GraderRanking:
-        ranked = rankings[id]
-        return GraderRanking(
-            scores={label: ranked.scores.get(label) for label in rows},
-            standing={label: -ranked.ranks[label] if label in ranked.ranks else None for label in rows},
-        )
-
-    return Strategy(judge, rankings)
+def by_scores(scores_of: Callable[[Mapping[str, R]], Scores]) -> Strategy[R]:
+    """The strategy by which the highest score wins."""
+    return lambda _id, rows: PromptScores(scores := scores_of(rows), scores)
 
 
 def winner(standing: Scores) -> str | None:
-    """The label that stands highest of those that have a score; None on a tie or with fewer than two."""
+    """The label of the highest score; None on a tie, or if fewer than two have a score."""
     known = sorted([(value, label) for label, value in standing.items() if value is not None])
     return known[-1][1] if len(known) > 1 and known[-1][0] - known[-2][0] > TIE else None
 
 
 class WinCounts(Generic[R]):
-    """The prompts won by each of every two runs, counted prompt by prompt; `judge` says how rows stand."""
+    """Counts the prompts won by each of every two runs; `standing_of` is what decides between two rows."""
 
-    def __init__(self, runs: Sequence[RunRows[R]], judge: Callable[[str, Mapping[str, R]], Scores]) -> None:
-        self._judge = judge
+    def __init__(self, runs: Sequence[RunRows[R]], standing_of: Callable[[str, Mapping[str, R]], Scores]) -> None:
+        self._standing_of = standing_of
         self._won: dict[tuple[str, ...], dict[str | None, int]] = {
             (a, b): {a: 0, b: 0, None: 0} for a, b in combinations([run.label for run in runs], 2)
         }
 
-    def count(self, id: str, rows: Mapping[str, R], standing: Scores, best: str | None) -> None:
-        """One more prompt, on which all rows together stand so, with the best of them."""
+    def count(self, id: str, rows: Mapping[str, R], standing: Scores) -> str | None:
+        """Counts one prompt, given the standing of all its rows; returns the run that won it."""
+        best = winner(standing)
         if len(rows) == 2:
             self._count(standing, best)
-            return
-        for a, b in combinations(rows, 2):  # by themselves: what a third run did has no part in it
-            alone = self._judge(id, {a: rows[a], b: rows[b]})
+            return best
+        for a, b in combinations(rows, 2):  # two by two: a third run has no part in who wins between them
+            alone = self._standing_of(id, {a: rows[a], b: rows[b]})
             self._count(alone, winner(alone))
+        return best
 
     def _count(self, standing: Scores, best: str | None) -> None:
         if None not in standing.values():
@@ -141,14 +125,25 @@ class WinCounts(Generic[R]):
 # --- is it luck ---------------------------------------------------------------------------------
 
 
-def analyse(a: str, b: str, found: Sequence[float]) -> Difference:
-    """The paired analysis of A's values minus B's."""
+def differences(a: RunRows[R], b: RunRows[R], value: Value[R]) -> list[float]:
+    """A's value minus B's, for each prompt that has one in both runs."""
+    found = []
+    for id, row in a.rows.items():
+        other = b.rows.get(id)
+        if other is not None and (ours := value(row)) is not None and (theirs := value(other)) is not None:
+            found.append(ours - theirs)
+    return found
+
+
+def paired_difference(a: RunRows[R], b: RunRows[R], value: Value[R]) -> Difference:
+    """The paired analysis of a value: A's minus B's, prompt by prompt."""
+    found = differences(a, b, value)
     paired = stats.paired(found)
     wins, losses = signs(found)
-    better = {1: a, -1: b}.get(significant_sign(found, paired.interval))
+    better = {1: a.label, -1: b.label}.get(significant_sign(found, paired.interval))
     return Difference(
-        run_a=a,
-        run_b=b,
+        run_a=a.label,
+        run_b=b.label,
         n=len(found),
         mean_difference=paired.mean,
         interval=paired.interval,
@@ -167,11 +162,11 @@ def signs(found: Sequence[float]) -> tuple[int, int]:
 
 
 def significant_sign(found: Sequence[float], interval: Interval | None) -> int:
-    """1 or -1 where the differences show that A or B is better, else 0.
+    """1 or -1 if the differences show that A or B is better, else 0.
 
-    The interval must leave out 0. It trusts the mean to be normal, which that of few prompts is not: where
-    fewer differ than any exact test could call more than luck, or all differences have one size and the
-    exact test of wins against losses does not agree, nothing is shown.
+    The interval must exclude 0. It assumes that the mean is normal, which that of few prompts is not. So nothing is
+    shown either if fewer prompts differ than any exact test needs, or if all differences have one size and the exact
+    test of wins against losses is not significant.
     """
     if interval is None or interval[0] <= 0 <= interval[1]:
         return 0
@@ -194,60 +189,13 @@ def verdict(n: int, better: str | None) -> str:
 
 
 def beaten_by_first(labels: Sequence[str], pairs: Sequence[Difference]) -> list[str]:
-    """For each run that is shown to be worse than the first one, the baseline: that it is, and by how much."""
-    beaten = [pair for pair in pairs if pair.run_a == labels[0] and pair.better == labels[0]]
-    said = []
-    for pair in beaten:
-        low, high = pair.interval or (0.0, 0.0)
-        fall = -(pair.mean_difference or 0.0)
-        said.append(
-            f"{pair.run_b} is worse than {pair.run_a}: paired difference {fall:+.3f}, "
-            f"95 % interval {-high:+.3f} to {-low:+.3f}"
-        )
-    return said
-
-
-# --- the comparison grader ----------------------------------------------------------------------
-
-Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
-"""Puts payloads to a comparison grader and hands on, in their order, a dict for an answer or why there is none."""
-
-
-def prompt_payload(id: str, records: Mapping[str, Record], runs: Mapping[str, Record]) -> Record:
-    """What a comparison grader is given for one prompt; what the first record does not have is left out."""
-    first = next(iter(records.values()))
-    about = {field: first[field] for field in ("input", "hint", "metadata") if first.get(field) is not None}
-    return {"id": id, **about, "runs": runs}
-
-
-def custom_rankings(payloads: Iterator[Record], ask: Ask, emit: Callable[[str, PromptRanking], None]) -> None:
-    """Hand on each prompt's id and ranking, in order; a failure of the grader costs that prompt only."""
-    waiting: deque[tuple[str, list[str]]] = deque()
-
-    def remembered() -> Iterator[Record]:
-        for payload in payloads:  # the grader's side may read ahead, so what was asked is kept until answered
-            waiting.append((payload["id"], list(payload["runs"])))
-            yield payload
-
-    def answered(answer: object) -> None:
-        id, labels = waiting.popleft()
-        emit(id, read_ranking(answer, labels))
-
-    ask(remembered(), answered)
-
-
-def read_ranking(answer: object, labels: Sequence[str]) -> PromptRanking:
-    """The answer as ranks and scores by label; `error` where it is no answer."""
-    if not isinstance(answer, dict):
-        return PromptRanking(error=f"grader error: {answer}")
-    try:
-        given = check(answer, ComparisonAnswer)
-        if strangers := [ranking.run for ranking in given.rankings if ranking.run not in labels]:
-            raise BadRecord(f'"rankings" names a run that was not asked about: {strangers[0]}')
-    except BadRecord as error:
-        return PromptRanking(error=f"grader error: {error}")
-    return PromptRanking(
-        ranks={ranking.run: ranking.rank for ranking in given.rankings},
-        scores={ranking.run: ranking.score for ranking in given.rankings},
-        reasoning=given.reasoning,
-    )
+    """For each run that is shown to be worse than the first one, a sentence with the difference."""
+    lines = []
+    for pair in pairs:
+        if pair.run_a == labels[0] and pair.better == labels[0]:
+            low, high = pair.interval or (0.0, 0.0)
+            lines.append(
+                f"{pair.run_b} is worse than {pair.run_a}: paired difference {-(pair.mean_difference or 0.0):+.3f}, "
+                f"95 % interval {-high:+.3f} to {-low:+.3f}"
+            )
+    return lines

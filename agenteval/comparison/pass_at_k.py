@@ -1,4 +1,4 @@
-"""How likely an agent passes at least once, or every time: pass@k and pass^k, unbiased and as the seed has them."""
+"""The chance that at least one of k trials passes (pass@k), or all (pass^k): unbiased, and as a plug-in formula."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from math import comb
 
 
 def pass_at(n: int, c: int, j: int) -> float | None:
-    """Unbiased pass@j, the chance that one of j trials passes, from c passes in n trials; None where n < j."""
+    """Unbiased pass@j, the chance that one of j trials passes, from c passes in n trials; None if n < j."""
     if not _estimable(n, c, j):
         return None
     draws = comb(n, j)
-    return (draws - comb(n - c, j)) / draws  # whole numbers until here: no digits cancel, however large they are
+    return (draws - comb(n - c, j)) / draws  # integers until here: no digits are lost, however large they are
 
 
 def pass_exp(n: int, c: int, j: int) -> float | None:
-    """Unbiased pass^j, the chance that all of j trials pass, from c passes in n trials; None where n < j."""
+    """Unbiased pass^j, the chance that all of j trials pass, from c passes in n trials; None if n < j."""
     return comb(c, j) / comb(n, j) if _estimable(n, c, j) else None
 
 
 def pass_curves(n: int, c: int) -> list[tuple[float, float]]:
-    """Unbiased pass@j and pass^j for j = 1 to n, as exact as one by one; quick for thousands of trials too."""
+    """Unbiased pass@j and pass^j for j = 1 to n, as exact as pass_at and pass_exp; fast for thousands of trials."""
     _estimable(n, c, 1)
     curves = []
     draws = failing = passing = 1  # how many sets of j trials there are: in all, of failures, of passes
@@ -31,13 +31,13 @@ def pass_curves(n: int, c: int) -> list[tuple[float, float]]:
     return curves
 
 
-def seed_pass_at_k(p: float, k: int) -> float:
-    """The seed's passAtK: the pass rate p put into 1-(1-p)^k, which is not the unbiased estimate."""
+def plug_in_pass_at_k(p: float, k: int) -> float:
+    """passAtK of agent-eval-harness: the pass rate p put into 1-(1-p)^k, which is biased."""
     return float(1 - (1 - p) ** k)
 
 
-def seed_pass_exp_k(p: float, k: int) -> float:
-    """The seed's passExpK: the pass rate p to the power of k, which is not the unbiased estimate."""
+def plug_in_pass_exp_k(p: float, k: int) -> float:
+    """passExpK of agent-eval-harness: the pass rate p to the power of k, which is biased."""
     return float(p**k)
 
 

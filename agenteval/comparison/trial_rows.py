@@ -1,21 +1,20 @@
-"""A run of trials: what a comparison keeps of each prompt, and the figures over all."""
+"""Trials in a comparison: what is kept of each prompt, and the figures of a run."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.pass_at_k import pass_curves, seed_pass_at_k, seed_pass_exp_k
-from agenteval.comparison.result_rows import timings
+from agenteval.comparison.pairing import ComparedRow, RunRows
+from agenteval.comparison.pass_at_k import pass_curves, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.errors import BadRecord
-from agenteval.wire.comparison import Performance
 from agenteval.wire.records import Id, Rate, Wire
 from agenteval.wire.result_view import Measured, measured_time
 from agenteval.wire.trials_comparison import (
@@ -28,14 +27,14 @@ from agenteval.wire.trials_comparison import (
 )
 
 MOST_FLAKY = 10
-NOISE = 1e-9  # 1-(1-p) is not p to the last digit, which makes no prompt flaky
+NOISE = 1e-9  # rounding: 1-(1-p) is not p to the last digit, and that does not make a prompt flaky
 
 
 # --- what a comparison reads of a prompt's trials -----------------------------------------------
 
 
-class EntryFacts(Wire):
-    """The fields of one trial that count here."""
+class ComparedTrial(Wire):
+    """The fields of one trial that a comparison reads."""
 
     pass_: bool | None = msgspec.field(name="pass", default=None)
     score: Rate | None = None
@@ -44,22 +43,32 @@ class EntryFacts(Wire):
     duration: float | None = None
     timing: Measured | None = None
 
+    @property
+    def milliseconds(self) -> float | None:
+        """How long it took; None if that is not known."""
+        given = self.timing.duration if self.duration is None and self.timing else self.duration
+        return measured_time(given)
 
-class TrialFacts(Wire):
-    """The fields of a trials record that count here; the rest of the line is skipped unread."""
+    @property
+    def agent_failed(self) -> bool:
+        """Whether the agent failed, unless the grader erred too."""
+        return bool(self.errors) and not self.grader_error
+
+
+class ComparedTrials(Wire):
+    """The fields of a prompt's trials that a comparison reads."""
 
     id: Id
     k: Annotated[int, Meta(ge=1)] | None = None
-    trials: list[EntryFacts] | None = None
+    trials: list[ComparedTrial] | None = None
     pass_rate: Rate | None = None
     pass_at_k: Rate | None = None
     pass_exp_k: Rate | None = None
 
 
-class TrialRow(msgspec.Struct, gc=False, frozen=True):
-    """The trials of one prompt, boiled down: counts, how often it passes (None: not graded), scores and times."""
+class TrialRow(ComparedRow, frozen=True, gc=False):
+    """What is kept of the trials of one prompt: counts, pass rates (None: not graded), scores and times."""
 
-    line: int = 0
     k: int = 1
     trials: int = 0
     graded: int = 0
@@ -75,109 +84,104 @@ class TrialRow(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def flakiness(self) -> float | None:
-        """How far once is from every time; None where it is not graded."""
+        """passAtK - passExpK; None if it is not graded."""
         return flakiness_of(self.pass_at_k, self.pass_exp_k)
 
 
 def flakiness_of(at: float | None, exp: float | None) -> float | None:
-    """passAtK - passExpK, where both are known and it is more than noise."""
+    """passAtK - passExpK, 0 if that is only noise; None if one is not known."""
     if at is None or exp is None:
         return None
     return gap if (gap := at - exp) > NOISE else 0.0
 
 
-def boil_down_trials(facts: TrialFacts, line: int = 0) -> TrialRow:
-    """The row of a prompt; BadRecord where it is no record of trials."""
-    if facts.k is None or facts.trials is None:
-        raise BadRecord(f'"{"k" if facts.k is None else "trials"}" is missing: trials are expected here')
-    entries = facts.trials
-    graded, passed = _passes(facts, entries)
+def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
+    """What is kept of a prompt's trials; BadRecord if it is not a record of trials."""
+    k, trials = record.k, record.trials
+    if k is None or trials is None:
+        raise BadRecord(f'"{"k" if k is None else "trials"}" is missing: trials are expected here')
+    graded, passed = _passes(record, trials)
     rate = passed / graded if graded else None
-    failures = [entry for entry in entries if entry.errors and not entry.grader_error]
+    at, exp = record.pass_at_k, record.pass_exp_k
     return TrialRow(
         line=line,
-        k=facts.k,
-        trials=len(entries),
+        k=k,
+        trials=len(trials),
         graded=graded,
         passed=passed,
-        failed=len(failures),
-        failed_unscored=sum(entry.score is None for entry in failures),
-        grader_errors=sum(entry.grader_error for entry in entries),
+        failed=sum(trial.agent_failed for trial in trials),
+        failed_unscored=sum(trial.agent_failed and trial.score is None for trial in trials),
+        grader_errors=sum(trial.grader_error for trial in trials),
         pass_rate=rate,
-        pass_at_k=_known(rate, facts.pass_at_k, facts.k, seed_pass_at_k),
-        pass_exp_k=_known(rate, facts.pass_exp_k, facts.k, seed_pass_exp_k),
-        scores=tuple([entry.score for entry in entries if entry.score is not None and not entry.grader_error]),
-        durations=tuple([float(took) for entry in entries if (took := _entry_duration(entry)) is not None]),
+        pass_at_k=plug_in_pass_at_k(rate, k) if rate is not None and at is None else at,
+        pass_exp_k=plug_in_pass_exp_k(rate, k) if rate is not None and exp is None else exp,
+        scores=tuple([trial.score for trial in trials if trial.score is not None and not trial.grader_error]),
+        durations=tuple([float(took) for trial in trials if (took := trial.milliseconds) is not None]),
     )
 
 
-def _passes(facts: TrialFacts, entries: Sequence[EntryFacts]) -> tuple[int, int]:
-    """How many trials are graded and how many of them pass; where none of them says, what the record says."""
-    verdicts = [entry.pass_ for entry in entries if not entry.grader_error]
+def _passes(record: ComparedTrials, trials: Sequence[ComparedTrial]) -> tuple[int, int]:
+    """How many trials are graded and how many of them pass; by the record's passRate if no trial has a verdict."""
+    verdicts = [trial.pass_ for trial in trials if not trial.grader_error]
     graded = [verdict for verdict in verdicts if verdict is not None]
     if graded:
-        failed = sum(bool(entry.errors) and entry.pass_ is None and not entry.grader_error for entry in entries)
+        failed = sum(trial.agent_failed and trial.pass_ is None for trial in trials)
         return len(graded) + failed, sum(graded)
-    if facts.pass_rate is not None:
-        return len(verdicts), round(facts.pass_rate * len(verdicts))
+    if record.pass_rate is not None:
+        return len(verdicts), round(record.pass_rate * len(verdicts))
     return 0, 0
 
 
-def _known(rate: float | None, given: float | None, k: int, estimate: Callable[[float, int], float]) -> float | None:
-    if rate is None or given is not None:
-        return given
-    return estimate(rate, k)
+# --- the values of a row ------------------------------------------------------------------------
 
 
-def _entry_duration(entry: EntryFacts) -> float | None:
-    if entry.duration is None and entry.timing is not None:
-        return entry.timing.duration
-    return measured_time(entry.duration)
+def pass_rate_of(row: TrialRow) -> float | None:
+    """The share of trials that pass."""
+    return row.pass_rate
 
 
-# --- one run ------------------------------------------------------------------------------------
+def pass_at_k_of(row: TrialRow) -> float | None:
+    """The chance that at least one of k trials passes."""
+    return row.pass_at_k
 
 
-def capability(rows: Collection[TrialRow]) -> Capability:
-    """passAtK over the graded rows, and the unbiased means beside it."""
-    known = [row.pass_at_k for row in rows if row.pass_at_k is not None]
-    average, median, p25, p75 = _spread(known)
-    means, counts = _curve_means(rows, 0)
-    return Capability(
-        n=len(known),
-        ungraded=len(rows) - len(known),
-        avg_pass_at_k=average,
-        median_pass_at_k=median,
-        p25_pass_at_k=p25,
-        p75_pass_at_k=p75,
-        pass_at=means,
-        pass_at_n=counts,
-    )
+def pass_exp_k_of(row: TrialRow) -> float | None:
+    """The chance that all of k trials pass."""
+    return row.pass_exp_k
 
 
-def trial_reliability(rows: Collection[TrialRow]) -> TrialReliability:
-    """passExpK over the graded rows, and the unbiased means beside it."""
-    known = [row.pass_exp_k for row in rows if row.pass_exp_k is not None]
-    average, median, p25, p75 = _spread(known)
-    means, counts = _curve_means(rows, 1)
+def mean_score_of(row: TrialRow) -> float | None:
+    """The mean over the trials that have a score."""
+    return stats.mean(row.scores)
+
+
+# --- the figures of a run -----------------------------------------------------------------------
+
+
+def capability(run: RunRows[TrialRow]) -> Capability:
+    """passAtK of the graded prompts, and the means of the unbiased estimates."""
+    known = run.values(pass_at_k_of)
+    means, counts = _curve_means(run.rows.values(), 0)
+    ungraded = len(run.rows) - len(known)
+    return Capability(n=len(known), ungraded=ungraded, pass_at=means, pass_at_n=counts, **_spread("pass_at_k", known))
+
+
+def trial_reliability(run: RunRows[TrialRow]) -> TrialReliability:
+    """passExpK of the graded prompts, and the means of the unbiased estimates."""
+    known = run.values(pass_exp_k_of)
+    means, counts = _curve_means(run.rows.values(), 1)
+    ungraded = len(run.rows) - len(known)
     return TrialReliability(
-        type="trial",
-        n=len(known),
-        ungraded=len(rows) - len(known),
-        avg_pass_exp_k=average,
-        median_pass_exp_k=median,
-        p25_pass_exp_k=p25,
-        p75_pass_exp_k=p75,
-        pass_exp=means,
-        pass_exp_n=counts,
+        type="trial", n=len(known), ungraded=ungraded, pass_exp=means, pass_exp_n=counts, **_spread("pass_exp_k", known)
     )
 
 
-def _spread(values: Iterable[float]) -> tuple[float | None, float | None, float | None, float | None]:
-    """Mean, median and quartiles; None of nothing."""
+def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
+    """The fields that hold mean, median and quartiles of the values; `of` is the end of their names."""
     ordered = sorted(values)
-    median, p25, p75 = (stats.percentile(ordered, p) for p in (0.5, 0.25, 0.75))
-    return stats.mean(ordered), median, p25, p75
+    quantiles = {"median": 0.5, "p25": 0.25, "p75": 0.75}
+    spread = {f"{name}_{of}": stats.percentile(ordered, p) for name, p in quantiles.items()}
+    return {f"avg_{of}": stats.mean(ordered), **spread}
 
 
 def _curve_means(rows: Iterable[TrialRow], which: int) -> tuple[dict[str, float], dict[str, int]]:
@@ -192,28 +196,25 @@ def _curve_means(rows: Iterable[TrialRow], which: int) -> tuple[dict[str, float]
     return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
 
 
-def flakiness(rows: dict[str, TrialRow]) -> Flakiness:
-    """The gap between once and every time over the graded rows, and where it is widest."""
-    known = [(gap, id, row.pass_rate) for id, row in rows.items() if (gap := row.flakiness) is not None]
-    average, median, _, _ = _spread(gap for gap, _, _ in known)
+def flakiness(run: RunRows[TrialRow]) -> Flakiness:
+    """passAtK - passExpK of the graded prompts, and the prompts where it is largest."""
+    known = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness) is not None]
+    gaps = sorted(gap for gap, _, _ in known)
     flaky = [prompt for prompt in known if prompt[0] > 0]
+    most = nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
     return Flakiness(
         n=len(known),
-        avg_flakiness=average,
-        median_flakiness=median,
+        avg_flakiness=stats.mean(gaps),
+        median_flakiness=stats.percentile(gaps, 0.5),
         flaky_prompt_count=len(flaky),
-        top_flaky_prompts=[
-            FlakyPrompt(id=id, flakiness=gap, pass_rate=rate)
-            for gap, id, rate in nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
-        ],
+        top_flaky_prompts=[FlakyPrompt(id=id, flakiness=gap, pass_rate=rate) for gap, id, rate in most],
     )
 
 
 def trial_quality(rows: Collection[TrialRow]) -> TrialQuality | None:
-    """Scores over all trials that have one; None where none has."""
+    """Scores of all trials that have one; None if none has."""
     scores = [score for row in rows for score in row.scores]
-    average, median, p25, p75 = _spread(scores)
-    if average is None or median is None or p25 is None or p75 is None:
+    if not scores:
         return None
     grader_errors = sum(row.grader_errors for row in rows)
     failed = sum(row.failed_unscored for row in rows)
@@ -223,16 +224,8 @@ def trial_quality(rows: Collection[TrialRow]) -> TrialQuality | None:
         ungraded=sum(row.trials for row in rows) - len(scores) - grader_errors - failed,
         grader_errors=grader_errors,
         failed_trials=failed,
-        avg_score=average,
-        median_score=median,
-        p25_score=p25,
-        p75_score=p75,
+        **_spread("score", scores),
     )
-
-
-def trial_performance(rows: Iterable[TrialRow]) -> Performance:
-    """Latencies over all trials that have one."""
-    return timings([took for row in rows for took in row.durations])
 
 
 def run_statistics(rows: Collection[TrialRow]) -> RunStatistics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenteval.comparison.pass_at_k import pass_at, pass_exp, seed_pass_at_k, seed_pass_exp_k
+from agenteval.comparison.pass_at_k import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.wire.records import Record
 
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
@@ -46,7 +46,7 @@ def pass_fields(trials: list[Record], k: int) -> Record:
     n, passes = len(verdicts), sum(verdicts)
     if n:
         rate = passes / n
-        fields |= {"passRate": rate, "passAtK": seed_pass_at_k(rate, k), "passExpK": seed_pass_exp_k(rate, k)}
+        fields |= {"passRate": rate, "passAtK": plug_in_pass_at_k(rate, k), "passExpK": plug_in_pass_exp_k(rate, k)}
         fields["passAt"] = {str(j): pass_at(n, passes, j) for j in range(1, k + 1)}
         fields["passExp"] = {str(j): pass_exp(n, passes, j) for j in range(1, k + 1)}
     return fields | ({"graderErrors": unknown} if unknown else {})

@@ -93,7 +93,11 @@ def in_columns(cells: Sequence[str], sizes: Sequence[int], right: Collection[int
     for at, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
         if size:
             cell = clip(cell, size)
-            fitted.append(" " * (size - width(cell)) + cell if at in right else pad(cell, size))
+            if at in right:
+                cell = " " * (size - width(cell)) + cell
+            elif at < len(sizes) - 1:
+                cell = pad(cell, size)
+            fitted.append(cell)
     return GAP.join(fitted).rstrip()
 
 

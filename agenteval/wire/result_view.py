@@ -91,7 +91,7 @@ def is_grader_error(row: ResultView, grade: GraderResult) -> bool:
     return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
 
 
-class CalledTool(Wire):
+class StepOutline(Wire):
     """A step without its content: its type and, of a tool call, the name."""
 
     type: StepType
@@ -101,7 +101,7 @@ class CalledTool(Wire):
 class ResultWithCalls(ResultView):
     """A result with the tools that were called."""
 
-    trajectory: list[CalledTool] | None = None
+    trajectory: list[StepOutline] | None = None
 
 
 class ResultWithSteps(ResultView):

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from agenteval.comparison.pass_at_k import pass_at, pass_curves, pass_exp, seed_pass_at_k, seed_pass_exp_k
+from agenteval.comparison.pass_at_k import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_impossible_counts_are_refused(n: int, c: int, j: int) -> None:
 @pytest.mark.parametrize(
     ("p", "k", "at", "exp"), [(0.2, 5, 0.67232, 0.00032), (0.0, 3, 0.0, 0.0), (1.0, 3, 1.0, 1.0), (0.5, 1, 0.5, 0.5)]
 )
-def test_the_seeds_plug_in_estimates(p: float, k: int, at: float, exp: float) -> None:
-    assert seed_pass_at_k(p, k) == pytest.approx(at)
-    assert seed_pass_exp_k(p, k) == pytest.approx(exp)
+def test_the_plug_in_estimates(p: float, k: int, at: float, exp: float) -> None:
+    assert plug_in_pass_at_k(p, k) == pytest.approx(at)
+    assert plug_in_pass_exp_k(p, k) == pytest.approx(exp)

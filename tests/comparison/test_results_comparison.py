@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.cli.tools import compare as tool
-from agenteval.comparison import pairing as comparing
-from agenteval.comparison import result_rows as runs
-from agenteval.comparison import results as comparison
-from agenteval.comparison.input_files import RecordIndex, RunSource, read_run, read_runs
-from agenteval.comparison.pairing import PromptRanking
-from agenteval.comparison.result_rows import ComparedResult, NamedRun, ResultRow, RunRows
-from agenteval.comparison.results import RESULTS, QualityWeights
+from agenteval.comparison import result_rows
+from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.input_files import RunSource, read_run, read_runs
+from agenteval.comparison.pairing import RunRows, Scores, by_scores, winner
+from agenteval.comparison.ranking import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
+from agenteval.comparison.result_rows import ComparedResult, ResultRow
+from agenteval.comparison.results import ResultsComparison, head_to_head, pair_statistics
+from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
 from agenteval.errors import UserError
 from agenteval.reports.comparison.markdown import render
 from agenteval.reports.forms import ReportContext
@@ -28,17 +28,24 @@ from agenteval.wire.validation import check
 
 Json = dict[str, Any]
 
+RESULTS = ResultsComparison()
+BY_SCORE = by_scores(RESULTS.plain_scores)
+WEIGHTED = RESULTS.strategy(CompareSettings("weighted", RESULTS.default_weights))
+
 
 def row(**fields: Any) -> ResultRow:
     """The row of a result with these fields."""
-    return runs.result_row(check({"id": "p", **fields}, ComparedResult))
+    return RESULTS.row(check({"id": "p", **fields}, ComparedResult))
+
+
+def run_with(*rows: ResultRow, label: str = "run") -> RunRows[ResultRow]:
+    """A run with these rows."""
+    return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
 
 
 def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
     """A run with one row per score."""
-    return RunRows(
-        label, {f"p{i}": ResultRow(score=score, passed=bool(score and score >= 0.5)) for i, score in enumerate(scores)}
-    )
+    return run_with(*(ResultRow(score=score, passed=bool(score and score >= 0.5)) for score in scores), label=label)
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -61,24 +68,24 @@ def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
     ],
 )
 def test_distinct_labels(paths: list[str], expected: list[str]) -> None:
-    assert runs.distinct_labels(paths) == expected
+    assert distinct_labels(paths) == expected
 
 
 def test_named_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("odd:name.jsonl").touch()
-    assert runs.named_run("odd:name.jsonl", labelled=False) == NamedRun(None, "odd:name.jsonl")
-    assert runs.named_run("odd:name.jsonl", labelled=True) == NamedRun("odd", "name.jsonl")
-    assert runs.named_run("new:b.jsonl", labelled=False) == NamedRun("new", "b.jsonl")
-    assert runs.named_run("b.jsonl", labelled=True) == NamedRun(None, "b.jsonl")
+    assert named_run("odd:name.jsonl", labelled=False) == NamedRun(None, "odd:name.jsonl")
+    assert named_run("odd:name.jsonl", labelled=True) == NamedRun("odd", "name.jsonl")
+    assert named_run("new:b.jsonl", labelled=False) == NamedRun("new", "b.jsonl")
+    assert named_run("b.jsonl", labelled=True) == NamedRun(None, "b.jsonl")
     for wrong in (":b.jsonl", "new:"):
         with pytest.raises(UserError, match="LABEL:PATH"):
-            runs.named_run(wrong, labelled=True)
+            named_run(wrong, labelled=True)
 
 
 def test_two_runs_of_one_label_are_refused() -> None:
     with pytest.raises(UserError, match="called a too"):
-        runs.label_runs([NamedRun("a", "x.jsonl"), NamedRun(None, "a.jsonl")])
+        label_runs([NamedRun("a", "x.jsonl"), NamedRun(None, "a.jsonl")])
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -143,26 +150,27 @@ def test_quality_leaves_out_what_is_not_graded() -> None:
         ResultRow(grader_error=True),
         ResultRow(grader_error=True),
     ]
-    found = runs.quality(rows)
+    found = result_rows.quality(run_with(*rows))
     assert (found.n, found.ungraded, found.grader_errors) == (2, 1, 2)
     assert (found.avg_score, found.pass_rate, found.pass_count, found.fail_count) == (0.7, 0.5, 1, 1)
 
 
 def test_figures_over_nothing_are_null() -> None:
-    assert (runs.quality([ResultRow()]).avg_score, runs.quality([ResultRow()]).pass_rate) == (None, None)
-    found = runs.performance([ResultRow()])
+    ungraded = result_rows.quality(run_with(ResultRow()))
+    assert (ungraded.avg_score, ungraded.pass_rate) == (None, None)
+    found = result_rows.performance(run_with(ResultRow()))
     assert (found.latency.n, found.latency.mean, found.latency.p50, found.total_duration) == (0, None, None, None)
-    assert runs.reliability([]).completion_rate is None
-    assert runs.trajectory_info([]).avg_step_count is None
+    assert result_rows.reliability(run_with()).completion_rate is None
+    assert result_rows.trajectory_info(run_with()).avg_step_count is None
 
 
 def test_distribution_borders_belong_to_the_upper_fifth() -> None:
-    found = json.loads(msgspec.json.encode(runs.distribution([0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1.0])))
+    found = json.loads(msgspec.json.encode(result_rows.distribution([0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1.0])))
     assert found == {"0.0-0.2": 2, "0.2-0.4": 1, "0.4-0.6": 1, "0.6-0.8": 2, "0.8-1.0": 2}
 
 
 def test_latency_by_hand() -> None:
-    found = runs.latency([float(ms) for ms in range(100, 0, -1)])
+    found = result_rows.latency([float(ms) for ms in range(100, 0, -1)])
     assert (found.n, found.p50, found.p90, found.p99, found.mean, found.min, found.max) == (
         100,
         51,
@@ -176,20 +184,20 @@ def test_latency_by_hand() -> None:
 
 def test_completed_means_output_and_no_errors() -> None:
     rows = [ResultRow(), ResultRow(has_output=False), ResultRow(failed=True), ResultRow(tool_errors=True)]
-    found = runs.reliability(rows)
+    found = result_rows.reliability(run_with(*rows))
     assert (found.completion_rate, found.tool_errors, found.tool_error_rate) == (0.5, 1, 0.25)
 
 
 # --- strategies and head to head ----------------------------------------------------------------
 
 
-def weighted_scores(*rows: ResultRow, weights: QualityWeights | None = None) -> list[float | None]:
+def weighted_scores(*rows: ResultRow, weights: dict[str, float] | None = None) -> list[float | None]:
     """The weighted scores of the rows of one prompt."""
-    judged = comparison.weighted(weights or QualityWeights()).judge("p", {str(i): row for i, row in enumerate(rows)})
-    return list(judged.scores.values())
+    by_label = {str(i): row for i, row in enumerate(rows)}
+    return list(RESULTS.weighted_scores(by_label, weights or RESULTS.default_weights).values())
 
 
-def test_weighted_score_as_in_the_seed() -> None:
+def test_weighted_score_as_in_agent_eval_harness() -> None:
     good, bad = ResultRow(score=0.8, duration=1000), ResultRow(score=0.5, duration=3000, tool_errors=True)
     assert weighted_scores(good, bad) == pytest.approx([0.8 * 0.5 + 0.3 / 2 + 0.2, 0.5 * 0.5 + 0.3 / 4])
 
@@ -205,7 +213,7 @@ def test_an_unknown_term_is_left_out_for_all() -> None:
     assert weighted_scores(graded, ungraded) == pytest.approx([(0.3 / 2 + 0.2) / 0.5] * 2)
     timed, untimed = ResultRow(score=1.0, duration=9000), ResultRow(score=0.5)
     assert weighted_scores(timed, untimed) == pytest.approx([1.0, (0.25 + 0.2) / 0.7])
-    assert weighted_scores(graded, ungraded, weights=QualityWeights(1, 0, 0)) == [None, None]
+    assert weighted_scores(graded, ungraded, weights={"quality": 1, "latency": 0, "reliability": 0}) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -220,13 +228,13 @@ def test_an_unknown_term_is_left_out_for_all() -> None:
         ({"a": None, "b": None}, None),
     ],
 )
-def test_winner(standing: comparing.Scores, expected: str | None) -> None:
-    assert comparing.winner(standing) == expected
+def test_winner(standing: Scores, expected: str | None) -> None:
+    assert winner(standing) == expected
 
 
 def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
     a, b, c = run_of("a", [0.5, 0.5, 0.2]), run_of("b", [0.4, 0.4, 0.2]), run_of("c", [1.0, 1.0, 1.0])
-    found = comparison.head_to_head([a, b, c], comparison.by_grader_score())
+    found = head_to_head([a, b, c], BY_SCORE)
     assert [(pair.run_a, pair.run_b, pair.n, pair.a_wins, pair.b_wins, pair.ties) for pair in found.pairwise] == [
         ("a", "b", 3, 2, 0, 1),
         ("a", "c", 3, 0, 3, 0),
@@ -241,14 +249,14 @@ def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
         RunRows("b", {"p": ResultRow(score=0.2, duration=1000)}),
     )
     c = RunRows("c", {"p": ResultRow(duration=10)})
-    found = comparison.head_to_head([a, b, c], comparison.weighted(QualityWeights()))
+    found = head_to_head([a, b, c], WEIGHTED)
     assert found.prompts[0].winner == "c"
     assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]
 
 
 def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
     a, b = run_of("a", [1.0, None, 0.5]), run_of("b", [0.0, 1.0])
-    [found] = comparison.head_to_head([a, b], comparison.by_grader_score()).pairwise
+    [found] = head_to_head([a, b], BY_SCORE).pairwise
     assert (found.n, found.a_wins, found.b_wins, found.ties) == (1, 1, 0, 0)
 
 
@@ -258,7 +266,7 @@ def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
 def test_pair_statistics_by_hand() -> None:
     a = run_of("a", [0.9, 0.8, 0.7, 0.2, 0.6, None])
     b = run_of("b", [0.4, 0.8, 0.3, 0.7, 0.1, 0.9])
-    found = comparison.pair_statistics(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
+    found = pair_statistics(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
     assert (found.n, found.wins, found.losses, found.ties) == (5, 3, 1, 1)
     assert found.mean_difference == pytest.approx(0.18)
     assert found.interval == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
@@ -286,7 +294,7 @@ def test_pair_statistics_by_hand() -> None:
     ],
 )
 def test_verdict(a: list[float | None], b: list[float | None], verdict: str) -> None:
-    assert comparison.pair_statistics(run_of("a", a), run_of("b", b)).verdict == verdict
+    assert pair_statistics(run_of("a", a), run_of("b", b)).verdict == verdict
 
 
 # --- the custom strategy ------------------------------------------------------------------------
@@ -297,7 +305,7 @@ def test_comparison_payload() -> None:
     grade = {"pass": True, "score": 0.9}
     ours = {**common, "hint": "4", "metadata": {"tag": 1}, "score": grade, "timing": {"total": 1000}}
     failed = {**common, "score": {"pass": False, "score": 0.0}, "graderError": True, "cwd": "/"}
-    payload = comparison.comparison_payload("p", {"a": ours, "b": failed}, {})
+    payload = RESULTS.payload("p", {"a": ours, "b": failed}, {"a": ResultRow(), "b": ResultRow()})
     assert {**payload, "runs": None} == {
         "id": "p",
         "input": "question",
@@ -320,7 +328,7 @@ def test_comparison_payload() -> None:
     ],
 )
 def test_an_answer_that_is_none(answer: object, error: str) -> None:
-    found = comparing.read_ranking(answer, ["a", "b"])
+    found = read_ranking(answer, ["a", "b"])
     assert found.error is not None
     assert error in found.error
     assert found.ranks == {}
@@ -341,9 +349,9 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     sources = [RunSource(str(tmp_path / name)) for name in "ab"]
     console = Console("test", progress=False)
     found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
-    rankings = tool.ask_about(RESULTS, found, sources, rank_by_output, console)
+    rankings = rank_prompts(found, sources, RESULTS.payload, rank_by_output, console)
     assert rankings["p0"] == PromptRanking({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
-    match = comparison.head_to_head(found, comparing.by_rankings(rankings))
+    match = head_to_head(found, by_rankings(rankings))
     prompts, [pair] = match.prompts, match.pairwise
     assert [prompt.winner for prompt in prompts] == ["a", None, "a"]
     assert (prompts[0].reasoning, prompts[1].grader_error) == ("longer", "grader error: no idea")
@@ -351,9 +359,9 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
 
 
 def test_equal_ranks_are_a_tie() -> None:
-    rankings = {"p0": comparing.read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
+    rankings = {"p0": read_ranking({"rankings": [{"run": r, "rank": 1} for r in "ab"]}, ["a", "b"])}
     two = [run_of("a", [None]), run_of("b", [None])]
-    [found] = comparison.head_to_head(two, comparing.by_rankings(rankings)).pairwise
+    [found] = head_to_head(two, by_rankings(rankings)).pairwise
     assert (found.a_wins, found.b_wins, found.ties) == (0, 0, 1)
 
 
@@ -373,8 +381,7 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
 
 def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     some, none = run_of("some", [0.5] * 25), run_of("none", [])
-    meta = tool.describe(RESULTS, [some, none], "weighted", tool.CompareSettings(weights=QualityWeights()), 0.0)
-    report = comparison.compare([some, none], comparison.weighted(QualityWeights()), meta)
+    report = RESULTS.compare([some, none], CompareSettings("weighted", RESULTS.default_weights))
     text = b"".join(render(report, ReportContext())).decode()
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text

@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison import trial_rows as trial_runs
-from agenteval.comparison import trials as trial_comparison
-from agenteval.comparison.result_rows import RunRows
-from agenteval.comparison.trial_rows import TrialFacts, TrialRow
-from agenteval.comparison.trials import TrialWeights
+from agenteval.comparison import trial_rows
+from agenteval.comparison.pairing import RunRows, by_scores
+from agenteval.comparison.trial_rows import ComparedTrials, TrialRow
+from agenteval.comparison.trials import TrialsComparison, head_to_head, pair_statistics
 from agenteval.wire.validation import check
 
 Json = dict[str, Any]
+
+TRIALS = TrialsComparison()
+BY_PASS_RATE = by_scores(TRIALS.plain_scores)
 
 
 def row(*entries: Json, k: int | None = None, **fields: Any) -> TrialRow:
     """The row of a prompt with these trials."""
     record = {"id": "p", "k": k or max(1, len(entries)), "trials": list(entries), **fields}
-    return trial_runs.boil_down_trials(check(record, TrialFacts))
+    return TRIALS.row(check(record, ComparedTrials))
 
 
 def passing(passed: int, of: int) -> TrialRow:
@@ -30,9 +32,14 @@ def passing(passed: int, of: int) -> TrialRow:
     return row(*({"pass": number < passed} for number in range(of)))
 
 
+def run_with(*rows: TrialRow, label: str = "run") -> RunRows[TrialRow]:
+    """A run with these rows."""
+    return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
+
+
 def run_of(label: str, *passed: int, of: int = 4) -> RunRows[TrialRow]:
     """A run with one prompt for each number of passes."""
-    return RunRows(label, {f"p{i}": passing(c, of) for i, c in enumerate(passed)})
+    return run_with(*(passing(c, of) for c in passed), label=label)
 
 
 PASS, FAIL = {"pass": True, "score": 1.0}, {"pass": False, "score": 0.0}
@@ -94,26 +101,25 @@ def test_durations() -> None:
 
 def test_unbiased_means_by_hand() -> None:
     rows = [passing(1, 3), passing(3, 3), passing(1, 2), row({})]
-    found = trial_runs.capability(rows)
+    found = trial_rows.capability(run_with(*rows))
     assert (found.n, found.ungraded) == (3, 1)
     assert found.pass_at == pytest.approx({"1": (1 / 3 + 1 + 1 / 2) / 3, "2": (2 / 3 + 1 + 1) / 3, "3": 1.0})
     assert found.pass_at_n == {"1": 3, "2": 3, "3": 2}
-    steady = trial_runs.trial_reliability(rows)
+    steady = trial_rows.trial_reliability(run_with(*rows))
     assert steady.pass_exp == pytest.approx({"1": (1 / 3 + 1 + 1 / 2) / 3, "2": 1 / 3, "3": 0.5})
 
 
 def test_the_most_flaky_are_few_and_in_order() -> None:
-    rows = {f"p{i}": passing(i % 5, 4) for i in range(30)}
-    found = trial_runs.flakiness(rows)
+    found = trial_rows.flakiness(run_of("a", *(i % 5 for i in range(30))))
     assert (found.n, found.flaky_prompt_count, len(found.top_flaky_prompts)) == (30, 18, 10)
     assert [prompt.id for prompt in found.top_flaky_prompts[:7]] == ["p2", "p7", "p12", "p17", "p22", "p27", "p1"]
 
 
 def test_quality_counts_why_a_trial_has_no_score() -> None:
-    found = trial_runs.trial_quality([row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)])
+    found = trial_rows.trial_quality([row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)])
     assert found is not None
     assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (2, 0.5, 1, 1, 1)
-    assert trial_runs.trial_quality([row({})]) is None
+    assert trial_rows.trial_quality([row({})]) is None
 
 
 # --- clusters -----------------------------------------------------------------------------------
@@ -185,16 +191,16 @@ def test_clustered_intervals_hold_what_they_promise() -> None:
 # --- strategies and head to head ----------------------------------------------------------------
 
 
-def test_weighted_as_in_the_seed() -> None:
+def test_weighted_as_in_agent_eval_harness() -> None:
     a = passing(2, 4)
     at, exp = 1 - 0.5**4, 0.5**4
-    judged = trial_comparison.weighted(TrialWeights()).judge("p", {"a": a, "b": row({}, {}, {}, {})})
-    assert judged.scores == {"a": pytest.approx(0.4 * at + 0.4 * exp + 0.2 * (1 - at + exp)), "b": None}
+    scores = TRIALS.weighted_scores({"a": a, "b": row({}, {}, {}, {})}, TRIALS.default_weights)
+    assert scores == {"a": pytest.approx(0.4 * at + 0.4 * exp + 0.2 * (1 - at + exp)), "b": None}
 
 
 def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
     runs = [run_of("a", 2, 2, 1), run_of("b", 1, 1, 1), run_of("c", 4, 4, 4)]
-    wins, prompts = trial_comparison.head_to_head(runs, trial_comparison.by_pass_rate())
+    wins, prompts = head_to_head(runs, BY_PASS_RATE)
     for pairs in (wins.capability, wins.reliability, wins.overall):
         assert [(pair.run_a, pair.run_b, pair.n, pair.a_wins, pair.b_wins, pair.ties) for pair in pairs] == [
             ("a", "b", 3, 2, 0, 1),
@@ -207,7 +213,7 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
     a, b = RunRows("a", {"p": passing(1, 5)}), RunRows("b", {"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})
     c = RunRows("c", {"p": passing(0, 1)})
-    wins, [prompt] = trial_comparison.head_to_head([a, b, c], trial_comparison.by_pass_rate())
+    wins, [prompt] = head_to_head([a, b, c], BY_PASS_RATE)
     assert wins.capability[0].b_wins == 1, "what the file says, at the k both have"
     assert (prompt.k, prompt.pass_at_k) == (1, {"a": pytest.approx(0.2), "b": pytest.approx(0.2), "c": 0.0})
 
@@ -227,18 +233,18 @@ def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
     ],
 )
 def test_verdict(a: list[int], b: list[int], verdict: str) -> None:
-    assert trial_comparison.pair_statistics(run_of("a", *a), run_of("b", *b)).verdict == verdict
+    assert pair_statistics(run_of("a", *a), run_of("b", *b)).verdict == verdict
 
 
 def test_trials_of_a_prompt_are_not_so_many_prompts() -> None:
     """Two hundred trials of five prompts show nothing: five prompts are five."""
     a, b = run_of("a", *[40] * 5, of=40), run_of("b", *[0] * 5, of=40)
-    assert trial_comparison.pair_statistics(a, b).verdict == "too few prompts to tell"
+    assert pair_statistics(a, b).verdict == "too few prompts to tell"
 
 
 def test_unequal_numbers_of_trials_are_paired_by_prompt() -> None:
     a = RunRows("a", {"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})})
     b = RunRows("b", {"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)})
-    found = trial_comparison.pair_statistics(a, b)
+    found = pair_statistics(a, b)
     assert (found.n, found.score) == (2, None)
     assert found.mean_difference == pytest.approx(0.4)

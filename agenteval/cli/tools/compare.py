@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenteval.cli.options import (
     grader_options,
@@ -18,25 +18,17 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
-from agenteval.comparison.input_files import RecordIndex, RunSource, find_format, read_runs
-from agenteval.comparison.pairing import (
-    Ask,
-    ComparisonKind,
-    PromptRanking,
-    Strategy,
-    by_rankings,
-    custom_rankings,
-    missing_prompts,
-    prompt_ids,
-    shared_prompts,
-)
-from agenteval.comparison.result_rows import RunRows, label_runs, named_run
+from agenteval.comparison.comparison import CompareSettings, Comparison
+from agenteval.comparison.input_files import RunSource, find_format, read_runs
+from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids
+from agenteval.comparison.ranking import Ask, rank_prompts
+from agenteval.comparison.run_names import label_runs, named_run
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
-from agenteval.wire.comparison import ComparisonAnswer, ReportMeta, StrategyName
+from agenteval.wire.comparison import ComparisonAnswer, StrategyName
 from agenteval.wire.records import Record
 
 NAME = "ae-compare"
@@ -48,13 +40,13 @@ FEWEST_ITERATIONS = 100
 # --- settings -----------------------------------------------------------------------------------
 
 
-def read_weights(environment: Mapping[str, str], defaults: Any) -> Any:
-    """The weights, each from COMPARE_ and its name, else the default."""
-    names = {term: f"COMPARE_{term.upper()}" for term in defaults._fields}
-    weights = {term: _weight(environment, name, getattr(defaults, term)) for term, name in names.items()}
+def read_weights(environment: Mapping[str, str], defaults: Mapping[str, float]) -> dict[str, float]:
+    """The weight of each term: COMPARE_ and its name in the environment, else the default."""
+    names = {term: f"COMPARE_{term.upper()}" for term in defaults}
+    weights = {term: _weight(environment, name, defaults[term]) for term, name in names.items()}
     if not sum(weights.values()) > 0:
         raise UserError(f"{', '.join(names.values())} are all 0: one must count")
-    return type(defaults)(**weights)
+    return weights
 
 
 def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -78,25 +70,19 @@ def read_iterations(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-class CompareSettings(NamedTuple):
-    """What the strategy goes by; None where it has no part in it."""
-
-    weights: Any = None
-    iterations: int | None = None
-    seed: int | None = None
-
-
-def read_settings(strategy: str, kind: ComparisonKind, environment: Mapping[str, str], seed: int) -> CompareSettings:
-    """Only what this strategy uses is looked at, so that nothing else can be wrong."""
+def read_settings(
+    strategy: StrategyName, comparison: Comparison[Any], environment: Mapping[str, str], seed: int
+) -> CompareSettings:
+    """The settings of the strategy; variables that it does not use are not read, so they cannot be wrong."""
     if strategy == "weighted":
-        return CompareSettings(weights=read_weights(environment, kind.weights))
+        return CompareSettings(strategy, weights=read_weights(environment, comparison.default_weights))
     if strategy == "statistical":
-        return CompareSettings(iterations=read_iterations(environment), seed=seed)
-    return CompareSettings()
+        return CompareSettings(strategy, iterations=read_iterations(environment), seed=seed)
+    return CompareSettings(strategy)
 
 
 def choose_strategy(strategy: StrategyName | None, grader: str | None) -> StrategyName:
-    """The strategy asked for; a grader alone asks for custom."""
+    """The strategy asked for; custom if there is only a grader."""
     if strategy == "custom" and not grader:
         raise UserError("--strategy custom needs a comparison grader: -g GRADER")
     if grader and strategy not in (None, "custom"):
@@ -104,22 +90,22 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
     return "custom" if grader else strategy or "weighted"
 
 
-def choose_kind(name: str) -> ComparisonKind:
-    """What is compared; the other kind is not even imported."""
-    if name == "trials":
-        from agenteval.comparison.trials import TRIALS
+def comparison_of(input_format: str) -> Comparison[Any]:
+    """The comparison of that kind of record; the other kind is not imported."""
+    if input_format == "trials":
+        from agenteval.comparison.trials import TrialsComparison
 
-        return TRIALS
-    from agenteval.comparison.results import RESULTS
+        return TrialsComparison()
+    from agenteval.comparison.results import ResultsComparison
 
-    return RESULTS
+    return ResultsComparison()
 
 
 # --- the work -----------------------------------------------------------------------------------
 
 
 def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
-    """The grader, loaded, as a function from payloads to answers."""
+    """Loads the grader; returns a function that asks it."""
     from agenteval.grading.graders import Failure, open_graders, parse_grader
     from agenteval.processes.supervisor import ProcessSupervisor
     from agenteval.processes.worker_pool import Pool
@@ -146,65 +132,14 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
     return ask
 
 
-def ask_about(
-    kind: ComparisonKind, runs: Sequence[RunRows[Any]], sources: Sequence[RunSource], ask: Ask, console: Console
-) -> dict[str, PromptRanking]:
-    """Every shared prompt put to the comparison grader; failures are said and counted."""
-    shelves = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
-    payloads = (
-        kind.payload(id, {label: shelves[label].record(row.line) for label, row in rows.items()}, rows)
-        for id, rows in shared_prompts(runs)
-    )
-    rankings: dict[str, PromptRanking] = {}
-
-    def emit(id: str, ranked: PromptRanking) -> None:
-        rankings[id] = ranked
-        console.advance(failed=ranked.error is not None, label=id)
-        if ranked.error is not None:
-            console.refuse(id, ranked.error, "unranked prompt")
-
-    console.begin(sum(1 for _ in shared_prompts(runs)))
-    custom_rankings(payloads, ask, emit)
-    return rankings
-
-
-def make_strategy(
-    kind: ComparisonKind, name: str, settings: CompareSettings, rankings: Mapping[str, PromptRanking]
-) -> Strategy[Any]:
-    """How that strategy sees a prompt."""
-    if settings.weights:
-        return kind.weighted(settings.weights)
-    return by_rankings(rankings) if name == "custom" else kind.statistical()
-
-
-def describe(
-    kind: ComparisonKind, runs: Sequence[RunRows[Any]], strategy: StrategyName, settings: CompareSettings, now: float
-) -> ReportMeta:
-    """The report's meta: what was compared, and all that is needed to do it again."""
-    ids = prompt_ids(runs)
-    meta: ReportMeta = kind.meta(
-        runs,
-        generated_at=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
-        runs=[run.label for run in runs],
-        prompt_count=len(ids),
-        prompts_with_all_runs=sum(all(id in run.rows for run in runs) for id in ids),
-        missing=missing_prompts(runs),
-        strategy=strategy,
-        weights=settings.weights._asdict() if settings.weights else None,
-        bootstrap_iterations=settings.iterations,
-        seed=settings.seed,
-    )
-    return meta
-
-
-def say_missing(meta: ReportMeta, console: Console) -> None:
-    """One line on stderr where some run lacks prompts that another has."""
-    if meta.missing:
-        lacks = ", ".join(f"{label} lacks {len(ids)}" for label, ids in meta.missing.items())
-        left_out = meta.prompt_count - meta.prompts_with_all_runs
-        console.say(
-            f"{left_out} of {meta.prompt_count} prompts are not in every run: {lacks} (meta.missing names them)"
-        )
+def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
+    """Reports in one line which runs lack prompts that another has."""
+    missing = missing_prompts(runs)
+    if missing:
+        lacks = ", ".join(f"{label} lacks {len(ids)}" for label, ids in missing.items())
+        left_out = len(set().union(*missing.values()))
+        total = len(prompt_ids(runs))
+        console.say(f"{left_out} of {total} prompts are not in every run: {lacks} (meta.missing names them)")
 
 
 @tool(NAME)
@@ -291,23 +226,18 @@ def main(
     if ask:
         for source in sources:
             source.make_seekable()
-    kind = choose_kind(find_format(sources, input_format))
-    settings = read_settings(strategy, kind, os.environ, seed)
-    runs = read_runs([label for label, _ in files], sources, console, kind, counted=ask is None)
+    comparison = comparison_of(find_format(sources, input_format))
+    settings = read_settings(strategy, comparison, os.environ, seed)
+    runs = read_runs([label for label, _ in files], sources, console, comparison, counted=ask is None)
     out.open()
-    meta = describe(kind, runs, strategy, settings, time.time())
-    say_missing(meta, console)
-    rankings = ask_about(kind, runs, sources, ask, console) if ask else {}
-    if ask:
-        meta.grader_errors = sum(ranked.error is not None for ranked in rankings.values())
-    report = kind.compare(runs, make_strategy(kind, strategy, settings, rankings), meta)
-    if settings.iterations is not None:
-        kind.add_bootstrap(report, runs, settings.iterations, seed)
-    for remark in kind.remarks(report):
+    say_missing(runs, console)
+    rankings = rank_prompts(runs, sources, comparison.payload, ask, console) if ask else None
+    report = comparison.compare(runs, settings, rankings, time.time())
+    for remark in comparison.remarks(report):
         console.say(remark)
     console.finish()
     FORMS.write(FORMS.choose(form, output, "json"), report, out)
-    worse = kind.worse(report) if fail_if_worse else []
-    for said in worse:
-        console.say(said)
+    worse = comparison.worse(report) if fail_if_worse else []
+    for line in worse:
+        console.say(line)
     return FAILED if console.refused or worse else OK

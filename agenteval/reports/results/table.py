@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.reports.figures import duration_text, number
+from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import RunSummary, grade_facts, pass_rate, run_facts
@@ -64,12 +64,13 @@ def verdict(row: ResultView) -> str:
 
 def cells(row: ResultView, limit: int) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
+    grade, duration, tokens = row.grade, row.duration, row.tokens
     return (
         verdict(row),
         one_line(row.id, limit),
-        number(row.grade.score) if row.grade else "",
-        "" if row.duration is None else duration_text(row.duration),
-        "" if row.tokens is None else f"{row.tokens:,.0f}",
+        number(grade.score) if grade else "",
+        "" if duration is None else duration_text(duration),
+        "" if tokens is None else whole(tokens),
     )
 
 

@@ -1,0 +1,145 @@
+"""A comparison of runs, whatever kind of record they hold: how it goes from rows to the report."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple
+
+import msgspec
+
+from agenteval.comparison import statistics as stats
+from agenteval.comparison.pairing import R, RunRows, Scores, Strategy, by_scores, missing_prompts, prompt_ids
+from agenteval.comparison.ranking import PromptRanking, by_rankings
+from agenteval.wire.comparison import ReportMeta, StrategyName
+from agenteval.wire.records import Record
+
+Weights = Mapping[str, float]
+
+
+class CompareSettings(NamedTuple):
+    """The strategy and what it needs: weights, or the resamples of the bootstrap and their seed."""
+
+    strategy: StrategyName
+    weights: Weights | None = None
+    iterations: int | None = None
+    seed: int | None = None
+
+
+class Sample(NamedTuple):
+    """Values whose mean gets a bootstrap interval, and the field of the report that the interval goes to.
+
+    With `counts`, each value is the sum over a cluster of so many, and whole clusters are resampled.
+    """
+
+    values: Sequence[float]
+    into: msgspec.Struct
+    field: str
+    counts: Sequence[int] | None = None
+
+
+class Comparison(ABC, Generic[R]):
+    """How runs of one kind of record are compared; a subclass for results, one for trials."""
+
+    noun: ClassVar[str]
+    view: ClassVar[type[Any]]
+    """The type that decodes the fields of a line that are needed."""
+    default_weights: ClassVar[Weights]
+    """The terms of the weighted strategy."""
+    meta_type: ClassVar[type[ReportMeta]] = ReportMeta
+
+    # --- what a kind of record defines ---
+
+    @abstractmethod
+    def row(self, view: Any, line: int = 0) -> R:
+        """What is kept of a record; BadRecord if it is of another kind."""
+
+    @abstractmethod
+    def weighted_scores(self, rows: Mapping[str, R], weights: Weights) -> Scores:
+        """The scores of one prompt by the weighted strategy."""
+
+    @abstractmethod
+    def plain_scores(self, rows: Mapping[str, R]) -> Scores:
+        """The scores of one prompt by the statistical strategy."""
+
+    @abstractmethod
+    def run_payload(self, record: Record, row: R) -> Record:
+        """What a comparison grader gets of one run's record."""
+
+    @abstractmethod
+    def report(self, runs: Sequence[RunRows[R]], strategy: Strategy[R], meta: Any) -> Any:
+        """The report without bootstrap intervals."""
+
+    @abstractmethod
+    def samples(self, runs: Sequence[RunRows[R]], report: Any) -> Iterator[Sample]:
+        """What the bootstrap resamples, of every run and every pair of runs."""
+
+    @abstractmethod
+    def worse(self, report: Any) -> list[str]:
+        """A sentence for each way in which a run is worse than the first one, the baseline."""
+
+    def more_meta(self, _runs: Sequence[RunRows[R]]) -> dict[str, Any]:
+        """Further fields of the report's meta."""
+        return {}
+
+    def remarks(self, _report: Any) -> list[str]:
+        """What a reader of the figures should know about the files."""
+        return []
+
+    # --- what they share ---
+
+    def compare(
+        self,
+        runs: Sequence[RunRows[R]],
+        settings: CompareSettings,
+        rankings: Mapping[str, PromptRanking] | None = None,
+        now: float = 0.0,
+    ) -> Any:
+        """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
+        report = self.report(runs, self.strategy(settings, rankings), self.meta(runs, settings, rankings, now))
+        if settings.iterations is not None:
+            samples = list(self.samples(runs, report))
+            counts = {at: sample.counts for at, sample in enumerate(samples) if sample.counts is not None}
+            columns = [sample.values for sample in samples]
+            intervals = stats.bootstrap_intervals(columns, settings.iterations, settings.seed or 0, counts)
+            for sample, interval in zip(samples, intervals, strict=True):
+                setattr(sample.into, sample.field, interval)
+        return report
+
+    def strategy(self, settings: CompareSettings, rankings: Mapping[str, PromptRanking] | None = None) -> Strategy[R]:
+        """How prompts are won."""
+        if rankings is not None:
+            return by_rankings(rankings)
+        weights = settings.weights
+        return by_scores(self.plain_scores if weights is None else lambda rows: self.weighted_scores(rows, weights))
+
+    def meta(
+        self,
+        runs: Sequence[RunRows[R]],
+        settings: CompareSettings,
+        rankings: Mapping[str, PromptRanking] | None,
+        now: float,
+    ) -> ReportMeta:
+        """What was compared, and all that is needed to do it again."""
+        ids = prompt_ids(runs)
+        return self.meta_type(
+            generated_at=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
+            runs=[run.label for run in runs],
+            prompt_count=len(ids),
+            prompts_with_all_runs=sum(all(id in run.rows for run in runs) for id in ids),
+            missing=missing_prompts(runs),
+            strategy=settings.strategy,
+            weights=dict(settings.weights) if settings.weights else None,
+            bootstrap_iterations=settings.iterations,
+            seed=settings.seed,
+            grader_errors=None if rankings is None else sum(found.error is not None for found in rankings.values()),
+            **self.more_meta(runs),
+        )
+
+    def payload(self, id: str, records: Mapping[str, Record], rows: Mapping[str, R]) -> Record:
+        """What a comparison grader gets for one prompt; a field that the first record lacks is left out."""
+        first = next(iter(records.values()))
+        prompt = {field: first[field] for field in ("input", "hint", "metadata") if first.get(field) is not None}
+        runs = {label: self.run_payload(record, rows[label]) for label, record in records.items()}
+        return {"id": id, **prompt, "runs": runs}

@@ -1,0 +1,106 @@
+"""The comparison grader of the custom strategy: its answers, prompt by prompt, and the strategy made of them."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agenteval.comparison.pairing import PromptScores, R, RunRows, Strategy, shared_prompts
+from agenteval.errors import BadRecord
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import BOM, Source
+from agenteval.wire.comparison import ComparisonAnswer
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
+
+Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
+"""Passes payloads to a comparison grader and its answers, in order, to a function: a dict, or why there is none."""
+PayloadOf = Callable[[str, Mapping[str, Record], Mapping[str, R]], Record]
+"""Makes the payload of one prompt from its id, the records and the rows of its runs."""
+
+
+class PromptRanking(NamedTuple):
+    """A comparison grader's answer on one prompt; `error` says why there is none."""
+
+    ranks: dict[str, float] = {}
+    scores: dict[str, float | None] = {}
+    reasoning: str | None = None
+    error: str | None = None
+
+
+class RecordIndex:
+    """A file of records, each read again by its line number: only line offsets are kept in memory."""
+
+    def __init__(self, source: Source) -> None:
+        self._fd = source.fd
+        source.rewind()
+        self._offsets = array("q", [os.lseek(self._fd, 0, os.SEEK_CUR)])  # stdin may begin inside a file
+        with open(self._fd, "rb", closefd=False) as file:
+            for line in file:
+                self._offsets.append(self._offsets[-1] + len(line))
+
+    def record(self, number: int) -> Record:
+        """The record on that line, from 1."""
+        start, end = self._offsets[number - 1 : number + 1]
+        return decode_record(os.pread(self._fd, end - start, start).removeprefix(BOM))
+
+
+def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:
+    """The strategy by which the run wins that the comparison grader ranks first; its scores are only shown."""
+
+    def scores_of(id: str, rows: Mapping[str, Any]) -> PromptScores:
+        ranked = rankings[id]
+        return PromptScores(
+            scores={label: ranked.scores.get(label) for label in rows},
+            standing={label: -ranked.ranks[label] if label in ranked.ranks else None for label in rows},
+            reasoning=ranked.reasoning,
+            grader_error=ranked.error,
+        )
+
+    return scores_of
+
+
+def rank_prompts(
+    runs: Sequence[RunRows[R]], sources: Sequence[Source], payload_of: PayloadOf[R], ask: Ask, console: Console
+) -> dict[str, PromptRanking]:
+    """Asks about every prompt that two runs or more have; an error of the grader costs that prompt only."""
+    indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
+    waiting: deque[tuple[str, dict[str, R]]] = deque()  # the grader may read ahead of its answers
+    rankings: dict[str, PromptRanking] = {}
+
+    def payloads() -> Iterator[Record]:
+        for id, rows in shared_prompts(runs):
+            waiting.append((id, rows))
+            yield payload_of(id, {label: indexes[label].record(row.line) for label, row in rows.items()}, rows)
+
+    def answered(answer: object) -> None:
+        id, rows = waiting.popleft()
+        ranked = rankings[id] = read_ranking(answer, list(rows))
+        console.advance(failed=ranked.error is not None, label=id)
+        if ranked.error is not None:
+            console.refuse(id, ranked.error, "unranked prompt")
+
+    console.begin(sum(1 for _ in shared_prompts(runs)))
+    ask(payloads(), answered)
+    return rankings
+
+
+def read_ranking(answer: object, labels: Sequence[str]) -> PromptRanking:
+    """The answer as ranks and scores by label; `error` if it is not an answer about these runs."""
+    if not isinstance(answer, dict):
+        return PromptRanking(error=f"grader error: {answer}")
+    try:
+        given = check(answer, ComparisonAnswer)
+        if unknown := [ranking.run for ranking in given.rankings if ranking.run not in labels]:
+            raise BadRecord(f'"rankings" names a run that was not asked about: {unknown[0]}')
+    except BadRecord as error:
+        return PromptRanking(error=f"grader error: {error}")
+    return PromptRanking(
+        ranks={ranking.run: ranking.rank for ranking in given.rankings},
+        scores={ranking.run: ranking.score for ranking in given.rankings},
+        reasoning=given.reasoning,
+    )
