@@ -11,15 +11,21 @@ RAW_ONLY = frozenset(("lineTimes", "turns", "exitCode", "signal", "timedOut", "e
 ENDING = ("exitCode", "signal", "timedOut")
 
 
+def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> Reading:
+    """Reads a raw record; a `reading` that has its first turns already is continued."""
+    turns = raw.get("turns")
+    counts = [turn["lines"] for turn in turns] if turns else None
+    reading = reading or adapter.begin(raw["id"])
+    reading.add_turns(raw["rawLines"], raw.get("lineTimes"), counts)
+    return reading
+
+
 def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
     """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
 
     A `reading` that has the first turns of this record already is continued.
     """
-    turns = raw.get("turns")
-    counts = [turn["lines"] for turn in turns] if turns else None
-    reading = reading or adapter.begin(raw["id"])
-    reading.add_turns(raw["rawLines"], raw.get("lineTimes"), counts)
+    reading = read_raw(raw, adapter, reading)
     result: Record = {"id": raw["id"], "input": raw["input"], "output": reading.output}
     if "hint" in raw:
         result["hint"] = raw["hint"]

@@ -1,29 +1,30 @@
 """The ways to name an agent: an adapter schema, a --simple template, a --shell line, a program that speaks ACP.
 
-Most agents are one process per turn. Such an agent opens a conversation per prompt; a conversation knows how to say
-the next turn, and listens to what came back, because the next turn may need the session's id or the history. An agent
-that speaks ACP is one process for all turns of a prompt, and a client talks with it (acp.py).
+Most agents are one process per turn. Such an agent opens a session per prompt; the session makes the command line of
+each turn, and observes what was printed, because the next turn may need the session's id or the history. An agent that
+speaks ACP is one process for all turns of a prompt, and a client converses with it (acp/client.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenteval.errors import UserError
 from agenteval.processes.programs import find_program
 
-if TYPE_CHECKING:  # --simple and --shell need no adapter, nor the time it takes to import
+if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves the time to import it
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.acp.client import Client
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
 
-FILE = "{the file}"  # stands in a command line for a name that only the shell below knows
-# A JSON document holds no line break but between its values, so without any it is one line. The shell outlives a
-# signal that ends the agent, and so does what it then runs (a trap is not inherited, an ignored signal is); an agent
-# of several processes may write its document a moment after the first of them is gone.
+FILE = "{the file}"  # the shell below replaces it by the name of a temporary file
+# A JSON document has line breaks only between its values, so without them it is one line. The shell survives a signal
+# that ends the agent, and so does what it runs afterwards (a trap is not inherited, an ignored signal is). An agent of
+# several processes may write its document a moment after the first of them has ended.
 PRINT_FILE = f"""\
 file=$(mktemp) || exit
 trap : INT TERM
@@ -49,11 +50,11 @@ class Session(Protocol):
     """One session with an agent."""
 
     def next_command(self, text: str, cwd: str) -> Invocation:
-        """The command line of the next turn; ValueError when it cannot be said."""
+        """Returns the command line of the next turn; raises ValueError if there can be none."""
         ...
 
     def observe(self, text: str, lines: list[str]) -> None:
-        """What came back for the turn `text`."""
+        """Keep what the agent printed for the turn `text`; it is parsed when a next turn needs it, else never."""
         ...
 
 
@@ -63,11 +64,11 @@ class TurnAgent(Protocol):
     timeout: float | None
 
     def open(self) -> Session:
-        """A new session, for one prompt."""
+        """Returns a new session, for one prompt."""
         ...
 
     def adapter(self) -> Adapter:
-        """What reads the lines it prints."""
+        """Returns the adapter that reads what it prints."""
         ...
 
 
@@ -86,8 +87,8 @@ class SchemaAgent:
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
         self.programs = {command[0]: find_program(command[0]) for command in commands}
 
-    def forgets(self) -> bool:
-        """Whether each turn is a session of its own, because the schema does not say how to go on with one."""
+    def has_no_resume(self) -> bool:
+        """Whether each turn is a new session, because the schema does not say how to resume one."""
         return self.config.session_mode == "stream" and self.config.resume is None
 
     @property
@@ -97,9 +98,7 @@ class SchemaAgent:
 
     def resume(self, session_id: str) -> Session:
         """Continues the agent's own session of that id."""
-        session = _ResumedSession(self)
-        session.turn, session.session_id = 1, session_id
-        return session
+        return _ResumedSession(self, session_id)
 
     def open(self) -> Session:
         iterative = self.config.session_mode == "iterative"
@@ -109,7 +108,7 @@ class SchemaAgent:
         return self._adapter
 
     def invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
-        """The seed's order of arguments: command, output, auto-approval, cwd, resume, prompt."""
+        """Returns a turn's command line; its order is command, output, auto-approval, cwd, resume, prompt."""
         config = self.config
         argv = list(command)
         output = config.output
@@ -126,36 +125,36 @@ class SchemaAgent:
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
             argv += flagged(config.prompt.flag or "", text)
-        said = Invocation(program, argv, env, stdin)
-        return printing_file(said) if output and output.file_flag else said
+        invocation = Invocation(program, argv, env, stdin)
+        return printing_file(invocation) if output and output.file_flag else invocation
 
 
 def flagged(flag: str, value: str) -> list[str]:
-    """The arguments that give a flag its value: one where it ends in =, the value alone where there is none."""
+    """Returns the arguments that give a flag its value: one if the flag ends in =, only the value if it is empty."""
     return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
 
 
-def printing_file(said: Invocation) -> Invocation:
-    """The command line, its file named by a shell that prints it when the agent has ended."""
-    argv = ["sh", "-c", PRINT_FILE, "sh", said.program, *said.argv[1:]]
-    return Invocation(find_program("sh"), argv, said.env, said.stdin)
+def printing_file(agent: Invocation) -> Invocation:
+    """Returns the command line run by a shell that names its output file, and prints it when the agent has ended."""
+    argv = ["sh", "-c", PRINT_FILE, "sh", agent.program, *agent.argv[1:]]
+    return Invocation(find_program("sh"), argv, agent.env, agent.stdin)
 
 
 class _ResumedSession:
     """Later turns resume the agent's own session by its id."""
 
-    def __init__(self, agent: SchemaAgent) -> None:
-        self.agent = agent
-        self.turn = 0
-        self.session_id: str | None = None
+    def __init__(self, agent: SchemaAgent, session_id: str | None = None) -> None:
+        self.agent, self.session_id = agent, session_id
+        self.is_new = session_id is None
+        self.last_lines: list[str] = []
 
     def next_command(self, text: str, cwd: str) -> Invocation:
-        config = self.agent.config
-        if self.turn == 0 or config.resume is None:
+        config, resume = self.agent.config, self.agent.config.resume
+        if self.is_new or resume is None:
             return self.agent.invocation(text, cwd, config.command, [])
-        if self.session_id is None:
+        session_id = self.session_id = self.agent.adapter().session_id(self.last_lines) or self.session_id
+        if session_id is None:
             raise ValueError("the agent named no session id, so its session cannot be resumed")
-        resume, session_id = config.resume, self.session_id
         arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
         command, arguments = (
             [part.replace("{sessionId}", session_id) for part in parts]
@@ -164,16 +163,16 @@ class _ResumedSession:
         return self.agent.invocation(text, cwd, command, arguments)
 
     def observe(self, text: str, lines: list[str]) -> None:
-        self.turn += 1
-        self.session_id = self.agent.adapter().session_id(lines) or self.session_id
+        self.is_new, self.last_lines = False, lines
 
 
 class _HistorySession:
-    """Later turns carry what was said before in the prompt."""
+    """Later turns have the turns before them in their prompt."""
 
     def __init__(self, agent: SchemaAgent) -> None:
         self.agent = agent
         self.history: list[str] = []
+        self.last_turn: tuple[str, list[str]] | None = None
         template = agent.config.history_template
         if template is None or isinstance(template, str):
             self.system, self.format = "", template or DEFAULT_HISTORY
@@ -181,19 +180,21 @@ class _HistorySession:
             self.system, self.format = template.system or "", template.turn_format
 
     def next_command(self, text: str, cwd: str) -> Invocation:
-        return self.agent.invocation(self._with_history(text), cwd, self.agent.config.command, [])
+        if self.last_turn is not None:
+            self.history.append(self._formatted(*self.last_turn))
+            self.last_turn = None
+        if self.history:
+            head = [self.system] if self.system else []
+            text = "\n\n".join([*head, *self.history, f"User: {text}"])
+        return self.agent.invocation(text, cwd, self.agent.config.command, [])
 
     def observe(self, text: str, lines: list[str]) -> None:
-        output = self.agent.adapter().turn_output(lines)
-        before, _, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
-        shown = before.replace("{{input}}", text) + (output if _ else "") + after.replace("{{input}}", text)
-        self.history.append(shown)
+        self.last_turn = (text, lines)
 
-    def _with_history(self, text: str) -> str:
-        if not self.history:
-            return text
-        head = [self.system] if self.system else []
-        return "\n\n".join([*head, *self.history, f"User: {text}"])
+    def _formatted(self, text: str, lines: list[str]) -> str:
+        before, has_output, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
+        output = self.agent.adapter().turn_output(lines) if has_output else ""
+        return before.replace("{{input}}", text) + output + after.replace("{{input}}", text)
 
 
 # --- templates ----------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ class TemplateAgent:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
     def observe(self, text: str, lines: list[str]) -> None:
-        """A template remembers nothing."""
+        """A template has no session."""
 
 
 class ShellAgent:
@@ -244,7 +245,7 @@ class ShellAgent:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
     def observe(self, text: str, lines: list[str]) -> None:
-        """A shell line remembers nothing."""
+        """A shell line has no session."""
 
 
 class AcpAgent:
@@ -262,7 +263,7 @@ class AcpAgent:
         return _bundled("acp")
 
     def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
-        """How to start it, and who talks with it about these turns."""
+        """Returns how to start it, and the client that converses with it about these turns."""
         from agenteval.agents.acp.client import Client
 
         client = Client(texts, cwd, deny=self.deny)
@@ -272,6 +273,7 @@ class AcpAgent:
 Agent = TurnAgent | AcpAgent
 
 
+@cache
 def _bundled(name: str) -> Adapter:
     from agenteval.adapters.bundled import load_adapter
 
@@ -279,7 +281,7 @@ def _bundled(name: str) -> Adapter:
 
 
 def split_words(template: str) -> list[str]:
-    """The words a shell would make of the template; UserError where only a shell could go on."""
+    """Returns the words a shell would make of the template; raises UserError for what only a shell can do."""
     words: list[str] = []
     word: str | None = None
     quote = ""
@@ -287,7 +289,7 @@ def split_words(template: str) -> list[str]:
     for char in rest:
         if char == "\\" and quote != "'":
             following = next(rest, "")
-            # Between double quotes a backslash stays, but before these.
+            # Between double quotes a backslash stays, except before these.
             word = (word or "") + ("\\" if quote and following not in '$`"\\' else "") + following
         elif quote and char == quote:
             quote = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 
@@ -19,24 +20,27 @@ def parse_rate(text: str) -> float:
 
 
 class RateLimiter:
-    """Hands out the moments at which agents start, evenly spread; for one thread."""
+    """Hands out the moments at which agents start, evenly spread; for many threads."""
 
     def __init__(self, per_second: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._gap = 1 / per_second if per_second else 0.0
         self._clock = clock
         self._held_until = 0.0
         self._next = 0.0
+        self._lock = threading.Lock()
         self.holds = 0  # how often all were held; who waited then has to ask for another place
 
     def wait(self) -> float:
         """How many seconds the next start has to wait; its place is taken with that."""
-        now = self._clock()
-        start = max(now, self._next)
-        self._next = start + self._gap
-        return start - now
+        with self._lock:
+            now = self._clock()
+            start = max(now, self._next)
+            self._next = start + self._gap
+            return start - now
 
     def hold(self, seconds: float) -> None:
         """Nothing starts for so long: one agent was told to slow down, and the others would be told the same."""
-        self._held_until = max(self._held_until, self._clock() + seconds)
-        self._next = self._held_until
-        self.holds += 1
+        with self._lock:
+            self._held_until = max(self._held_until, self._clock() + seconds)
+            self._next = self._held_until
+            self.holds += 1

@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenteval.agents.environment import Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, TurnAgent
 from agenteval.agents.rate_limit import RateLimiter
-from agenteval.processes.loop import Call, EndTree, Job, Pause, RunProcess
-from agenteval.processes.outcome import Outcome, failure_of, printed_lines
+from agenteval.agents.raw_record import RawRecordBuilder
+from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command, ProcessPeer
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
+    from agenteval.adapters.reader import Reading
     from agenteval.agents.acp.client import Client
 
 DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-SHOWN = 300  # characters of a reason to try again
-# What providers say when they want to be asked more slowly.
+REASON_LENGTH = 300  # characters that are kept of a reason to try again
+COMMAND_LENGTH = 2000  # characters of a command line that --debug shows
+# How providers ask for fewer requests.
 OVERLOAD = re.compile(
     r"(?<!\d)(?:429|529)(?!\d)|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later"
     r"|server is busy",
     re.IGNORECASE,
 )
-TRACED = 2000  # characters of a command line that --debug shows
 
 
 class Limits(NamedTuple):
-    """What a prompt may take; timeout in ms, None where the user named none."""
+    """What a prompt may take; timeout in ms, None if the user named none."""
 
     timeout: float | None = None
     max_output: int = DEFAULT_MAX_OUTPUT
     retries: int = 0
-    retry_on: re.Pattern[str] | None = None  # what an agent may say that is worth another try
+    retry_on: re.Pattern[str] | None = None  # output that is worth another try
 
 
 class Conditions(NamedTuple):
@@ -52,254 +52,146 @@ class Conditions(NamedTuple):
     redact: Redactor = Redactor({})
 
 
-class Attempt(NamedTuple):
-    """One try at a prompt; `again` says why another might do better, `overload` that others would fare the same."""
+class Answer(NamedTuple):
+    """The raw record of a prompt; `reading` is what the agent's adapter read in it, if that had to be read."""
 
-    fields: Record
-    again: str | None = None
+    raw: Record
+    reading: Reading | None = None
+
+
+class Attempt(NamedTuple):
+    """One try at a prompt: why another might do better, and whether the provider was overloaded."""
+
+    answer: Answer
+    retry_reason: str | None = None
     overload: bool = False
 
 
-def run_prompt(
-    prompt: Record,
-    agent: Agent,
-    *,
-    key: int,
-    prepare: Callable[[], str] | str,
-    conditions: Conditions,
-    trace: Callable[[str], None] | None = None,
-) -> Job[Record]:
-    """The raw record of a prompt; `prepare` is the directory to run in, or makes it anew for each try."""
-    retried: list[str] = []
-    while True:
-        yield from _wait_for_place(conditions.pacer)
-        attempt = yield from _try_prompt(prompt, agent, key, prepare, conditions, trace)
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
-        if attempt.overload:
-            conditions.pacer.hold(pause)  # also when this was the last try: the next prompt would be told the same
-        if attempt.again is None or len(retried) >= conditions.limits.retries:
-            break
-        retried.append(attempt.again)
-        yield Pause(pause)
-    if retried:
-        attempt.fields.update(attempts=len(retried) + 1, retried=retried)
-    return {**prompt, **attempt.fields}
+class PromptJob(NamedTuple):
+    """One prompt and how to run it; `prepare` is the directory to run in, or a function that makes it for each try."""
 
-
-def _wait_for_place(pacer: RateLimiter) -> Job[None]:
-    holds = -1
-    while holds != pacer.holds:  # held while it waited: its place is not free any more
-        holds = pacer.holds
-        if wait := pacer.wait():
-            yield Pause(wait)
-
-
-def _try_prompt(
-    prompt: Record,
-    agent: Agent,
-    key: int,
-    prepare: Callable[[], str] | str,
-    conditions: Conditions,
-    trace: Callable[[str], None] | None,
-) -> Job[Attempt]:
-    texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
-    limits = conditions.limits
-    timeout = prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
-    raw = RawRecordBuilder(conditions.redact)
-    try:
-        cwd = prepare if isinstance(prepare, str) else (yield Call(prepare))
-    except OSError as error:
-        raw.errors.append(f"cannot prepare the workspace: {error}")
-        return Attempt(raw.fields(""))
-    place = _Place(key, cwd, timeout, limits.max_output, conditions.environment, trace)
-    if isinstance(agent, AcpAgent):
-        yield from _talk(texts, agent, place, raw)
-    else:
-        yield from _turn_by_turn(texts, agent, place, raw)
-    if raw.helpers:
-        yield EndTree(key)  # what the agent left running ends with its prompt
-    fields = raw.fields(cwd)
-    return _judge(fields, raw.last, agent, limits) if limits.retries else Attempt(fields)
-
-
-def _judge(fields: Record, last: Outcome | None, agent: Agent, limits: Limits) -> Attempt:
-    """The try, and whether another might do better: it timed out, did not start, or was told to slow down."""
-    if last is not None and (last.timed_out or (last.started is None and last.error is not None)):
-        return Attempt(fields, fields["errors"][0])
-    counts = [turn["lines"] for turn in fields["turns"]]
-    reading = agent.adapter().read(fields["rawLines"], None, counts, "")
-    said = [*fields.get("errors", ()), *reading.errors]
-    if said:
-        said += fields.get("stderr", "").splitlines()
-    if overloaded := next(filter(OVERLOAD.search, said), None):
-        return Attempt(fields, overloaded[:SHOWN], overload=True)
-    if limits.retry_on is not None:
-        everything = (*said, *fields.get("stderr", "").splitlines(), *fields["rawLines"])
-        if found := next(filter(limits.retry_on.search, everything), None):
-            return Attempt(fields, found[:SHOWN], overload=True)
-    return Attempt(fields)
-
-
-class _Place(NamedTuple):
-    """Where a prompt runs, and within what limits."""
-
+    prompt: Record
+    agent: Agent
+    processes: ProcessSupervisor
     key: int
-    cwd: str
-    timeout: float
-    max_output: int
-    environment: Environment
-    trace: Callable[[str], None] | None
+    prepare: Callable[[], str] | str
+    conditions: Conditions
+    trace: Callable[[str], None] | None = None  # takes each command line
 
-    def process(self, said: Invocation, size: int, peer: ProcessPeer | None = None) -> RunProcess:
-        """The request to run a command, of whose agent so much output is there already."""
-        if self.trace is not None:
-            self.trace(f"in {self.cwd}: {shlex.join(said.argv)[:TRACED]}")
-        env = self.environment.with_own(said.env)
-        command = Command(said.program, said.argv, self.cwd, env, said.stdin, self.environment.alone)
-        return RunProcess(self.key, command, self.timeout / 1000, self.max_output - size, peer)
+    @property
+    def timeout(self) -> float:
+        """The limit per turn in ms: the prompt's own, the user's, the agent's or the default."""
+        own = self.prompt.get("timeout")
+        return own or self.conditions.limits.timeout or self.agent.timeout or DEFAULT_TIMEOUT
 
-    def too_much(self, outcome: Outcome) -> str | None:
-        """The error of an agent that was ended for what it printed."""
-        said = f"output exceeded {self.max_output} bytes (--max-output); the agent was ended"
-        return said if outcome.too_much else None
+    def run(self) -> Answer:
+        """Run the prompt until a try succeeds or there are no retries left."""
+        retried: list[str] = []
+        while True:
+            self._wait_for_start()
+            attempt = self._try()
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
+            if attempt.overload:
+                self.conditions.pacer.hold(pause)  # after the last try, too: the next prompt would fare the same
+            last = len(retried) >= self.conditions.limits.retries or self.processes.stopping
+            if attempt.retry_reason is None or last:
+                break
+            retried.append(attempt.retry_reason)
+            self.processes.pause(pause)
+        raw, reading = attempt.answer
+        if retried:
+            raw.update(attempts=len(retried) + 1, retried=retried)
+        return Answer({**self.prompt, **raw}, reading)
 
+    def _wait_for_start(self) -> None:
+        pacer, holds = self.conditions.pacer, -1
+        while holds != pacer.holds:  # starts were held back meanwhile, and this one needs another place
+            holds = pacer.holds
+            if wait := pacer.wait():
+                self.processes.pause(wait)
 
-def _turn_by_turn(texts: list[str], agent: TurnAgent, place: _Place, raw: RawRecordBuilder) -> Job[None]:
-    """One process per turn, until one fails."""
-    conversation = agent.open()
-    for number, text in enumerate(texts, 1):
+    def _try(self) -> Attempt:
+        raw = RawRecordBuilder(self.conditions.redact)
         try:
-            said = conversation.next_command(text, place.cwd)
-        except ValueError as error:
-            raw.fail(number, len(texts), str(error))
-            return
-        outcome = raw.cleaned((yield place.process(said, raw.size)))
-        conversation.observe(text, raw.add_turn(outcome))
-        problem = place.too_much(outcome) or failure_of(outcome, place.timeout)
-        if problem:
-            raw.fail(number, len(texts), problem)
-            return
+            cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
+        except OSError as error:
+            raw.errors.append(f"cannot prepare the workspace: {error}")
+            return Attempt(Answer(raw.fields("")))
+        texts = self.prompt["input"] if isinstance(self.prompt["input"], list) else [self.prompt["input"]]
+        if isinstance(self.agent, AcpAgent):
+            self._converse(texts, self.agent, cwd, raw)
+        else:
+            self._run_turns(texts, self.agent, cwd, raw)
+        if raw.left_helpers:
+            self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
+        fields = raw.fields(cwd)
+        return self._assess(fields, raw.last) if self.conditions.limits.retries else Attempt(Answer(fields))
+
+    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
+        """Run one process per turn, until one fails."""
+        session = agent.open()
+        for number, text in enumerate(texts, 1):
+            try:
+                invocation = session.next_command(text, cwd)
+            except ValueError as error:
+                raw.fail(number, len(texts), str(error))
+                return
+            outcome = raw.without_secrets(self._run_process(invocation, cwd, raw.size))
+            session.observe(text, raw.add_turn(outcome))
+            if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
+                raw.fail(number, len(texts), problem)
+                return
+
+    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
+        """Run one process for all turns, with a client that converses with it."""
+        invocation, client = agent.start_client(texts, cwd)
+        outcome = raw.without_secrets(self._run_process(invocation, cwd, 0, client))
+        raw.add_conversation(outcome, client)
+        if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
+            raw.fail(client.turn, len(texts), problem)
+
+    def _run_process(self, invocation: Invocation, cwd: str, printed: int, peer: ProcessPeer | None = None) -> Outcome:
+        """Run a command of an agent that has printed so many bytes before."""
+        if self.trace is not None:
+            self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
+        environment, limits = self.conditions.environment, self.conditions.limits
+        env = environment.with_own(invocation.env)
+        command = Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, environment.alone)
+        max_output = limits.max_output - printed
+        return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=max_output, peer=peer)
+
+    def _too_much(self, outcome: Outcome) -> str | None:
+        limit = self.conditions.limits.max_output
+        error = f"output exceeded {limit} bytes (--max-output); the agent was ended"
+        return error if outcome.too_much else None
+
+    def _assess(self, fields: Record, last: Outcome | None) -> Attempt:
+        """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
+        if last is not None and (last.timed_out or (last.started is None and last.error is not None)):
+            return Attempt(Answer(fields), fields["errors"][0])
+        from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
+
+        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter())
+        answer = Answer(fields, reading)
+        stderr = fields.get("stderr", "").splitlines()
+        errors = [*fields.get("errors", ()), *reading.errors]
+        if overload := next(filter(OVERLOAD.search, [*errors, *stderr] if errors else []), None):
+            return Attempt(answer, overload[:REASON_LENGTH], overload=True)
+        if (retry_on := self.conditions.limits.retry_on) is not None:
+            everything = (*errors, *stderr, *fields["rawLines"])
+            if found := next(filter(retry_on.search, everything), None):
+                return Attempt(answer, found[:REASON_LENGTH], overload=True)
+        return Attempt(answer)
 
 
-def _talk(texts: list[str], agent: AcpAgent, place: _Place, raw: RawRecordBuilder) -> Job[None]:
-    """One process for all turns, and a client that talks with it."""
-    said, client = agent.start_client(texts, place.cwd)
-    outcome = raw.cleaned((yield place.process(said, 0, client)))
-    raw.add_talk(outcome, client)
-    problem = place.too_much(outcome) or _talk_failure(outcome, client, place.timeout)
-    if problem:
-        raw.fail(client.turn, len(texts), problem)
-
-
-def _talk_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:
-    """Why the agent did not answer every turn; how it ended after that is no failure."""
+def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:
+    """Returns why the agent did not answer every turn; how it ended after that is no failure."""
     if outcome.timed_out:
         return f"timeout: {client.waiting} not answered within {timeout:g} ms"
     if client.done or outcome.error is not None:
         return outcome.error or client.problem
-    if outcome.dismissed:
+    if outcome.lingered:
         return f"the agent closed its stdout before it answered {client.waiting}"
     ending = failure_of(outcome, timeout) or "exited with code 0"
     how, colon, why = ending.partition(": ")
     return f"{how} before it answered {client.waiting}{colon}{why}"
-
-
-class RawRecordBuilder:
-    """The fields of a raw record while its turns come in."""
-
-    def __init__(self, redact: Redactor) -> None:
-        self.redact = redact
-        self.epoch, self.zero = time.time(), time.monotonic()
-        self.lines: list[str] = []
-        self.times: list[int] = []
-        self.turns: list[Record] = []
-        self.errors: list[str] = []
-        self.size = 0
-        self.stderr = b""
-        self.creation: int | None = None
-        self.first: int | None = None
-        self.last: Outcome | None = None
-        self.turn_start = self.zero
-        self.helpers = False
-
-    def cleaned(self, outcome: Outcome) -> Outcome:
-        """The outcome, without secrets on its stderr: what is cut out of that later has none either."""
-        if not outcome.stderr:
-            return outcome
-        return outcome._replace(stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
-
-    def add_turn(self, outcome: Outcome) -> list[str]:
-        """Take in what a turn printed; returns its lines as text."""
-        lines = self._add_output(outcome)
-        if self.creation is None and outcome.started is not None:
-            self.creation = self._ms(outcome.started)
-        self._end_turn(len(lines), time.monotonic(), outcome)
-        return lines
-
-    def add_talk(self, outcome: Outcome, client: Client) -> None:
-        """Take in what an agent printed for all turns; the last one answered, or cut short, ended with the process."""
-        left = len(self._add_output(outcome))
-        if client.session_began is not None:
-            self.creation = self._ms(client.session_began)
-        if client.first_update is not None:
-            self.first = self._ms(client.first_update)
-        before = 0
-        for heard, moment in client.ends[: client.turn - 1]:
-            self._end_turn(heard - before, moment)
-            left -= heard - before
-            before = heard
-        answered = client.ends[client.turn - 1 :]
-        self._end_turn(left, answered[0][1] if answered else time.monotonic(), outcome)
-
-    def _add_output(self, outcome: Outcome) -> list[str]:
-        lines = printed_lines(outcome)
-        self.lines += map(self.redact, lines)
-        if lines and (outcome.timed_out or outcome.too_much):
-            self.lines[-1] = self.redact.cut(self.lines[-1])
-        for number, moment in outcome.arrivals:
-            self.times += [self._ms(moment)] * number
-        self.size += len(outcome.stdout)
-        self.stderr = (self.stderr + outcome.stderr)[-8192:]
-        self.helpers = self.helpers or outcome.left_helpers
-        self.last = outcome
-        return lines
-
-    def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:
-        """Note a turn, and how its process ended; None: it went on."""
-        ending = (outcome.exit_code, outcome.signal, outcome.timed_out) if outcome else (None, None, False)
-        turn: Record = {"lines": lines, **dict(zip(("exitCode", "signal", "timedOut"), ending, strict=True))}
-        turn["total"] = round((now - self.turn_start) * 1000)
-        self.turns.append(turn)
-        self.turn_start = now
-
-    def fail(self, turn: int, turns: int, problem: str) -> None:
-        """Note a failure, and which turn it was where there are several."""
-        self.errors.append(f"turn {turn} of {turns}: {problem}" if turns > 1 else problem)
-
-    def fields(self, cwd: str) -> Record:
-        """The raw record's own fields, in the order of the contract."""
-        total = self._ms(time.monotonic())
-        start = round(self.epoch * 1000)
-        timing: dict[str, Any] = {"start": start, "end": start + total, "total": total}
-        if self.creation is not None:
-            timing["sessionCreation"] = self.creation
-        first = self.first if self.first is not None else next(iter(self.times), None)
-        if first is not None:
-            timing["firstResponse"] = first
-        fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
-        if self.stderr:
-            fields["stderr"] = self.stderr.decode("utf-8", "replace")
-        last = self.last
-        fields |= {
-            "cwd": os.fsencode(cwd).decode("utf-8", "replace"),  # a directory's name may be any bytes
-            "timing": timing,
-            "exitCode": last.exit_code if last else None,
-            "signal": last.signal if last else None,
-            "timedOut": last.timed_out if last else False,
-        }
-        if self.errors:
-            fields["errors"] = list(map(self.redact, self.errors))
-        return fields
-
-    def _ms(self, moment: float) -> int:
-        return round((moment - self.zero) * 1000)

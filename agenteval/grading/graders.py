@@ -1,138 +1,51 @@
-"""One grader, whatever it is: an executable, a stream, Python or JavaScript.
+"""The two kinds of graders: a process per record, and a long-lived process that answers line by line.
 
-All kinds come down to two: a process per record, and a long-lived process that answers line by line. A
-grader takes grader inputs as JSON lines and gives, for each, the checked answer or a Failure.
+A grader takes grader inputs as JSON lines and returns, for each, the checked answer or a Failure. It may be used by
+many threads at once.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from agenteval.errors import USAGE, BadRecord, UserError
+from agenteval.grading.spec import GraderSpec
+from agenteval.grading.verdict import Failure, Verdict, error_in, read_answer
 from agenteval.processes.line_process import LineProcess, NoAnswer
-from agenteval.processes.loop import EndTree, Job, RunProcess
-from agenteval.processes.outcome import Outcome, failure_of
+from agenteval.processes.outcome import failure_of
 from agenteval.processes.process import Command
-from agenteval.processes.programs import find_program, on_path
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.jsonl import decode, encode
-from agenteval.wire.records import GRADER_FIELDS, GraderResult, Record
-from agenteval.wire.validation import check
+from agenteval.streams.jsonl import decode
+from agenteval.wire.records import GraderResult
 
-HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts")
 MAX_ANSWER = 16 << 20
 LOAD_TIMEOUT = 60.0
-SETTLE = 0.01  # seconds in which a line too many comes, if it comes
+SETTLE = 0.01  # seconds to wait for an unexpected second line
 TRIED = 8  # records in a group from which on a grader is no longer new
-QUICK = 0.002  # seconds for an answer: below it, the way to the grader and back is worth sharing
-JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts", ".mts")
-TYPESCRIPT = (".ts", ".mts")
-BUNDLED = re.compile(r"^ae-grader-[a-z]+$")
-NOT_FOR_GRADERS = ("score", "scores", "outcome", "graderError", "rawLines", "lineTimes", "turns")
-
-
-class Failure(NamedTuple):
-    """A grader that could not grade a record, and why."""
-
-    reason: str
-
-
-Verdict = Record | Failure
+QUICK = 0.002  # seconds per answer below which records are sent in groups
 
 
 class Grader(Protocol):
     """Something that grades."""
 
     name: str
-    streams: bool
 
-    def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
-        """One verdict per grader input, in order, each as soon as it is there."""
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+        """Returns one verdict per grader input, in order, each as soon as it is there."""
         ...
 
     def finish(self) -> None:
-        """Nothing more is to be graded."""
+        """Let its processes exit: nothing more is to be graded."""
         ...
-
-
-class GraderSpec(NamedTuple):
-    """A grader as the user named it."""
-
-    name: str
-    named: bool
-    program: str
-    argv: list[str]
-    streams: bool
-    hosted: bool
-    trusted: bool  # answers with one line per record for sure
-
-
-# --- what the user named ------------------------------------------------------------------------
-
-
-def parse_grader(text: str, *, stream: bool = False) -> GraderSpec:
-    """The grader that `[NAME=]GRADER` means; UserError when there is no such thing."""
-    found = re.match(r"^([A-Za-z][\w-]*)=(.+)$", text, re.DOTALL)
-    name, reference = (found[1], found[2]) if found else (None, text)
-    if os.path.isfile(reference):
-        words = [reference]
-    else:
-        try:
-            words = shlex.split(reference)
-        except ValueError as error:
-            raise UserError(f"-g {text}: {error}") from None
-    if not words:
-        raise UserError("-g: name a grader")
-    program, argv, streams, hosted = _resolve(words, stream)
-    trusted = hosted or BUNDLED.match(words[0]) is not None
-    stem = os.path.basename(words[0]).removeprefix("ae-grader-")
-    default = re.sub(r"\.\w+$", "", stem).rpartition(":")[2] or stem
-    return GraderSpec(name or default, name is not None, program, argv, streams, hosted, trusted)
-
-
-def _resolve(words: list[str], stream: bool) -> tuple[str, list[str], bool, bool]:
-    """Program, arguments, whether it streams, whether it is one of our hosts."""
-    head = words[0]
-    if len(words) > 1 and os.path.isfile(head) and head.endswith((".py", *JAVASCRIPT)) and not os.access(head, os.X_OK):
-        raise UserError(f"-g {head}: a grader that is loaded takes no arguments; make it executable to give it some")
-    if head.endswith(JAVASCRIPT) and os.path.isfile(head):
-        runtime = _javascript_runtime(head)
-        return runtime, [runtime, os.path.join(HOSTS, "javascript.mjs"), os.path.abspath(head)], True, True
-    if head.endswith(".py") and os.path.isfile(head) and not os.access(head, os.X_OK):
-        return sys.executable, _python_host(os.path.abspath(head)), True, True
-    if re.match(r"^[\w.]+:\w+$", head):
-        return sys.executable, _python_host(head), True, True
-    if BUNDLED.match(head):
-        return find_program(head), words, True, False
-    if "/" not in head and os.path.isfile(head):
-        head = os.path.join(".", head)  # a file named without a slash is meant, as with sh grader.sh
-    return find_program(head), words, stream, False
-
-
-def _python_host(reference: str) -> list[str]:
-    return [sys.executable, "-P", os.path.join(HOSTS, "python.py"), reference]
-
-
-def _javascript_runtime(path: str) -> str:
-    if bun := on_path("bun"):
-        return os.path.abspath(bun)
-    node = on_path("node")
-    if node and not path.endswith(TYPESCRIPT):
-        return os.path.abspath(node)
-    wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"
-    raise UserError(f"{path}: needs {wanted}, and none is on PATH")
 
 
 def open_graders(
     specs: list[GraderSpec], processes: ProcessSupervisor, *, timeout: float, kind: type = GraderResult
 ) -> list[Grader]:
-    """Graders ready to use; one whose code cannot be loaded is a UserError now, not a failure per record."""
+    """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record."""
     graders: list[Grader] = []
     for spec in specs:
         if not spec.streams:
@@ -140,217 +53,159 @@ def open_graders(
             continue
         grader = StreamGrader(spec, processes, timeout, kind)
         if spec.hosted:
-            grader.process(0)
-        elif spec.trusted:
-            _try_out(spec, processes)
+            grader.load()
+        elif spec.bundled:
+            _check_options(spec, processes)
         graders.append(grader)
     return graders
 
 
-def _try_out(spec: GraderSpec, processes: ProcessSupervisor) -> None:
-    """Ask a grader of the suite nothing: a wrong option or a missing key is known before anything is paid for."""
+def _check_options(spec: GraderSpec, processes: ProcessSupervisor) -> None:
+    """Start a grader of the suite on no input: it finds a wrong option or a missing key before anything is paid for."""
     command = Command(spec.program, spec.argv, os.getcwd(), {}, b"")
     outcome = processes.run(processes.new_agent_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
     if outcome.exit_code == USAGE:
         raise UserError(f"grader {spec.name}: {outcome.stderr.decode('utf-8', 'replace').strip()}")
 
 
-# --- the two kinds ------------------------------------------------------------------------------
-
-
 class CommandGrader:
     """One process per record: grader input on stdin, grader result on stdout."""
-
-    streams = False
 
     def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
 
-    def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
-        for data in inputs:
-            key = self.processes.new_agent_key()
-            outcome = self.processes.run(key, self._command(data), timeout=self.timeout / 1000, max_output=MAX_ANSWER)
-            if outcome.left_helpers:
-                self.processes.terminate_tree(key)
-            yield self._verdict(outcome)
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+        return map(self._verdict, inputs)
 
-    def job(self, data: bytes) -> Job[Verdict]:
-        """The same for one grader input, as a job of a loop."""
+    def _verdict(self, data: bytes) -> Verdict:
         key = self.processes.new_agent_key()
-        outcome = yield RunProcess(key, self._command(data), self.timeout / 1000, MAX_ANSWER)
+        command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
+        outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
         if outcome.left_helpers:
-            yield EndTree(key)
-        return self._verdict(outcome)
-
-    def _command(self, data: bytes) -> Command:
-        return Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
-
-    def _verdict(self, outcome: Outcome) -> Verdict:
+            self.processes.terminate_tree(key)
         problem = failure_of(outcome, self.timeout)
         if problem is None:
             return read_answer(outcome.stdout, self.kind)
         try:
-            told = error_in(decode(outcome.stdout))  # a grader of the suite says why it exits with 1
+            error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
         except BadRecord:
-            told = None
-        return Failure(told or problem)
+            error = None
+        return Failure(error or problem)
 
     def finish(self) -> None:
-        """A process per record leaves nothing behind."""
+        """No process outlives its record."""
 
 
 class StreamGrader:
-    """One long-lived process per worker; one that dies or hangs costs the record it was at.
-
-    The suite's own graders are handed a whole batch at once, so that a judge may have several requests in flight.
-    From others a record could get the answer to another, if one printed more than a line for a record: they are
-    asked one by one or, when they are quick, in groups that are given up and asked anew when a line is too many.
-    """
-
-    streams = True
+    """As many long-lived processes as there are threads that grade at the same time."""
 
     def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
         self.name, self.spec, self.kind = spec.name, spec, kind
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
-        self.running: dict[int, LineProcess] = {}
-        self.group: dict[int, int] = {}
+        self._idle: list[GraderStream] = []
 
-    def verdicts(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+        try:
+            stream = self._idle.pop()  # the last one used: no more are started than are needed
+        except IndexError:
+            stream = GraderStream(self)
+        yield from stream.verdicts(inputs)
+        self._idle.append(stream)  # only now: one whose answers were not all taken is not used again
+
+    def load(self) -> None:
+        """Start one process; raises UserError if it cannot load the grader."""
+        stream = GraderStream(self)
+        stream.process()
+        self._idle.append(stream)
+
+    def finish(self) -> None:
+        """Let the processes exit by themselves: one may have a cache to write."""
+        for stream in self._idle:
+            stream.finish()
+        self._idle.clear()
+
+
+class GraderStream:
+    """One long-lived process, started anew when it dies or hangs, which costs the record it was at.
+
+    The suite's own graders are sent a whole batch at once, so that a judge may have several requests in flight.
+    If another printed more than one line for a record, each later record would get the answer to the one before.
+    Others are therefore sent one record at a time or, if they are quick, groups; a group is sent again one by one if
+    there is a line too many.
+    """
+
+    def __init__(self, grader: StreamGrader) -> None:
+        self.grader, self.spec = grader, grader.spec
+        self._process: LineProcess | None = None
+        self._group_size = 1
+
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+        """Returns one verdict per grader input, in order."""
         if self.spec.trusted:
-            yield from self._as_they_come(worker, inputs)
+            yield from self._exchange(inputs)
             return
         while inputs:
-            if self._said_too_much(worker, 0.0):
-                self._drop(worker)  # it said something since its last answer, which was right: start afresh
-            group = inputs[: self.group.get(worker, 1)]
+            if self._has_more(0.0):
+                self._drop()  # it printed a line after its last answer, which was right
+            group = inputs[: self._group_size]
             began = time.monotonic()
-            verdicts = list(self._as_they_come(worker, group))
+            verdicts = list(self._exchange(group))
             quick = time.monotonic() - began < QUICK * len(group)
-            # While it is new, it is given time to show that it says too much; later that would take too long.
+            # While it is new, it is given time to print too much; later that would take too long.
             patience = SETTLE if len(group) < TRIED else 0.0
-            self.group[worker] = 2 * len(group) if quick else 1
-            if self._said_too_much(worker, patience):
-                self._drop(worker)
-                self.group[worker] = 1
+            self._group_size = 2 * len(group) if quick else 1
+            if self._has_more(patience):
+                self._drop()
+                self._group_size = 1
                 if len(group) > 1:
                     continue
                 verdicts = [Failure("it printed more than one line for a record")]
             yield from verdicts
             inputs = inputs[len(group) :]
 
-    def _as_they_come(self, worker: int, inputs: list[bytes]) -> Iterator[Verdict]:
+    def process(self) -> LineProcess:
+        """Returns its process, started if need be; raises UserError if that cannot load the grader."""
+        if self._process is None:
+            command = Command(self.spec.program, self.spec.argv, self.grader.cwd, {}, b"")
+            processes = self.grader.processes
+            self._process = LineProcess(processes, processes.new_agent_key(), command)
+            if self.spec.hosted:
+                self._await_loaded(self._process)
+        return self._process
+
+    def finish(self) -> None:
+        """Let the process exit by itself."""
+        if self._process is not None:
+            self._process.finish()
+
+    def _exchange(self, inputs: list[bytes]) -> Iterator[Verdict]:
         while inputs:
             answered = 0
             try:
-                for answer in self.process(worker).exchange(inputs, self.timeout / 1000):
+                for answer in self.process().exchange(inputs, self.grader.timeout / 1000):
                     answered += 1
-                    yield read_answer(answer, self.kind)
+                    yield read_answer(answer, self.grader.kind)
                 return
             except (NoAnswer, UserError) as error:
-                self._drop(worker)
+                self._drop()
                 yield Failure(str(error))
             inputs = inputs[answered + 1 :]
 
-    def _said_too_much(self, worker: int, patience: float) -> bool:
-        process = self.running.get(worker)
-        return process is not None and process.has_more(patience)
+    def _has_more(self, patience: float) -> bool:
+        return self._process is not None and self._process.has_more(patience)
 
-    def process(self, worker: int) -> LineProcess:
-        """The worker's process, started if need be; UserError when a hosted grader cannot be loaded."""
-        process = self.running.get(worker)
-        if process is None:
-            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, b"")
-            process = LineProcess(self.processes, self.processes.new_agent_key(), command)
-            self.running[worker] = process
-            if self.spec.hosted:
-                self._await_ready(process)
-        return process
-
-    def finish(self) -> None:
-        """Let the processes end by themselves: one may have a cache to write."""
-        for process in self.running.values():
-            process.finish()
-        self.running.clear()
-
-    def _await_ready(self, process: LineProcess) -> None:
+    def _await_loaded(self, process: LineProcess) -> None:
         try:
-            greeting = decode(process.greeting(LOAD_TIMEOUT))
+            greeting = decode(process.read_line(LOAD_TIMEOUT))
         except (NoAnswer, BadRecord) as error:
             raise UserError(f"grader {self.spec.argv[-1]}: {error}") from None
         if "error" in greeting:
             raise UserError(f"grader {self.spec.argv[-1]}: {greeting['error']}")
 
-    def _drop(self, worker: int) -> None:
-        process = self.running.pop(worker, None)
-        if process is not None:
-            process.close()
-
-
-# --- answers ------------------------------------------------------------------------------------
-
-
-def read_answer(answer: bytes, kind: type) -> Verdict:
-    """A grader's answer, checked; anything but a proper result is a Failure."""
-    if not answer.strip():
-        return Failure("it printed nothing")
-    try:
-        result = decode(answer)
-    except BadRecord as error:
-        shown = " ".join(answer[:100].decode("utf-8", "replace").split())
-        return Failure(f"its answer is {error}: {shown}")
-    if told := error_in(result):
-        return Failure(told)
-    try:
-        check(result, kind)
-    except BadRecord as error:
-        return Failure(f"its answer is no grader result: {error}")
-    return result  # type: ignore[no-any-return]
-
-
-def error_in(answer: Any) -> str | None:
-    """What an answer of the form `{"error": …}` says; None when it is no such answer."""
-    error = answer.get("error") if isinstance(answer, dict) and "pass" not in answer else None
-    return error if isinstance(error, str) else None
-
-
-def grader_input(record: Record) -> bytes:
-    """What a grader gets to see of a record."""
-    known = {field: record[field] for field in GRADER_FIELDS if field in record}
-    rest = {field: value for field, value in record.items() if field not in known and field not in NOT_FOR_GRADERS}
-    return encode(known | rest)
-
-
-def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bool) -> Record:
-    """The record with `score`, and with `scores` where graders are told apart by name."""
-    results = {name: _as_result(verdict) for name, verdict in verdicts.items()}
-    graded = {field: value for field, value in record.items() if field not in ("graderError", "outcome")}
-    if keep_each:
-        results = {**(record.get("scores") or {}), **results}
-        graded["scores"] = results
-    graded["score"] = combine(list(results.values()))
-    if "outcome" in graded["score"]:
-        graded["outcome"] = graded["score"]["outcome"]
-    if any(result.get("graderError") for result in results.values()):
-        graded["graderError"] = True
-    return graded
-
-
-def _as_result(verdict: Verdict) -> Record:
-    if isinstance(verdict, Failure):
-        return {"pass": False, "score": 0.0, "reasoning": f"grader error: {verdict.reason}", "graderError": True}
-    return verdict
-
-
-def combine(results: list[Record]) -> Record:
-    """One score of several: pass is all, score the mean; a single one stays as it is."""
-    if len(results) == 1:
-        return {field: value for field, value in results[0].items() if field != "graderError"}
-    reasons = [result["reasoning"] for result in results if not result["pass"] and result.get("reasoning")]
-    combined: Record = {
-        "pass": all(result["pass"] for result in results),
-        "score": sum(result["score"] for result in results) / len(results),
-    }
-    return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})
+    def _drop(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None

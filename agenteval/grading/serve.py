@@ -34,7 +34,7 @@ def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int
         from agenteval.processes.worker_pool import Pool
 
         pool: Pool[Record | BadRecord, Record] = Pool(
-            lambda _worker, record: iter([_answer(grade, record)]), write, workers=ahead, ordered=True
+            lambda record: [_answer(grade, record)], write, workers=ahead, ordered=True
         )
         pool.run(_inputs(source), target.fd if target.may_block() else None)
     target.close()

@@ -1,8 +1,8 @@
 """The guardian: a small process that outlives the tool when the tool is killed with SIGKILL.
 
-It holds the read end of a pipe whose write end only the tool has, and does nothing until that closes. A tool
-that ends in order says so; else the guardian finds everything the tool ever started by its mark (proctree.py),
-wherever it has got to, kills it and goes. It writes nothing.
+It holds the read end of a pipe whose only write end is the tool's, and sleeps until that closes. A tool that ends in
+order writes a byte first. Otherwise the guardian finds everything the tool started by its marks (marks.py), kills it
+and exits. It writes nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import NoReturn
 
-from agenteval.processes.tree import kill_marked
+from agenteval.processes.marks import find_mark, is_of
+from agenteval.processes.tree import below, process_table, send_signal
 
 NAME = b"agenteval guardian"
-HIGHEST = 1 << 16
+HIGHEST_FD = 1 << 16
 
 
 class Guardian:
@@ -31,34 +33,46 @@ class Guardian:
         os.close(watched)
 
     def dismiss(self) -> None:
-        """Let it go: everything has been ended."""
+        """Make the guardian exit: everything has been terminated."""
         try:
             os.write(self._lifeline, b".")
             os.waitpid(self.pid, 0)
         except OSError:
-            pass  # it was killed; there is nothing left for it to do
+            pass  # the guardian was killed; it has nothing left to do
 
 
 def _watch(watched: int, tool: int) -> NoReturn:
     try:
-        os.setsid()  # the terminal's Ctrl-C and a kill of the tool's group are not for it
+        os.setsid()  # out of reach of the terminal's Ctrl-C and of a kill of the tool's process group
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
             signal.signal(signum, signal.SIG_IGN)
         if watched != 3:
             os.dup2(watched, 3)
-        os.closerange(4, HIGHEST)  # the lock of the output file must go with the tool, too
+        os.closerange(4, HIGHEST_FD)  # among them the output file, whose lock must end with the tool
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
         _rename()
         if not os.read(3, 1):
-            kill_marked(tool)
+            _kill_marked(tool)
     finally:
         os._exit(0)
 
 
+def _kill_marked(tool: int) -> None:
+    """SIGKILL everything that the tool ever started, until nothing of it is left."""
+    while True:
+        table = process_table()
+        table.pop(os.getpid(), None)
+        marked = {pid for pid in table if is_of(tool, find_mark(pid))}
+        if not marked:
+            return
+        send_signal(marked | below(marked, table), signal.SIGKILL)
+        time.sleep(0.01)
+
+
 def _rename() -> None:
-    """Another command line than the tool's: `pkill -9 ae-run` is not meant for the guardian."""
+    """Change the command line that ps shows, so that `pkill -9 ae-run` does not match the guardian."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import deque
 from collections.abc import Iterator
 
 from agenteval.processes.outcome import describe_start_failure, read_status
-from agenteval.processes.poller import LONGEST_WAIT
-from agenteval.processes.process import GRACE, PIPE_SIZE, STDERR_TAIL, Command, open_pipe
+from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
+from agenteval.processes.process import STDERR_TAIL, TERM_GRACE, Command
 from agenteval.processes.supervisor import ProcessSupervisor
 
 
@@ -18,70 +19,71 @@ class NoAnswer(Exception):
 
 
 class LineProcess:
-    """One such process, ended by close."""
+    """One such process; `finish` or `close` ends it."""
 
     def __init__(self, processes: ProcessSupervisor, key: int, command: Command) -> None:
-        self.processes, self.key, self.command = processes, key, command
+        self.processes, self.key = processes, key
         self.stdout, stdout = open_pipe(PIPE_SIZE)
         self.stderr, stderr = open_pipe()
-        stdin, self.stdin = open_pipe(PIPE_SIZE)
+        stdin, ours = open_pipe(PIPE_SIZE)
         try:
             self.child = processes.start(key, command, stdin, stdout, stderr)
         except (OSError, ValueError) as error:
-            for fd in (self.stdout, self.stderr, self.stdin):
+            for fd in (self.stdout, self.stderr, ours):
                 os.close(fd)
             raise NoAnswer(describe_start_failure(error, command.argv[0])) from None
         finally:
             for fd in (stdout, stderr, stdin):
                 os.close(fd)
-        os.set_blocking(self.stdin, False)
-        self.poller = select.poll()
+        self.stdin = PipeWriter(ours)
+        self.poll = select.poll()
         for fd in (self.child.ended, self.stdout, self.stderr):
-            self.poller.register(fd, select.POLLIN)
+            self.poll.register(fd, select.POLLIN)
         self.status: int | None = None
-        self.pieces: list[bytes] = []  # of an answer that has not ended yet
-        self.ready: list[bytes] = []
-        self.tail = bytearray()
+        self.unfinished_line: list[bytes] = []
+        self.answers: deque[bytes] = deque()
+        self.stderr_tail = bytearray()
 
     def exchange(self, lines: list[bytes], timeout: float) -> Iterator[bytes]:
-        """One answer per line, each within `timeout` seconds of the one before; NoAnswer ends the exchange."""
-        unsent = memoryview(b"".join(line + b"\n" for line in lines))
-        self.poller.register(self.stdin, select.POLLOUT)
-        owed = len(lines)
+        """Returns one answer per line, each within `timeout` seconds of the one before; raises NoAnswer."""
+        self._write_stdin(b"".join(line + b"\n" for line in lines))
+        for _line in lines:
+            yield self.read_line(timeout)
+
+    def read_line(self, timeout: float) -> bytes:
+        """Returns the next line that it prints within `timeout` seconds; raises NoAnswer."""
         deadline = time.monotonic() + timeout
-        while owed:
-            unsent = self._step(unsent, deadline, timeout)
-            while self.ready and owed:
-                yield self.ready.pop(0)
-                owed -= 1
-                deadline = time.monotonic() + timeout
+        while not self.answers:
+            events = self.poll.poll(poll_timeout(deadline - time.monotonic()))
+            if not events and time.monotonic() >= deadline:
+                raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
+            ended = [self._handle(fd) for fd, _event in events]
+            if any(ended) and not self.answers:
+                raise NoAnswer(self._how_it_ended())
+        return self.answers.popleft()
 
     def has_more(self, patience: float) -> bool:
-        """Whether it has said more than it was asked for, or does so within that many seconds."""
-        waiting = select.poll()
-        waiting.register(self.stdout, select.POLLIN)
-        said = [event for _fd, event in waiting.poll(patience * 1000) if event & select.POLLIN]
-        return bool(self.ready or any(self.pieces) or said)
-
-    def greeting(self, timeout: float) -> bytes:
-        """The line it prints before it is asked anything."""
-        deadline = time.monotonic() + timeout
-        while not self.ready:
-            self._step(memoryview(b""), deadline, timeout)
-        return self.ready.pop(0)
+        """Whether it has printed more lines than it was asked for, or does so within that many seconds."""
+        poll = select.poll()
+        poll.register(self.stdout, select.POLLIN)
+        unread = [event for _fd, event in poll.poll(patience * 1000) if event & select.POLLIN]
+        return bool(self.answers or any(self.unfinished_line) or unread)
 
     def finish(self) -> None:
-        """Say that nothing more comes, and give it time to go."""
-        os.close(self.stdin)
-        waiting = select.poll()
-        waiting.register(self.child.ended, select.POLLIN)
-        waiting.poll(GRACE * 1000)
+        """Close its stdin and give it time to exit by itself."""
+        os.close(self.stdin.fd)
+        self._await_exit()
         self._release()
 
     def close(self) -> None:
-        """End the process and all it started."""
-        os.close(self.stdin)
+        """Kill it and all it started."""
+        os.close(self.stdin.fd)
         self._release()
+
+    def _await_exit(self) -> bool:
+        poll = select.poll()
+        poll.register(self.child.ended, select.POLLIN)
+        return bool(poll.poll(TERM_GRACE * 1000))
 
     def _release(self) -> None:
         self.processes.terminate_tree(self.key, 0)
@@ -90,62 +92,51 @@ class LineProcess:
         os.close(self.stdout)
         os.close(self.stderr)
 
-    def _step(self, unsent: memoryview, deadline: float, timeout: float) -> memoryview:
-        wait = deadline - time.monotonic()
-        events = self.poller.poll(min(wait, LONGEST_WAIT) * 1000) if wait > 0 else []
-        if not events and time.monotonic() >= deadline:
-            raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
-        ended = False
-        for fd, _event in events:
-            if fd == self.stdout:
-                ended = not self._read_answers() or ended
-            elif fd == self.stderr:
-                self._read_stderr()
-            elif fd == self.child.ended:
-                ended = True
-            elif fd == self.stdin:
-                unsent = self._send(unsent)
-        if ended and not self.ready:
-            raise NoAnswer(self._last_words())
-        return unsent
+    def _handle(self, fd: int) -> bool:
+        """Do what an event asks for; returns whether the process has ended."""
+        if fd == self.stdout:
+            return not self._read_answers()
+        if fd == self.stderr:
+            self._read_stderr()
+        elif fd == self.stdin.fd:
+            self._write_stdin()
+        return fd == self.child.ended
 
-    def _send(self, unsent: memoryview) -> memoryview:
-        try:
-            unsent = unsent[os.write(self.stdin, unsent[:PIPE_SIZE]) :]
-        except BlockingIOError:
-            return unsent
-        except OSError:
-            unsent = memoryview(b"")  # it stopped reading; its answers or its end will tell
-        if not unsent:
-            self.poller.unregister(self.stdin)
-        return unsent
+    def _write_stdin(self, data: bytes = b"") -> None:
+        self.stdin.write(data)
+        if self.stdin.unsent_size:
+            self.poll.register(self.stdin.fd, select.POLLOUT)
+        elif not data:
+            self.poll.unregister(self.stdin.fd)
 
     def _read_answers(self) -> bool:
         data = os.read(self.stdout, PIPE_SIZE)
         first, *more = data.split(b"\n")
-        self.pieces.append(first)
+        self.unfinished_line.append(first)
         if more:
-            self.ready.append(b"".join(self.pieces))
-            self.pieces = [more.pop()]
-            self.ready += more
+            self.answers.append(b"".join(self.unfinished_line))
+            self.unfinished_line = [more.pop()]
+            self.answers.extend(more)
         return bool(data)
 
     def _read_stderr(self) -> None:
         data = os.read(self.stderr, PIPE_SIZE)
         if not data:
-            self.poller.unregister(self.stderr)
-        self.tail += data
-        del self.tail[:-STDERR_TAIL]
+            self.poll.unregister(self.stderr)
+        self.stderr_tail += data
+        del self.stderr_tail[:-STDERR_TAIL]
 
-    def _last_words(self) -> str:
-        """Why it ended, as far as its status and its last line on stderr tell."""
+    def _how_it_ended(self) -> str:
+        """Returns its status and its last line on stderr."""
+        if not self._await_exit():
+            return "closed its stdout without an answer"
         self.status, _ = self.processes.collect(self.child)
         os.set_blocking(self.stderr, False)
         try:
-            self.tail += os.read(self.stderr, PIPE_SIZE)
+            self.stderr_tail += os.read(self.stderr, PIPE_SIZE)
         except OSError:
             pass
-        last = self.tail.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
+        last = self.stderr_tail.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
         code, signal_name = read_status(self.status)
         how = f"killed by {signal_name}" if signal_name else f"exited with code {code}"
         return f"{how} without an answer{f': {last[:300]}' if last else ''}"

@@ -10,23 +10,23 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What a process printed and how it ended; `error` says why it could not be run."""
+    """What a process printed and how it ended; `error` says why it could not be started."""
 
     stdout: bytes
-    arrivals: list[tuple[int, float]]  # so many lines ended at that time.monotonic()
+    arrivals: list[tuple[int, float]]  # number of lines, and the time.monotonic() at which they were complete
     stderr: bytes
     exit_code: int | None
     signal: str | None
     timed_out: bool
-    too_much: bool  # it printed more than it may, and was ended for it
+    too_much: bool  # it printed more than it may, and was terminated
     started: float | None
     error: str | None
     left_helpers: bool
-    dismissed: bool = False  # it had nothing more to say, did not leave by itself, and was ended for it
+    lingered: bool = False  # it was done but did not exit by itself, and was terminated
 
 
 def printed_lines(outcome: Outcome) -> list[str]:
-    """What a process printed as lines of text; what is not UTF-8 is replaced."""
+    """Returns what a process printed as lines of text; invalid UTF-8 is replaced."""
     lines = outcome.stdout.decode("utf-8", "replace").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -34,7 +34,7 @@ def printed_lines(outcome: Outcome) -> list[str]:
 
 
 def read_status(status: int | None) -> tuple[int | None, str | None]:
-    """Exit code and signal of a child's status; None for what does not apply."""
+    """Returns the exit code and the signal of a status; None for what does not apply."""
     if status is not None and status < 0:
         return None, _signal_name(-status)
     return status, None
@@ -48,7 +48,7 @@ def _signal_name(number: int) -> str:
 
 
 def describe_start_failure(error: OSError | ValueError, program: str) -> str:
-    """Why a process could not be started, and what to do."""
+    """Returns why a process could not be started, and what to do."""
     number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
     advice = {
         errno.ENOENT: "not found (or the interpreter its #! line names is not)",
@@ -61,7 +61,7 @@ def describe_start_failure(error: OSError | ValueError, program: str) -> str:
 
 
 def failure_of(outcome: Outcome, timeout: float) -> str | None:
-    """Why a process counts as failed, in one line; None when it does not."""
+    """Returns why a process counts as failed, in one line; None if it does not."""
     if outcome.error is not None:
         return outcome.error
     if outcome.too_much:
@@ -71,11 +71,11 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
     if outcome.signal is None and not outcome.exit_code:
         return None
     how = f"killed by {outcome.signal}" if outcome.signal else f"exited with code {outcome.exit_code}"
-    words = _last_words(outcome.stderr.decode("utf-8", "replace"))
-    return f"{how}: {words[:300]}" if words else how
+    reason = _last_message(outcome.stderr.decode("utf-8", "replace"))
+    return f"{how}: {reason[:300]}" if reason else how
 
 
-def _last_words(stderr: str) -> str:
-    """The last line with a word in it: a stack or an object often ends with brackets alone."""
+def _last_message(stderr: str) -> str:
+    """Returns the last line with a word in it: a stack or an object often ends with brackets alone."""
     lines = [line for line in map(str.strip, stderr.splitlines()) if line]
     return next((line for line in reversed(lines) if re.search(r"\w", line)), lines[-1] if lines else "")

@@ -1,63 +1,51 @@
-"""One process tree: start it, read it with arrival times, end it for sure.
+"""One process: start it, feed its stdin, read what it prints with arrival times, terminate it at a limit.
 
-`ProcessSupervisor.run` starts one process, feeds its stdin, reads stdout and stderr until it has ended and says how.
+`ProcessSupervisor.run` runs one in the calling thread, which sleeps in poll until something happens.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import time
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
-from agenteval.processes.poller import Poller
+from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import Child, ProcessSupervisor
 
-GRACE = 2.0  # seconds between SIGTERM and SIGKILL
-LEAVE = 0.5  # seconds for a process that has said all to leave by itself
-TICK = 0.02  # how often to look whether a tree that is being ended is gone
+TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
+TREE_INTERVAL = 0.02  # seconds between two looks at a tree that is being terminated
 
-PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, 64 KiB by default
-STDERR_TAIL = 8 << 10
 READ_SIZE = 1 << 16
-SHORT_LINE = 16  # bytes: of lines shorter than that, fewer may be printed than --max-output says
+STDERR_TAIL = 8 << 10
+SHORT_LINE = 16  # bytes: an agent may print as many lines as --max-output holds of this length
 FEW_LINES = 10_000
-F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
 class Command(NamedTuple):
-    """What to start: the program's path first, then its argument list."""
+    """What to start: the program's path, then its argument list."""
 
     program: str
     argv: list[str]
     cwd: str
     env: dict[str, str]
     stdin: bytes | None = None
-    alone: bool = False  # the environment is env, and nothing of ours
-
-
-def open_pipe(size: int | None = None) -> tuple[int, int]:
-    """A pipe, as large as asked where the system allows it."""
-    read, write = os.pipe()
-    if size is not None and F_SETPIPE_SZ is not None:
-        try:
-            fcntl.fcntl(read, F_SETPIPE_SZ, size)
-        except OSError:
-            pass  # the user's share of pipe memory is used up; 64 KiB will do
-    return read, write
+    alone: bool = False  # the environment is `env` only, nothing is inherited
 
 
 class ProcessPeer(Protocol):
-    """Somebody who follows what a process prints while it runs, and may talk with it."""
+    """The other end of a conversation with a process: it is given each line as soon as it is printed."""
 
     interactive: bool  # stdin stays open for its replies until it is done
-    turn: int  # when it changes, the time limit starts anew
-    done: bool  # the process has said all: it may leave, and is made to
+    turn: int  # the time limit starts anew when it changes
+    done: bool  # nothing more is expected: the process has to exit
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to write to stdin in reply to a line; nothing is written once the process has ended."""
@@ -65,118 +53,127 @@ class ProcessPeer(Protocol):
 
 
 class RunningProcess:
-    """One process while it runs: `begin`, `handle` what comes, `tick` now and then until it says True, `outcome`."""
+    """One process from its start to its end; `run` is called once."""
 
     def __init__(
         self,
-        owner: ProcessSupervisor,
-        board: Poller,
+        supervisor: ProcessSupervisor,
         key: int,
         command: Command,
         timeout: float | None,
         max_output: int,
         peer: ProcessPeer | None = None,
     ) -> None:
-        self.owner, self.board, self.key, self.command = owner, board, key, command
-        self.max_output = max_output
-        self.size = self.line_count = 0
-        self.stdout: list[bytes] = []  # as it came: a list of lines would take fifty times the memory of short ones
-        self.arrivals: list[tuple[int, float]] = []
-        self.stderr = bytearray()
+        self.supervisor, self.key, self.command = supervisor, key, command
+        self.max_output, self.timeout, self.peer = max_output, timeout, peer
+        self.deadline = time.monotonic() + timeout if timeout is not None else None
         self.child: Child | None = None
         self.status: int | None = None
-        self.left_helpers = False
-        self.ending_until: float | None = None
-        self.told: set[int] = set()
-        self.unsaid = deque([memoryview(command.stdin)] if command.stdin else [])
-        self.unsaid_size = len(command.stdin or b"")
         self.error: str | None = None
-        self.timed_out = self.too_much = self.leaving = False
-        self.open: dict[int, str] = {}
-        self.timeout = timeout
-        self.deadline = time.monotonic() + timeout if timeout is not None else None
-        self.peer, self.turn = peer, peer.turn if peer else 0
-        self.unended: list[bytes] = []  # pieces of a line that the peer has not heard because it has no end yet
-        self.unheard: deque[bytes] = deque()
-        self.holding = False
+        self.left_helpers = self.timed_out = self.too_much = False
+        self.poll = select.poll()
+        self.stdin: PipeWriter | None = None
+        self.stdout = -1
+        self.outputs: dict[int, Callable[[bytes], None]] = {}  # stdout and stderr while they are open
+        # What it printed, as it came: a list of lines would take fifty times the memory of short ones.
+        self.chunks: list[bytes] = []
+        self.arrivals: list[tuple[int, float]] = []
+        self.size = self.line_count = 0
+        self.stderr_tail = bytearray()
+        # The conversation with a peer.
+        self.turn = peer.turn if peer else 0
+        self.unfinished_line: list[bytes] = []
+        self.unanswered: deque[bytes] = deque()  # lines that the peer has not been given yet
+        self.exiting = False
+        # While its tree is being terminated: when it gets SIGKILL, and what has got SIGTERM.
+        self.kill_at: float | None = None
+        self.signalled: set[int] = set()
 
-    def begin(self) -> None:
-        """Start the process; where that fails, `error` says why and the first tick is True."""
+    def run(self) -> Outcome:
+        """Start the process and attend to it until it has ended; returns what it printed and how it ended."""
+        self._start()
+        while not self._has_ended():
+            if self.kill_at is not None:
+                wait: float | None = TREE_INTERVAL
+            else:
+                wait = None if self.deadline is None else self.deadline - time.monotonic()
+            for fd, event in self.poll.poll(poll_timeout(wait)):
+                self._handle(fd, event)
+        return self._outcome()
+
+    def _start(self) -> None:
+        """Start the process; `error` says why it could not be started."""
         theirs: list[int] = []
         try:
-            stdout, stderr = self._pipe("stdout", theirs), self._pipe("stderr", theirs)
-            stdin = self._pipe("stdin", theirs) if self.command.stdin is not None else None
-            self.child = self.owner.start(self.key, self.command, stdin, stdout, stderr)
+            stdout = self._open_output(self._take_stdout, theirs, PIPE_SIZE)
+            self.stdout = next(iter(self.outputs))
+            stderr = self._open_output(self._take_stderr, theirs)
+            stdin = self._open_stdin(self.command.stdin, theirs) if self.command.stdin is not None else None
+            self.child = self.supervisor.start(self.key, self.command, stdin, stdout, stderr)
+            self.poll.register(self.child.ended, select.POLLIN)
         except (OSError, ValueError) as error:
             self.error = describe_start_failure(error, self.command.argv[0])
-            return
         finally:
             for fd in theirs:
                 os.close(fd)
-        self.open[self.child.ended] = "ended"
-        for fd, role in self.open.items():
-            if role != "stdin":
-                self.board.register(fd, select.POLLIN, self)
-            elif self.unsaid:
-                self.board.register(fd, select.POLLOUT, self)
 
-    def _pipe(self, role: str, theirs: list[int]) -> int:
-        """A pipe of which our end is to be listened to; returns the other end, which is to be closed."""
-        read, write = open_pipe(PIPE_SIZE if role in ("stdout", "stdin") else None)
-        ours, other = (write, read) if role == "stdin" else (read, write)
+    def _open_output(self, take: Callable[[bytes], None], theirs: list[int], size: int | None = None) -> int:
+        """Open a pipe to read from; returns the end for the process."""
+        ours, other = open_pipe(size)
         theirs.append(other)
-        self.open[ours] = role
-        if role == "stdin":
-            os.set_blocking(ours, False)  # reading needs none of this: it happens only when there is something
-            self._write_stdin(ours)  # most of what is said fits into the pipe before anybody listens
+        self.outputs[ours] = take
+        self.poll.register(ours, select.POLLIN)
         return other
 
-    def handle(self, fd: int) -> None:
-        """Something came on one of its descriptors, or one has room."""
-        role = self.open[fd]
-        if role == "stdout":
-            self._read_stdout(fd)
-        elif role == "stderr":
-            self._read_stderr(fd)
-        elif role == "stdin":
-            self._write_stdin(fd)
-            self._converse()
-        elif self.child is not None:
-            del self.open[fd]
-            self.board.unregister(fd)
-            self.status, self.left_helpers = self.owner.collect(self.child)
+    def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
+        """Open a pipe to write to, and write as much as it takes; returns the end for the process."""
+        other, ours = open_pipe(PIPE_SIZE)
+        theirs.append(other)
+        self.stdin = PipeWriter(ours)
+        self._write_stdin(data)
+        return other
 
-    def tick(self) -> bool:
-        """Whether it has ended and, where its tree is being ended, all of that is gone; sees to the time limit."""
+    def _handle(self, fd: int, event: int) -> None:
+        if fd in self.outputs:
+            self._read(fd, event)
+        elif self.child is not None and fd == self.child.ended:
+            self.poll.unregister(fd)
+            self.status, self.left_helpers = self.supervisor.collect(self.child)
+        else:
+            self._write_stdin()
+            self._answer_lines()
+
+    def _has_ended(self) -> bool:
+        """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
         if self.child is None:
             return True
-        if self.ending_until is not None:
-            return not self.owner.signal_tree(self.key, self.ending_until, self.told) and self.status is not None
-        self._heed()
+        if self.kill_at is not None:
+            left = self.supervisor.signal_tree(self.key, self.kill_at, self.signalled)
+            return not left and self.status is not None
+        self._follow_peer()
         if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
-            self.timed_out = not self.leaving
-            self._end()
+            self.timed_out = not self.exiting
+            self._terminate()
         return self.status is not None
 
-    def next_tick(self) -> float | None:
-        """The time.monotonic() at which it wants to tick even if nothing comes."""
-        return time.monotonic() + TICK if self.ending_until is not None else self.deadline
+    def _terminate(self) -> None:
+        if self.kill_at is None:
+            self.kill_at = time.monotonic() + TERM_GRACE
 
-    def outcome(self) -> Outcome:
-        """Take what is left in the pipes, and sum up."""
-        self._drain()
-        if self.unended:
-            self.unheard.append(b"".join(self.unended))
-        self._converse()
-        for fd in list(self.open):
-            self._close(fd)
-        if self.stdout and not self.stdout[-1].endswith(b"\n"):
-            self.arrivals.append((1, time.monotonic()))  # a last line without its end is a line too
+    def _outcome(self) -> Outcome:
+        for fd in list(self.outputs):
+            self._drain(fd)
+        if self.unfinished_line:
+            self.unanswered.append(b"".join(self.unfinished_line))
+        self._answer_lines()
+        self._close_stdin()
+        if self.chunks and not self.chunks[-1].endswith(b"\n"):
+            self.arrivals.append((1, time.monotonic()))  # a last line without a line break is a line too
         code, signal_name = read_status(self.status)
         return Outcome(
-            stdout=b"".join(self.stdout),
+            stdout=b"".join(self.chunks),
             arrivals=self.arrivals,
-            stderr=bytes(self.stderr),
+            stderr=bytes(self.stderr_tail),
             exit_code=code,
             signal=signal_name,
             timed_out=self.timed_out,
@@ -184,142 +181,128 @@ class RunningProcess:
             started=self.child.started if self.child else None,
             error=self.error,
             left_helpers=self.left_helpers,
-            dismissed=self.leaving and self.ending_until is not None,
+            lingered=self.exiting and self.kill_at is not None,
         )
 
-    def _end(self) -> None:
-        if self.ending_until is None:
-            self.ending_until = time.monotonic() + GRACE
+    # --- stdout and stderr ---
 
-    def _read_stdout(self, fd: int) -> bool:
-        data = self._read(fd)
-        if not data:
-            if self.peer and self.peer.interactive and fd not in self.open:
-                self._dismiss()  # no answer can come any more
+    def _read(self, fd: int, event: int) -> bool:
+        """Take what a pipe has; returns whether there was anything."""
+        try:
+            data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
+        except BlockingIOError:
             return False
+        if data:
+            self.outputs[fd](data)
+            return True
+        self._close_output(fd)
+        if fd == self.stdout and self.peer and self.peer.interactive:
+            self._expect_exit()  # no reply can come any more
+        return False
+
+    def _drain(self, fd: int) -> None:
+        """Take what the process left in a pipe; a helper that holds it open is not waited for."""
+        os.set_blocking(fd, False)
+        while self._read(fd, select.POLLIN) and self.size <= self.max_output:
+            pass
+        self._close_output(fd)
+
+    def _close_output(self, fd: int) -> None:
+        if self.outputs.pop(fd, None) is not None:
+            self._unregister(fd)
+            os.close(fd)
+
+    def _take_stdout(self, data: bytes) -> None:
         room = self.max_output - self.size
         self.size += len(data)
         if len(data) > room:
             data = data[: max(0, room)]
             self.too_much = True
-            self._end()
+            self._terminate()
         if data:
-            self.stdout.append(data)
+            self.chunks.append(data)
         if ended := data.count(b"\n"):
             self.arrivals.append((ended, time.monotonic()))
             self.line_count += ended
             if self.line_count > max(FEW_LINES, self.max_output // SHORT_LINE):
                 self.too_much = True  # `yes`: each line takes far more memory than its two bytes
-                self._end()
+                self._terminate()
         if self.peer:
-            self._listen(data)
-        return True
+            self._split_lines(data)
 
-    def _read_stderr(self, fd: int) -> bool:
-        data = self._read(fd)
-        self.stderr += data
-        del self.stderr[:-STDERR_TAIL]
-        return bool(data)
+    def _take_stderr(self, data: bytes) -> None:
+        self.stderr_tail += data
+        del self.stderr_tail[:-STDERR_TAIL]
 
-    def _write_stdin(self, fd: int) -> None:
-        """Write what is to be said, as far as there is room; when all is said, stdin is closed unless a peer talks."""
-        try:
-            while self.unsaid:
-                first = self.unsaid[0]
-                written = os.write(fd, first[:PIPE_SIZE])
-                self.unsaid_size -= written
-                if written < len(first):
-                    self.unsaid[0] = first[written:]
-                else:
-                    self.unsaid.popleft()
-        except BlockingIOError:
+    # --- stdin ---
+
+    def _write_stdin(self, data: bytes = b"") -> None:
+        """Write what there is room for; close stdin after the last of it, unless a peer may have more to write."""
+        if self.stdin is None:
             return
-        except OSError:
-            self.unsaid.clear()  # it does not want to read its input; that is its own business
-            self.unsaid_size = 0
-        if self.peer and self.peer.interactive and not self.leaving:
-            self.board.unregister(fd)
+        self.stdin.write(data)
+        if self.stdin.unsent_size:
+            self.poll.register(self.stdin.fd, select.POLLOUT)
+        elif self.peer and self.peer.interactive and not self.exiting:
+            self._unregister(self.stdin.fd)
         else:
-            self._close(fd)
+            self._close_stdin()
 
-    # --- talking with it ---
+    def _close_stdin(self) -> None:
+        if self.stdin is not None:
+            self._unregister(self.stdin.fd)
+            os.close(self.stdin.fd)
+            self.stdin = None
 
-    def _listen(self, data: bytes) -> None:
-        """Let the peer hear the lines that have ended."""
+    def _unregister(self, fd: int) -> None:
+        with suppress(KeyError):
+            self.poll.unregister(fd)
+
+    # --- the conversation with a peer ---
+
+    def _split_lines(self, data: bytes) -> None:
+        """Give the peer the lines that are complete."""
         first, *more = data.split(b"\n")
-        self.unended.append(first)
+        self.unfinished_line.append(first)
         if more:
-            self.unheard.append(b"".join(self.unended))
-            self.unended = [last] if (last := more.pop()) else []
-            self.unheard.extend(more)
-        self._converse()
+            self.unanswered.append(b"".join(self.unfinished_line))
+            self.unfinished_line = [last] if (last := more.pop()) else []
+            self.unanswered.extend(more)
+        self._answer_lines()
 
-    def _converse(self) -> None:
-        """Answer what has been heard; one who does not read the answers is not listened to until it does."""
+    def _answer_lines(self) -> None:
+        """Answer the lines read so far.
+
+        Back-pressure: stdout is not read while more than PIPE_SIZE bytes of replies are unread.
+        """
         if self.peer is None:
             return
         running = self.status is None
-        while self.unheard and self.ending_until is None and not (running and self.unsaid_size > PIPE_SIZE):
-            if reply := self.peer.reply_to(self.unheard.popleft(), running):
-                self._say(reply)
-        if running and self.holding != bool(self.unheard):
-            self.holding = not self.holding
-            for fd in self._fds("stdout"):
-                self.board.unregister(fd)
-                if not self.holding:
-                    self.board.register(fd, select.POLLIN, self)
-        self._heed()
+        while self.unanswered and self.kill_at is None and not (running and self._replies_unread()):
+            if reply := self.peer.reply_to(self.unanswered.popleft(), running):
+                self._write_stdin(reply)
+        if running and self.stdout in self.outputs:
+            if self.unanswered:
+                self._unregister(self.stdout)
+            else:
+                self.poll.register(self.stdout, select.POLLIN)
+        self._follow_peer()
 
-    def _say(self, words: bytes) -> None:
-        for fd in self._fds("stdin"):
-            silent = not self.unsaid
-            self.unsaid.append(memoryview(words))
-            self.unsaid_size += len(words)
-            self._write_stdin(fd)
-            if silent and self.unsaid:
-                self.board.register(fd, select.POLLOUT, self)
+    def _replies_unread(self) -> bool:
+        return self.stdin is not None and self.stdin.unsent_size > PIPE_SIZE
 
-    def _heed(self) -> None:
-        """Give a new turn its time, and let a process go that has said all."""
-        if self.peer is None or self.leaving:
+    def _follow_peer(self) -> None:
+        """Start the time limit anew with a new turn, and let the process exit when the peer is done."""
+        if self.peer is None or self.exiting:
             return
         if self.peer.done:
-            self._dismiss()
+            self._expect_exit()
         elif self.peer.turn != self.turn:
             self.turn = self.peer.turn
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
 
-    def _dismiss(self) -> None:
-        """Close its stdin; if it does not leave soon, it is ended."""
-        self.leaving = True
-        self.deadline = time.monotonic() + LEAVE
-        if not self.unsaid:
-            for fd in self._fds("stdin"):
-                self._close(fd)
-
-    def _fds(self, role: str) -> list[int]:
-        return [fd for fd, name in self.open.items() if name == role]
-
-    # --- descriptors ---
-
-    def _read(self, fd: int) -> bytes:
-        try:
-            data = os.read(fd, READ_SIZE)
-        except BlockingIOError:
-            return b""
-        if not data:
-            self._close(fd)
-        return data
-
-    def _close(self, fd: int) -> None:
-        if self.open.pop(fd, None) is not None:
-            self.board.unregister(fd)
-            os.close(fd)
-
-    def _drain(self) -> None:
-        """Take what the process left in its pipes; a helper that holds them open is not waited for."""
-        for role, read in (("stdout", self._read_stdout), ("stderr", self._read_stderr)):
-            for fd in self._fds(role):
-                os.set_blocking(fd, False)
-                while read(fd) and self.size <= self.max_output:
-                    pass
+    def _expect_exit(self) -> None:
+        """Close stdin once all is sent; a process that does not exit soon is terminated."""
+        self.exiting = True
+        self.deadline = time.monotonic() + EXIT_GRACE
+        self._write_stdin()

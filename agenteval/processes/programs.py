@@ -9,7 +9,7 @@ from agenteval.errors import UserError
 
 
 def find_program(name: str) -> str:
-    """The absolute path of a command; UserError before anything is run when there is none."""
+    """Returns the absolute path of a command; raises UserError if there is none."""
     if not name:
         raise UserError("the command to run is empty")
     if "/" in name:
@@ -19,7 +19,7 @@ def find_program(name: str) -> str:
             raise UserError(f"{name}: not executable (chmod +x {name})")
         return os.path.abspath(name)
     beside = os.path.join(os.path.dirname(sys.executable), name)
-    # A tool of the suite is the one that came with this one, on PATH or not.
+    # A tool of the suite is the one installed with this one, whatever is on PATH.
     found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else on_path(name)
     if found is None:
         raise UserError(f"{name}: command not found; is it installed and on PATH?")
@@ -27,6 +27,6 @@ def find_program(name: str) -> str:
 
 
 def on_path(name: str) -> str | None:
-    """Where PATH has a command; shutil knows that too, and takes longer to import than the rest of this module."""
+    """Returns where PATH has a command, as shutil.which does, which takes longer to import than all of this module."""
     paths = (os.path.join(folder, name) for folder in os.get_exec_path())
     return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

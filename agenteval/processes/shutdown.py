@@ -1,4 +1,4 @@
-"""The main thread of a tool that runs processes: it waits, and on a signal ends everything in order."""
+"""The end of a run: in order when all is done; on a signal, a closed pipe or an error with everything terminated."""
 
 from __future__ import annotations
 
@@ -6,72 +6,39 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TypeVar
+from typing import Any
 
 from agenteval.errors import Stopped
-from agenteval.processes.loop import Job, Jobs, Loop, Outbox
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.processes.worker_pool import Pool, T
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
-from agenteval.streams.source import Source
 
-R = TypeVar("R")
-
-FLUSH_TIME = 2.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FLUSH_TIME = 2.0  # seconds for the reader of our output to take the records that are ready
 
 
-def run_jobs(
-    jobs: Iterator[Job[R | None]],
-    emit: Callable[[R], None],
-    processes: ProcessSupervisor,
-    outbox: Outbox,
-    *,
-    workers: int,
-    source: Source,
-    output: Output,
-    console: Console,
-    ordered: bool,
-    hold: Callable[[R], None] = lambda _result: None,
-    finish: Callable[[], None] = lambda: None,
-) -> None:
-    """Work through jobs in one thread, so many at a time; `hold` is told of a result that waits for its turn."""
-    loop: Loop[R | None] = Loop(
-        processes,
-        lambda result: emit(result) if result is not None else None,
-        workers=workers,
-        ordered=ordered,
-        room=outbox.has_room,
-        hold=lambda result: hold(result) if result is not None else None,
-    )
-    outbox.begin(loop.wake)
-    supply = Jobs(jobs, blocks=not source.regular)
-    supervise(lambda watch: loop.run(supply, watch), processes, output, console, finish=finish, flush=outbox.finish)
-
-
-def supervise(
-    work: Callable[[int | None], None],
+def run_pool(
+    pool: Pool[T, Any],
+    items: Iterator[T],
     processes: ProcessSupervisor,
     output: Output,
     console: Console,
-    *,
     finish: Callable[[], None] = lambda: None,
-    flush: Callable[[float | None], None] = lambda _seconds: None,
 ) -> None:
-    """Do the work, then `finish`; a signal, a closed pipe or a failed write ends all processes first.
+    """Work through the items, then `finish`; the output is left open.
 
-    `work` is given the output pipe to watch; `flush` writes what is done and not yet written. The output is left
-    open where all went well.
+    A signal, a closed output or an error terminates all processes and is raised again.
     """
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` stay what they are
+    for signum in SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` ignore some: let them
             signal.signal(signum, _raise_stopped)
     try:
-        work(None if output.path else output.fd)
+        pool.run(items, None if output.path else output.fd, processes.reap_orphans)
         finish()
-        flush(None)
     except (Stopped, Exception) as reason:
         _stop(processes)
-        flush(FLUSH_TIME)
+        pool.flush(FLUSH_TIME)
         console.finish()
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.resumable else ""
@@ -84,9 +51,9 @@ def supervise(
 
 
 def _stop(processes: ProcessSupervisor) -> None:
-    """End all processes; a second signal ends this one at once, and the guardian kills the rest."""
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, _leave_at_once)
+    """Terminate all processes; on a second signal the tool exits at once, and the guardian kills the rest."""
+    for signum in SIGNALS:
+        signal.signal(signum, _exit_at_once)
     processes.stop()
 
 
@@ -94,5 +61,5 @@ def _raise_stopped(signum: int, _frame: FrameType | None) -> None:
     raise Stopped(signum)
 
 
-def _leave_at_once(signum: int, _frame: FrameType | None) -> None:
+def _exit_at_once(signum: int, _frame: FrameType | None) -> None:
     os._exit(128 + signum)

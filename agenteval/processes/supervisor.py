@@ -1,8 +1,8 @@
-"""All processes of a tool: started in sessions of their own, marked, and ended for sure.
+"""All processes of a tool: started in sessions of their own, marked, and terminated with all they started.
 
-Data flow: a worker thread starts a process here and attends to it (process.py); whatever it started is found by
-proctree.py when it has to be ended; the guardian does that when this process is killed. On Linux this process
-is a child subreaper: helpers that are orphaned become its children and stay within reach.
+Data flow: a worker thread calls `run`, which starts a process and attends to it until it has ended (process.py). What
+it started besides is found in the process table (tree.py) when it has to be terminated; the guardian does that when
+this process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
 """
 
 from __future__ import annotations
@@ -15,27 +15,15 @@ import time
 from itertools import count
 
 from agenteval.processes.guardian import Guardian
+from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, mark_of
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.poller import Poller
-from agenteval.processes.process import GRACE, TICK, Command, ProcessPeer, RunningProcess
-from agenteval.processes.tree import (
-    MARKED_LIMIT,
-    VARIABLE,
-    Orphans,
-    Table,
-    adopt_orphans,
-    below,
-    can_mark,
-    mark_of,
-    process_table,
-    send_signal,
-    tree_of,
-)
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, ProcessPeer, RunningProcess
+from agenteval.processes.tree import Orphans, Table, adopt_orphans, below, process_table, send_signal, tree_of
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
-FRESH = 0.01  # seconds for which a process table is good enough for another look
-# Signals that Python or the tool ignore or handle, and an agent must find untouched.
+TABLE_AGE = 0.01  # seconds for which a process table may be used again
+# Signals that Python or the tool ignore or handle; an agent starts with their defaults.
 DEFAULTED = [
     signal.SIGINT,
     signal.SIGTERM,
@@ -47,11 +35,11 @@ DEFAULTED = [
 
 
 class Stopping(OSError):
-    """Nothing is started any more."""
+    """The tool is stopping: nothing is started any more."""
 
 
 class Child:
-    """A process that was started, and a descriptor that becomes readable when it has ended."""
+    """A process that was started, and `ended`, a descriptor that becomes readable when it has ended."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -64,7 +52,7 @@ class Child:
             threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
 
     def status(self) -> int:
-        """Its exit code, or the number of the signal that killed it, negative; to be asked once, after its end."""
+        """Returns its exit code, or the negative number of the signal that killed it; called once, after its end."""
         os.close(self.ended)
         if self._status is None:
             self._status = os.waitpid(self.pid, 0)[1]
@@ -76,7 +64,7 @@ class Child:
 
 
 class ProcessSupervisor:
-    """Starts and ends processes; one for the whole tool, used from many threads."""
+    """Starts and terminates processes; one for the whole tool, used by many threads."""
 
     def __init__(self, concurrency: int = 1) -> None:
         self.guardian = Guardian()
@@ -84,45 +72,50 @@ class ProcessSupervisor:
         self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
         adopt_orphans()
         self._pid = os.getpid()
-        self.stopping = False
+        self._stopped = threading.Event()
         self._keys = count(1)
         self._lock = threading.Lock()
-        # The pid of each process started and not yet collected → its key; the guardian's is no agent's.
+        # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
         self._orphans = Orphans()
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
-        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})
 
+    @property
+    def stopping(self) -> bool:
+        """Whether everything is being terminated: how an agent ends now is no result."""
+        return self._stopped.is_set()
+
     def new_agent_key(self) -> int:
-        """A number for one agent and everything it will ever start."""
+        """Returns a number for one agent and everything it will ever start."""
         return next(self._keys)
 
     def run(
         self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: ProcessPeer | None = None
     ) -> Outcome:
-        """Run one process of agent `key` to its end; seconds for the timeout, None for no limit."""
-        board = Poller()
-        attendance = RunningProcess(self, board, key, command, timeout, max_output, peer)
-        attendance.begin()
-        while not attendance.tick():
-            until = attendance.next_tick()
-            board.wait(None if until is None else until - time.monotonic())
-        return attendance.outcome()
+        """Run one process of agent `key` to its end; `timeout` is in seconds, None is no limit."""
+        return RunningProcess(self, key, command, timeout, max_output, peer).run()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep; the tool's stopping ends it early."""
+        self._stopped.wait(seconds)
 
     # --- start ---
 
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
-        """Start a process on these descriptors; OSError or ValueError when it cannot be started."""
+        """Start a process on these descriptors; raises OSError or ValueError if it cannot be started."""
         mark = mark_of(self._pid, key)
         env = {} if command.alone else dict(self._environment)
         env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
-        env[b"PWD"] = os.fsencode(command.cwd)  # some programs believe it more than the directory they are in
+        env[b"PWD"] = os.fsencode(command.cwd)  # some programs trust it more than getcwd()
         env[VARIABLE] = b"%d" % mark
-        with self._lock:  # the directory and the mark of this process are what the new one gets
+        # A process inherits its directory and its mark, and posix_spawn cannot set them for the child alone. A fork
+        # could, but takes longer and copies the page tables; a wrapper program takes an exec more.
+        with self._lock:
             if self.stopping:
                 raise Stopping
-            os.chdir(command.cwd)  # even where we are there already: it may have been made anew since
+            os.chdir(command.cwd)  # also if we are in it already: it may have been removed and made again since
             self._set_mark(mark)
             try:
                 pid = os.posix_spawn(
@@ -130,7 +123,7 @@ class ProcessSupervisor:
                     command.argv,
                     env,
                     file_actions=[
-                        (os.POSIX_SPAWN_DUP2, self._nothing if stdin is None else stdin, 0),
+                        (os.POSIX_SPAWN_DUP2, self._dev_null if stdin is None else stdin, 0),
                         (os.POSIX_SPAWN_DUP2, stdout, 1),
                         (os.POSIX_SPAWN_DUP2, stderr, 2),
                     ],
@@ -144,76 +137,76 @@ class ProcessSupervisor:
         return Child(pid)
 
     def _set_mark(self, mark: int | None) -> None:
-        """Mark this process, for the one it starts next; None: as it was, for it may be the agent of another tool."""
+        """Mark this process, for the one it starts next; None restores its own, which may be another tool's mark."""
         if MARKED_LIMIT is not None and self._own_mark is not None:
             soft, hard = self._own_mark
             resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
 
     def collect(self, child: Child) -> tuple[int, bool]:
-        """The wait status of a process that has ended, and whether helpers of any agent are left behind."""
-        status = child.status()
-        with self._lock:
+        """Reap a process that has ended; returns its status, and whether helpers of any agent are left behind."""
+        with self._lock:  # from waitpid on, the next start may get the same pid
+            status = child.status()
             del self._running[child.pid]
-            return status, bool(self._orphans.living(self._running))
+            return status, self._orphans.reap(self._running)
 
     def reap_orphans(self) -> None:
-        """Collect orphans that came to this process and have ended: an agent may run for hours and leave thousands."""
+        """Reap the orphans that have exited: an agent may run for hours and leave thousands."""
         with self._lock:
-            self._orphans.living(self._running)
+            self._orphans.reap(self._running)
 
     # --- end ---
 
-    def signal_tree(self, key: int | None, deadline: float, told: set[int]) -> bool:
-        """Whether anything of a tree (None: of all) that is being ended is left.
+    def signal_tree(self, key: int | None, kill_at: float, signalled: set[int]) -> bool:
+        """Signal what is left of an agent's tree (None: of all); returns whether anything is.
 
-        Each of its processes gets SIGTERM once (`told` is who got it), and SIGKILL when the deadline is past.
+        Each process gets SIGTERM once (`signalled` are those that got it), and SIGKILL from the time `kill_at` on.
         """
         left = self._tree(key)
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= kill_at:
             send_signal(left, signal.SIGKILL)
         else:
-            send_signal(left - told, signal.SIGTERM)
-            told |= left
+            send_signal(left - signalled, signal.SIGTERM)
+            signalled |= left
         return bool(left)
 
-    def terminate_tree(self, key: int | None, grace: float = GRACE) -> None:
-        """End an agent's whole tree (None: all of them) and return when nothing of it is left."""
-        deadline = time.monotonic() + grace
-        told: set[int] = set()
-        while self.signal_tree(key, deadline, told):
-            time.sleep(TICK)
+    def terminate_tree(self, key: int | None, grace: float = TERM_GRACE) -> None:
+        """Terminate an agent's whole tree (None: all of them); returns when nothing of it is left."""
+        kill_at = time.monotonic() + grace
+        signalled: set[int] = set()
+        while self.signal_tree(key, kill_at, signalled):
+            time.sleep(TREE_INTERVAL)
 
     def stop(self) -> None:
-        """Start nothing more, end everything, and return when nothing is left."""
+        """Start nothing more and terminate everything; returns when nothing is left."""
         with self._lock:
-            self.stopping = True
-            self._table = (0.0, {})  # something may have been started since it was taken
+            self._stopped.set()
+            self._table = (0.0, {})  # it may be older than the last start
         self.terminate_tree(None)
 
     def close(self) -> None:
-        """End what is left, and dismiss the guardian."""
+        """Terminate what is left, then the guardian."""
         self.stop()
         self.guardian.dismiss()
 
     def _tree(self, key: int | None) -> set[int]:
         with self._lock:
-            table = self._look()
+            table = self._recent_table()
             if key is None:
                 return below([self._pid], table)
             roots = {pid for pid, owner in self._running.items() if owner == key}
             return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
 
-    def _look(self) -> Table:
-        """The process table, of this moment or very nearly: many agents may be ended at once."""
-        if time.monotonic() - self._table[0] > FRESH:
+    def _recent_table(self) -> Table:
+        """Returns the process table, read anew unless it is very recent: many trees may be terminated at once."""
+        if time.monotonic() - self._table[0] > TABLE_AGE:
             table = process_table()
-            table.pop(self.guardian.pid, None)  # it is nobody's to end
+            table.pop(self.guardian.pid, None)  # not ours to terminate
             self._table = (time.monotonic(), table)
         return self._table[1]
 
 
 def _allow_descriptors(concurrency: int) -> int:
-    """Raise the limit on open files as far as so many processes at once need; returns how many it allows."""
+    """Raise the limit on open files as far as that many processes at once need; returns how many it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
     if soft != resource.RLIM_INFINITY and soft < needed:

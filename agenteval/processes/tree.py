@@ -1,75 +1,23 @@
-"""Whose process is it: marks that every process inherits, and trees of processes.
-
-Real agents start their tools in sessions of their own, orphan them and clear their environment, so neither the
-process group nor the parent tells whose a process is. A mark does that every process inherits and none has a
-reason to touch: the soft limit on real-time CPU, which does nothing to a process that is not real-time. Where it
-cannot be set, and on macOS, a variable in the environment has to do.
-"""
+"""Process trees: the process table, the descendants of a process, orphans, and signals to all of them."""
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
-import time
 from collections.abc import Container, Iterable
 from contextlib import suppress
 
-VARIABLE = b"AGENTEVAL_AGENT"
-MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
-FIRST_MARK = 1 << 50  # microseconds of real-time CPU: 35 years
-KEYS = 1 << 26
+from agenteval.processes.marks import find_mark, is_of, mark_of
+
 PR_SET_CHILD_SUBREAPER = 36
 
 Table = dict[int, tuple[int, int]]
-
-
-def mark_of(tool: int, key: int) -> int:
-    """The number that everything agent `key` of the tool with that pid starts is marked with."""
-    return FIRST_MARK + tool * KEYS + key
-
-
-def is_of(tool: int, mark: int | None) -> bool:
-    """Whether a mark is one of that tool's agents."""
-    return mark is not None and mark_of(tool, 0) <= mark < mark_of(tool, KEYS)
-
-
-def can_mark() -> bool:
-    """Whether the limit that serves as the mark can be set that high."""
-    if MARKED_LIMIT is None:
-        return False
-    hard = resource.getrlimit(MARKED_LIMIT)[1]
-    return hard == resource.RLIM_INFINITY or hard >= mark_of(1 << 22, KEYS)
-
-
-def find_mark(pid: int) -> int | None:
-    """The mark that a process carries, by its limit or else by its environment."""
-    with suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/limits", "rb") as file:
-            mark = int(file.read().partition(b"Max realtime timeout")[2].split()[0])
-        if mark >= FIRST_MARK:
-            return mark
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
-        for entry in file.read().split(b"\0"):
-            if entry.startswith(VARIABLE + b"="):
-                return int(entry.partition(b"=")[2])
-    return None
-
-
-def adopt_orphans() -> None:
-    """Become the parent of every orphan below this process, where the system can do that."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-# --- the process table --------------------------------------------------------------------------
+"""The living processes: pid → parent, session."""
 
 
 def process_table() -> Table:
-    """Living processes: pid → parent, session. Zombies are not alive."""
+    """Returns the living processes; a zombie is not alive."""
     if sys.platform != "linux":
         return _table_by_ps()
     table: Table = {}
@@ -97,7 +45,7 @@ def _table_by_ps() -> Table:
 
 
 def below(roots: Iterable[int], table: Table) -> set[int]:
-    """All living descendants of the roots."""
+    """Returns all living descendants of the roots."""
     children: dict[int, list[int]] = {}
     for pid, (parent, _session) in table.items():
         children.setdefault(parent, []).append(pid)
@@ -112,9 +60,9 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
 
 
 def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
-    """The living processes of agent `key` of this tool, however they got away from its own processes, `roots`.
+    """Returns the living processes of agent `key` of this tool, also those that left its own processes, `roots`.
 
-    `alone` says that no other agent is at work: then a process without a mark can only be this one's.
+    `alone` means that no other agent is running: then an orphan without a mark can only belong to this one.
     """
     tool = os.getpid()
     mine = below([tool], table)
@@ -123,32 +71,43 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
         parent, session = table[pid]
         if session in roots:
             found.add(pid)
-        elif parent == tool:  # an orphan that came to us
+        elif parent == tool:  # an orphan, reparented to us
             mark = find_mark(pid)
             if mark == mark_of(tool, key) or (alone and not is_of(tool, mark)):
                 found.add(pid)
     return found | below(found, table)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of every orphan below this process (a child subreaper), where the system supports it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class Orphans:
-    """The children that came to this process from its children, and that it did not start itself."""
+    """The children of this process that it did not start: orphans that were reparented to it."""
 
     def __init__(self) -> None:
-        try:  # kept open: it is read at every end of a process
-            self._listing: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+        # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
+        # open because it is read at every end of a process.
+        try:
+            self._children: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
         except OSError:
-            self._listing = None
+            self._children = None
 
-    def living(self, known: Container[int]) -> list[int]:
-        """Those that live; the dead ones are collected."""
-        if self._listing is not None:
-            children = [int(pid) for pid in os.pread(self._listing, 1 << 16, 0).split()]
+    def reap(self, started: Container[int]) -> bool:
+        """Reap the orphans that have exited; returns whether others are alive. `started` are our own children."""
+        if self._children is not None:
+            children = [int(pid) for pid in os.pread(self._children, 1 << 16, 0).split()]
         else:
             children = [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
-        return [pid for pid in children if pid not in known and not _collect(pid)]
+        alive = [pid for pid in children if pid not in started and not _reap(pid)]
+        return bool(alive)
 
 
-def _collect(pid: int) -> bool:
+def _reap(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
@@ -156,21 +115,9 @@ def _collect(pid: int) -> bool:
 
 
 def send_signal(pids: Iterable[int], signum: int) -> None:
-    """Signal all of them; one that is stopped is woken, so that it does not sleep through it."""
+    """Signal all of them; a stopped process is continued, so that SIGTERM reaches it."""
     for pid in pids:
         with suppress(OSError):
             os.kill(pid, signum)
             if signum == signal.SIGTERM:
                 os.kill(pid, signal.SIGCONT)
-
-
-def kill_marked(tool: int) -> None:
-    """SIGKILL everything that a tool which is no more has ever started, until nothing is left."""
-    while True:
-        table = process_table()
-        table.pop(os.getpid(), None)
-        marked = {pid for pid in table if is_of(tool, find_mark(pid))}
-        if not marked:
-            return
-        send_signal(marked | below(marked, table), signal.SIGKILL)
-        time.sleep(0.01)

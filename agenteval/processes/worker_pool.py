@@ -1,93 +1,128 @@
-"""N at a time: workers take items, results go out as they come or in the order of the input."""
+"""N at a time: worker threads take items; results go out as they come, or in the order of the items."""
 
 from __future__ import annotations
 
 import os
 import select
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-STACK = 1 << 20
+STACK = 1 << 20  # bytes of a thread: there may be hundreds
+WINDOW = 64
+TICK = 1.0
 
 
 class Pool(Generic[T, R]):
-    """Worker threads that pull from one iterator; the main thread waits and stays open to signals."""
+    """Worker threads that take items from one iterator; the main thread waits and stays open to signals.
+
+    `work` returns the results of an item, and `emit` is called with one result at a time. It may block: a worker that
+    waits for the reader of our output takes no further item. In an `ordered` pool, `hold` is called with a result that
+    has to wait for those of earlier items, and no more than `window` items are taken ahead of the slowest.
+    """
 
     def __init__(
-        self, work: Callable[[int, T], Iterator[R]], emit: Callable[[R], None], *, workers: int, ordered: bool
+        self,
+        work: Callable[[T], Iterable[R]],
+        emit: Callable[[R], None],
+        *,
+        workers: int,
+        ordered: bool,
+        hold: Callable[[R], None] | None = None,
     ) -> None:
-        self.work, self.emit = work, emit
+        self.work, self.emit, self.hold = work, emit, hold
         self.workers, self.ordered = workers, ordered
-        self.window = max(64, workers * 4)  # how far ordered work may run ahead of its slowest item
-        self._take = threading.Lock()
-        self._gate = threading.Condition()
+        self.window = max(WINDOW, workers * 4)
         self._items: Iterator[T] = iter(())
+        self._taking = threading.Lock()
+        self._emitting = threading.Lock()
+        self._emitters: set[int] = set()  # threads that emit, or wait for their turn to
+        self._emit_failed = False
+        self._state = threading.Condition()  # of what follows; never held while something else is waited for
+        self._error: BaseException | None = None
         self._taken = self._next = self._running = self._started = 0
         self._waiting: dict[int, list[R]] = {}
         self._finished: set[int] = set()
-        self._error: BaseException | None = None
-        self._done, self._signal = os.pipe()
+        self._done, self._signal_done = os.pipe()
 
-    def run(self, items: Iterator[T], watch: int | None = None) -> None:
-        """Work through items; raises what a worker raised. `watch` is an output pipe: its closing ends the wait."""
+    def run(self, items: Iterator[T], watch: int | None = None, tick: Callable[[], None] | None = None) -> None:
+        """Work through the items; raises what a worker raised.
+
+        `watch` is the output: if it is a pipe, its closing ends the run, too. `tick` is called about every second.
+        """
         self._items = items
         threading.stack_size(STACK)
-        with self._gate:
-            self._add_worker()
         try:
-            self._wait(watch)
+            with self._state:
+                self._add_worker()
+            self._wait(watch, tick)
         except BaseException as error:  # a signal: no worker takes another item
             self._fail(error)
             raise
         if self._error is not None:
             raise self._error
 
-    def _wait(self, watch: int | None) -> None:
-        poller = select.poll()
-        poller.register(self._done, select.POLLIN)
+    def flush(self, seconds: float) -> None:
+        """After an error: wait, at most so long, until the results that were ready before it are written."""
+        deadline = time.monotonic() + seconds
+        while self._emitters and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _wait(self, watch: int | None, tick: Callable[[], None] | None) -> None:
+        poll = select.poll()
+        poll.register(self._done, select.POLLIN)
         if watch is not None:
-            poller.register(watch, 0)  # POLLERR comes unasked when the reader has gone
+            poll.register(watch, 0)  # POLLERR comes unasked when the reader of a pipe has closed it
         while True:
-            for fd, _event in poller.poll():
+            for fd, _event in poll.poll(TICK * 1000 if tick else None):
                 if fd == self._done:
                     return
                 self._fail(BrokenPipeError())
+            if tick:
+                tick()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._state:
+            if self._error is None:
+                self._error = error
+            self._state.notify_all()
+        os.write(self._signal_done, b".")
 
     # --- workers ---
 
     def _add_worker(self) -> None:
-        """Called with the gate held: the next worker starts only when the last one has found something to do."""
+        """Start a worker if there may be one more; called with the state locked."""
         if self._started < self.workers and self._error is None:
             self._started += 1
             self._running += 1
-            threading.Thread(target=self._serve, args=(self._started - 1,), daemon=True).start()
+            threading.Thread(target=self._serve, daemon=True).start()
 
-    def _serve(self, worker: int) -> None:
+    def _serve(self) -> None:
         try:
             grown = False
             while (taken := self._take_item()) is not None:
-                if not grown:
-                    with self._gate:
+                if not grown:  # the next worker starts when this one has found something to do: there may be no more
+                    with self._state:
                         self._add_worker()
                     grown = True
                 index, item = taken
-                self._deliver(index, self.work(worker, item))
+                self._deliver(index, self.work(item))
         except BaseException as error:
             self._fail(error)
-        with self._gate:
+        with self._state:
             self._running -= 1
             if self._running == 0:
-                os.write(self._signal, b".")
+                os.write(self._signal_done, b".")
 
     def _take_item(self) -> tuple[int, T] | None:
-        with self._take:
-            with self._gate:
+        with self._taking:
+            with self._state:
                 if self.ordered:
-                    self._gate.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
+                    self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
                 if self._error is not None:
                     return None
             try:
@@ -97,33 +132,47 @@ class Pool(Generic[T, R]):
             self._taken += 1
             return self._taken - 1, item
 
-    def _deliver(self, index: int, results: Iterator[R]) -> None:
-        if not self.ordered:
-            for result in results:
-                if self._error is not None:
-                    return  # what comes out after the end was called is cut short by it
-                self.emit(result)
-            return
+    def _deliver(self, index: int, results: Iterable[R]) -> None:
+        worker = threading.get_ident()
         for result in results:
-            with self._gate:
+            self._emitters.add(worker)  # first: `flush` looks for emitters after the error is set
+            try:
                 if self._error is not None:
                     return
-                if index == self._next:
-                    self.emit(result)
-                else:
-                    self._waiting.setdefault(index, []).append(result)
-        with self._gate:
+                with self._emitting:
+                    self._emit_or_hold(index, result)
+            finally:
+                self._emitters.discard(worker)
+        if self.ordered:
+            self._finish(index)
+
+    def _emit_or_hold(self, index: int, result: R) -> None:
+        if self.ordered and index != self._next:
+            if self.hold is not None:
+                self.hold(result)
+            self._waiting.setdefault(index, []).append(result)
+        else:
+            self._emit(result)
+
+    def _emit(self, result: R) -> None:
+        if self._emit_failed:
+            return
+        try:
+            self.emit(result)
+        except BaseException:
+            self._emit_failed = True
+            raise
+
+    def _finish(self, index: int) -> None:
+        """Note that an item is finished, and emit the results that waited for it."""
+        with self._emitting:
+            if self._error is not None:
+                return  # the item may have been cut short; nothing overtakes it
             self._finished.add(index)
-            while self._next in self._finished and self._error is None:
+            while self._next in self._finished:
                 self._finished.remove(self._next)
                 self._next += 1
                 for result in self._waiting.pop(self._next, []):
-                    self.emit(result)
-            self._gate.notify_all()
-
-    def _fail(self, error: BaseException) -> None:
-        with self._gate:
-            if self._error is None:
-                self._error = error
-            self._gate.notify_all()
-        os.write(self._signal, b".")
+                    self._emit(result)
+        with self._state:
+            self._state.notify_all()

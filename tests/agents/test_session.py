@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,11 +11,11 @@ import pytest
 
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
-from agenteval.agents.session import Conditions, Limits, run_prompt
+from agenteval.agents.session import Conditions, Limits, PromptJob
 from agenteval.errors import UserError
-from agenteval.processes.loop import EndTree, Job, Pause, RunProcess
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.redaction import Redactor
 
 GOOD = Outcome(
@@ -34,48 +35,38 @@ UNSTARTED = GOOD._replace(stdout=b"", arrivals=[], exit_code=None, started=None,
 
 
 class Script:
-    """Gives these outcomes one after the other, and keeps what it was asked."""
+    """A process layer that returns these outcomes one after the other, and keeps what it was asked for."""
+
+    stopping = False
 
     def __init__(self, *outcomes: Outcome) -> None:
         self.outcomes = list(outcomes)
         self.asked: list[tuple[Command, float | None, int]] = []
         self.ended: list[int | None] = []
-
         self.pauses: list[float] = []
 
-    def drive(self, job: Job[dict[str, Any]]) -> dict[str, Any]:
-        """What the job returns; its requests are answered as a loop would."""
-        answer: Any = None
-        error: BaseException | None = None
-        try:
-            while True:
-                request = job.throw(error) if error else job.send(answer)
-                answer, error = None, None
-                if isinstance(request, RunProcess):
-                    self.asked.append((request.command, request.timeout, request.max_output))
-                    answer = self.outcomes.pop(0)
-                elif isinstance(request, EndTree):
-                    self.ended.append(request.key)
-                elif isinstance(request, Pause):
-                    self.pauses.append(request.seconds)
-                else:
-                    try:
-                        answer = request.function()
-                    except OSError as caught:
-                        error = caught
-        except StopIteration as returned:
-            return cast(dict[str, Any], returned.value)
+    def run(self, _key: int, command: Command, *, timeout: float | None, max_output: int, peer: object) -> Outcome:
+        self.asked.append((command, timeout, max_output))
+        return self.outcomes.pop(0)
+
+    def terminate_tree(self, key: int) -> None:
+        self.ended.append(key)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def run_prompt(
+    script: Script, conditions: Conditions, prepare: Callable[[], str] | str = "/somewhere", **prompt: Any
+) -> dict[str, Any]:
+    """The raw record of a prompt."""
+    record = {"id": "a", "input": "x", **prompt}
+    processes = cast(ProcessSupervisor, script)
+    return PromptJob(record, ShellAgent("true"), processes, 7, prepare, conditions).run().raw
 
 
 def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str, Any], list[float]]:
-    job = run_prompt(
-        {"id": "a", "input": "x", **prompt},
-        ShellAgent("true"),
-        key=7,
-        prepare=lambda: "/somewhere",
-        conditions=Conditions(RateLimiter(), limits),
-    )
-    return script.drive(job), script.pauses
+    return run_prompt(script, Conditions(RateLimiter(), limits), **prompt), script.pauses
 
 
 def test_timeouts_and_failed_starts_are_tried_again_with_growing_pauses() -> None:
@@ -145,9 +136,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
     def prepare() -> str:
         raise OSError(28, "No space left on device")
 
-    conditions = Conditions(RateLimiter(), Limits(retries=2))
-    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare=prepare, conditions=conditions)
-    record = Script().drive(job)
+    record = run_prompt(Script(), Conditions(RateLimiter(), Limits(retries=2)), prepare)
     assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
     assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)
 
@@ -235,9 +224,7 @@ def test_what_the_user_wants_to_be_tried_again() -> None:
 def test_secrets_are_not_recorded() -> None:
     spoken = GOOD._replace(stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
     conditions = Conditions(RateLimiter(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
-    script = Script(spoken)
-    job = run_prompt({"id": "a", "input": "x"}, ShellAgent("true"), key=7, prepare="/tmp", conditions=conditions)
-    record = script.drive(job)
+    record = run_prompt(Script(spoken), conditions)
     assert record["rawLines"] == ["my key is [redacted:MY_API_KEY]"]
     assert record["stderr"] == "[redacted:MY_API_KEY] is wrong\n"
     assert record["errors"] == ["exited with code 2: [redacted:MY_API_KEY] is wrong"]

@@ -120,6 +120,41 @@ def test_keep_raw(claude: Path, tmp_path: Path) -> None:
     assert len(with_raw["rawLines"]) == 4
 
 
+COUNTED = """
+import os
+from agenteval.adapters.reader import Adapter
+read = Adapter.read
+def counted(self, *args):
+    os.write(2, b"read\\n")
+    return read(self, *args)
+Adapter.read = counted
+from agenteval.cli.tools.{tool} import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "turns", "times"),
+    [
+        ("run", [], 1, 0),
+        ("run", [], 3, 2),
+        ("run", ["--retries", "1"], 1, 1),
+        ("capture", [], 1, 1),
+        ("capture", ["--retries", "1"], 1, 1),
+        ("capture", ["--retries", "1", "--extract", "text"], 1, 2),
+        ("trials", ["-k", "2", "--retries", "1"], 1, 2),
+    ],
+)
+def test_output_is_parsed_once_and_only_if_something_in_it_is_needed(
+    tool: str, args: list[str], turns: int, times: int, claude: Path, tmp_path: Path
+) -> None:
+    """A turn is parsed by ae-run if the next one needs the session's id, and with --retries for an overload."""
+    counted = python_script(tmp_path / "counted", COUNTED.format(tool=tool))
+    prompt = jsonl({"id": "a", "input": ["x"] * turns})
+    done = run(str(counted), "-s", claude, *args, stdin=prompt, cwd=tmp_path).expect(0)
+    assert done.messages == ["read"] * times, done
+
+
 def test_another_schema_to_read_the_output_with(claude: Path, tmp_path: Path) -> None:
     command = f"{tmp_path}/agent -p {{}}"
     [read_as] = run("ae-capture", "--simple", command, "--extract", claude, stdin=jsonl(PROMPTS[0])).expect(0).records

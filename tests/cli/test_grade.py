@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import PASSES, Done, Record, jsonl, python_script, read, run, script, write
+from tests.support.tool import PASSES, Done, Record, clean_env, jsonl, python_script, read, run, script, write
 from tests.support.watching import Running, expect_gone, sleepers, until
 
 NODE = shutil.which("node")
@@ -270,6 +270,19 @@ def test_a_grader_with_arguments(tmp_path: Path) -> None:
     assert done.records[0]["scores"]["n"]["reasoning"] == "--least|3|two words|a'b|$HOME"
 
 
+def test_a_plug_in_grader_is_an_executable_like_any_other(tmp_path: Path) -> None:
+    """Only the graders that come with the suite are streamed unasked, whatever another one is called."""
+    script(tmp_path / "ae-grader-mine", PASSES)
+    path = {"PATH": os.pathsep.join([str(tmp_path), clean_env(tmp_path)["PATH"]])}
+    args = ("-g", "ae-grader-mine", "-g", "ae-grader-hint", "-t", 3000)
+    done = grade(*args, stdin=results("even", "odd", hint="e"), cwd=tmp_path, env=path).expect(0, stderr="")
+    assert [sorted(record["scores"]) for record in done.records] == [["hint", "mine"]] * 2
+    assert [record["scores"]["mine"] for record in done.records] == [PASSED, PASSED]
+    python_script(tmp_path / "ae-grader-mine", f"open('starts', 'a').write('x')\n{LOOP}")
+    grade("-g", "ae-grader-mine", "--stream", stdin=many(20), cwd=tmp_path, env=path).expect(0, stderr="")
+    assert (tmp_path / "starts").read_text() == "x"
+
+
 def test_a_path_with_spaces(tmp_path: Path) -> None:
     script(tmp_path / "my grader", PASSES)
     (tmp_path / "my grader.py").write_text(FUNCTION)
@@ -508,6 +521,13 @@ def test_a_stream_that_answers_twice_gives_no_record_the_answer_of_another(tmp_p
     assert done.ids == [str(n) for n in range(40)]
     wrong = [r["id"] for r in done.records if not r.get("graderError") and r["score"]["reasoning"] != r["id"]]
     assert not wrong, f"{len(wrong)} records have the score of another: {wrong[:10]}"
+
+
+def test_a_stream_that_closes_its_stdout_and_stays_is_no_hang(mark: str, tmp_path: Path) -> None:
+    python_script(tmp_path / "loop", f"import os\ninput()\nos.close(1)\nos.execlp('sleep', 'sleep', '{mark}')\n")
+    done = grade("--stream", "-g", "./loop", "-t", 30_000, stdin=many(1), cwd=tmp_path).expect(1)
+    assert failure(done.records[0]) == "closed its stdout without an answer"
+    assert done.seconds < 10
 
 
 def test_a_stream_that_buffers_is_told_to_flush(tmp_path: Path) -> None:

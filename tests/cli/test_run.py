@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,33 @@ def test_the_first_record_is_out_before_the_second_prompt_is_in(tmp_path: Path) 
             tool.feed({"id": name, "input": name})
             assert tool.record()["rawLines"] == [name]
         tool.end().expect(0, stderr="")
+
+
+@pytest.mark.parametrize("order", [[], ["--keep-order"]])
+def test_a_reader_that_does_not_read_holds_the_agents_up(order: list[str], tmp_path: Path) -> None:
+    """No more is started than workers have room for; what is done goes out when the reader goes on."""
+    file = write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(60)))
+    line = "echo x >> started; head -c 200000 /dev/zero | tr '\\0' x"
+    with Running("ae-run", file, "-j", 4, *order, "--shell", line, cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "started").exists() and len((tmp_path / "started").read_text()) >= 8, "4 agents ran")
+        time.sleep(0.5)
+        assert (tmp_path / "started").read_text().count("x") <= 8
+        ids = [tool.record()["id"] for _ in range(60)]
+        tool.end().expect(0, stderr="")
+    assert sorted(ids, key=int) == [str(n) for n in range(60)]
+    assert not order or ids == sorted(ids, key=int)
+
+
+@pytest.mark.parametrize("order", [[], ["--keep-order"]])
+def test_a_signal_while_the_reader_does_not_read(order: list[str], tmp_path: Path) -> None:
+    """What is being written may stay unread: the tool ends all the same, after 2 s for the reader to go on."""
+    file = write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(60)))
+    line = "echo x >> started; head -c 200000 /dev/zero | tr '\\0' x"
+    with Running("ae-run", file, "-j", 4, *order, "--shell", line, cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "started").exists() and len((tmp_path / "started").read_text()) >= 8, "4 agents ran")
+        time.sleep(0.3)
+        tool.signal(signal.SIGTERM)
+        assert tool.process.wait(timeout=4) == 143
 
 
 def test_500_agents_at_once() -> None:

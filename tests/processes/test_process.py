@@ -195,6 +195,16 @@ def test_one_ctrl_c_kills_the_deaf_after_two_seconds(mark: str, tmp_path: Path) 
     expect_gone(mark, 0)
 
 
+def test_a_signal_ends_the_pause_between_two_tries(tmp_path: Path) -> None:
+    with Running("ae-run", "-t", 100, "--retries", 9, "--shell", "echo x >> tries; sleep 60", cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: (tmp_path / "tries").exists() and len((tmp_path / "tries").read_text()) == 6, "three tries")
+        time.sleep(0.3)  # the third has timed out, and the next pause takes 4 s
+        tool.signal(signal.SIGINT)
+        tool.end(within=1).expect(130)
+    assert (tmp_path / "tries").read_text() == "x\n" * 3
+
+
 # --- SIGKILL --------------------------------------------------------------------------------------
 
 

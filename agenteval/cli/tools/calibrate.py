@@ -82,7 +82,8 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
             calibration.settle(item)
         console.finish()
         return
-    from agenteval.grading.apply import GraderRun, unjudged
+    from agenteval.cli.grader_run import GraderRun
+    from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
     texts, stream, concurrency, timeout = graders
@@ -92,12 +93,12 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     def picked(_limit: int) -> Iterator[list[Record]]:
         for item in calibration.candidates(source, console, lambda _name: None):
             waiting.append(item)
-            yield [unjudged(item.record)]
+            yield [ungraded(item.record)]
 
     def collect(graded: Record) -> None:
         calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
 
-    run(picked, source, collect)
+    run(picked, collect)
 
 
 def report_omissions(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
@@ -254,6 +255,6 @@ def grader_names(texts: tuple[str, ...], *, stream: bool) -> list[str]:
     """Returns the names of the graders; raises UserError if one is invalid, before anything is read."""
     if not texts:
         return []
-    from agenteval.grading.apply import grader_specs
+    from agenteval.cli.grader_run import named_graders
 
-    return [spec.name for spec in grader_specs(texts, stream=stream)]
+    return [spec.name for spec in named_graders(texts, stream=stream)]

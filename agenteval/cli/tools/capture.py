@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.adapters.extract import result_of
 from agenteval.cli.agent_options import (
     AgentSettings,
     GraderSettings,
@@ -16,7 +15,6 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import input_argument, keep_raw_option
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
-from agenteval.processes.loop import Job
 from agenteval.wire.records import Record
 
 
@@ -56,28 +54,29 @@ def main(
     run = PromptRun("ae-capture", path, AgentSettings(**options), GraderSettings(grader, stream, grader_timeout))
     adapter = extraction_adapter(run.agent, extract)
 
-    def capture(prompt: Record) -> Job[Record | None]:
-        result, graded = run.kept(prompt)
+    def capture(prompt: Record) -> Record | None:
+        result, graded = run.unfinished(prompt)
         if result is None:
-            raw = yield from run.attempt(prompt)
-            if raw is None:
+            result = run.capture(prompt, adapter, keep_raw=keep_raw)
+            if result is None:
                 return None
-            result = result_of(raw, adapter, keep_raw=keep_raw)
-            if run.grading is not None:
-                run.keep(prompt, result)
-        if run.grading is not None and not graded:
-            result = yield from run.grading.job(result)
+            if run.graders:
+                run.save(prompt, result)
+        if not graded:
+            result = run.grade(result)
         if result is not None:
-            passed = run.grading is None or result["score"]["pass"]
-            yield from run.settle(prompt, failed=bool(result.get("errors")) or not passed)
+            run.remove_workspace(prompt, failed=bool(result.get("errors")) or not passes(result))
         return result
 
     def emit(result: Record) -> None:
         run.write(result)
-        passed = result["score"]["pass"] if run.grading else True
-        run.report(result["id"], result.get("errors"), passed=passed, grader_error=bool(result.get("graderError")))
+        broken = bool(result.get("graderError"))
+        run.report(result["id"], result.get("errors"), passed=passes(result), grader_error=broken)
+
+    def passes(result: Record) -> bool:
+        return run.graders is None or result["score"]["pass"]
 
     def hold(result: Record) -> None:
-        run.keep(result, result, graded=run.grading is not None)
+        run.save(result, result, graded=run.graders is not None)
 
-    return run(lambda prompt: [capture(prompt)], emit, hold=hold)
+    return run(iter(run.prompts), capture, emit, hold=hold)

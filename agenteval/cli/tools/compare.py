@@ -106,20 +106,22 @@ def comparison_of(input_format: str) -> Comparison[Any]:
 
 def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
     """Loads the grader; returns a function that asks it."""
-    from agenteval.grading.graders import Failure, open_graders, parse_grader
+    from agenteval.cli.grader_run import named_graders
+    from agenteval.grading.graders import open_graders
+    from agenteval.grading.verdict import Failure
     from agenteval.processes.supervisor import ProcessSupervisor
     from agenteval.processes.worker_pool import Pool
 
-    spec = parse_grader(text, stream=stream)
+    specs = named_graders([text], stream=stream)
     processes = ProcessSupervisor(concurrency)
     try:
-        [grader] = open_graders([spec], processes, timeout=timeout, kind=ComparisonAnswer)
+        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer)
     except UserError:
         processes.close()
         raise
 
-    def work(worker: int, payload: Record) -> Iterator[object]:
-        for verdict in grader.verdicts(worker, [encode(payload)]):
+    def work(payload: Record) -> Iterator[object]:
+        for verdict in grader.verdicts([encode(payload)]):
             yield verdict.reason if isinstance(verdict, Failure) else verdict
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agenteval.cli.grader_run import GraderRun
 from agenteval.cli.options import (
     append_options,
     grader_option,
@@ -15,7 +16,6 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.grading.apply import GraderRun
 from agenteval.streams.console import Console
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source, read_batches
@@ -70,6 +70,6 @@ def main(
             if left := [record for record in batch if record["id"] not in done]:
                 yield left
 
-    run(undone, source, lambda graded: graded)
+    all_graded = run(undone, lambda graded: graded)
     target.close()
-    return FAILED if console.refused or run.errors else OK
+    return OK if all_graded and not console.refused else FAILED

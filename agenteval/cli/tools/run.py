@@ -8,7 +8,6 @@ from agenteval.cli.agent_options import AgentSettings, agent_options
 from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
-from agenteval.processes.loop import Job
 from agenteval.wire.records import Record
 
 
@@ -35,16 +34,18 @@ def main(path: str | None, **options: Any) -> int:
     """
     run = PromptRun("ae-run", path, AgentSettings(**options))
 
+    def run_prompt(prompt: Record) -> Record | None:
+        raw, _graded = run.unfinished(prompt)
+        if raw is None:
+            answer = run.attempt(prompt)
+            if answer is None:
+                return None
+            raw = answer.raw
+        run.remove_workspace(prompt, failed=bool(raw.get("errors")))
+        return raw
+
     def emit(raw: Record) -> None:
         run.write(raw)
         run.report(raw["id"], raw.get("errors"))
 
-    def job(prompt: Record) -> Job[Record | None]:
-        raw, _graded = run.kept(prompt)
-        if raw is None:
-            raw = yield from run.attempt(prompt)
-        if raw is not None:
-            yield from run.settle(prompt, failed=bool(raw.get("errors")))
-        return raw
-
-    return run(lambda prompt: [job(prompt)], emit, hold=lambda raw: run.keep(raw, raw))
+    return run(iter(run.prompts), run_prompt, emit, hold=lambda raw: run.save(raw, raw))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from agenteval.adapters.extract import result_of
 from agenteval.cli.agent_options import (
     AgentSettings,
     GraderSettings,
@@ -22,15 +20,14 @@ from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
-from agenteval.processes.loop import Job
 from agenteval.streams.jsonl import decode_record
 from agenteval.wire.records import Record
 
 DEFAULT_K = 5
 
 
-class Finished(NamedTuple):
-    """A trial that has come to its end; not `fresh` where it did so in an earlier run."""
+class FinishedTrial(NamedTuple):
+    """A trial that is done; `fresh` unless an earlier run has done it."""
 
     prompt: Record
     result: Record
@@ -39,7 +36,7 @@ class Finished(NamedTuple):
 
 
 class Trials:
-    """Runs every trial as a job of its own and writes a prompt's record when its last one is done."""
+    """Runs every trial by itself and writes a prompt's record when its last trial is done."""
 
     def __init__(self, run: PromptRun, extract: str | None, k: int) -> None:
         self.run, self.k, self.graded = run, k, bool(run.specs)
@@ -50,40 +47,36 @@ class Trials:
         self.collected: dict[str, list[Record]] = {}
 
     def __call__(self) -> int:
-        """The exit code."""
-        return self.run(self.jobs, self.emit, hold=self.keep, trials=self.k)
+        """Runs all trials of all prompts; returns the exit code."""
+        trials = ((prompt, number) for prompt in self.run.prompts for number in range(1, self.k + 1))
+        return self.run(trials, self.run_trial, self.emit, hold=self.save, trials=self.k)
 
-    def jobs(self, prompt: Record) -> Iterator[Job[Finished | None]]:
-        """The trials of a prompt."""
-        return (self.job(prompt, number) for number in range(1, self.k + 1))
-
-    def job(self, prompt: Record, number: int) -> Job[Finished | None]:
-        """One trial, in a fresh session; one that an earlier run has finished is not run again."""
-        run = self.run
-        result, graded = run.kept(prompt, number)
+    def run_trial(self, numbered: tuple[Record, int]) -> FinishedTrial | None:
+        """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
+        run, (prompt, number) = self.run, numbered
+        result, graded = run.unfinished(prompt, number)
         fresh = result is None or (self.graded and not graded)
         if result is None:
-            raw = yield from run.attempt(prompt, number)
-            if raw is None:
+            result = run.capture(prompt, self.adapter, number)
+            if result is None:
                 return None
-            result = result_of(raw, self.adapter)
-        if run.grading is not None and not graded and not result.get("errors"):
-            run.keep(prompt, result, number)
-            result = yield from run.grading.job(result)
+        if self.graded and not graded and not result.get("errors"):
+            run.save(prompt, result, number)
+            result = run.grade(result)
             if result is None:
                 return None
         trial = trial_of(result, number, graded=self.graded)
-        yield from run.settle(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
-        return Finished(prompt, result, trial, fresh)
+        run.remove_workspace(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
+        return FinishedTrial(prompt, result, trial, fresh)
 
-    def keep(self, finished: Finished) -> None:
-        """Put a trial in safety that cannot be written yet."""
+    def save(self, finished: FinishedTrial) -> None:
+        """Saves a trial that cannot be written yet."""
         if finished.fresh:
             number = finished.trial["trialNum"]
-            self.run.keep(finished.prompt, finished.result, number, graded=self.graded)
+            self.run.save(finished.prompt, finished.result, number, graded=self.graded)
 
-    def emit(self, finished: Finished) -> None:
-        """Keep the trial; the last one of a prompt makes its record."""
+    def emit(self, finished: FinishedTrial) -> None:
+        """Collects the trial; with the last one of its prompt the record is written."""
         prompt, trial = finished.prompt, finished.trial
         trials = self.collected.setdefault(prompt["id"], [])
         trials.append(trial)
@@ -91,14 +84,14 @@ class Trials:
             del self.collected[prompt["id"]]
             self.run.write(trials_record(prompt, trials, self.k, self.metadata))
         else:
-            self.keep(finished)
+            self.save(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
         passed, broken = trial.get("pass", True), bool(trial.get("graderError"))
         self.run.report(name, trial.get("errors"), passed=passed, grader_error=broken)
 
 
 def _refuse_another_k(path: str, k: int) -> None:
-    """A file of trials is gone on with as it was begun: means over different k cannot be compared."""
+    """Raises UserError if the file has trials of another k: they cannot be compared with those of this one."""
     with suppress(OSError, BadRecord), open(path, "rb") as file:
         first = decode_record(file.readline())
         if first.get("k") not in (None, k):

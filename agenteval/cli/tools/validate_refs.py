@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from agenteval.agents.prompts import Prompts
+from agenteval.cli.grader_run import GraderRun
 from agenteval.cli.options import (
     grader_option,
     grader_options,
@@ -16,7 +17,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.grading.apply import GraderRun, unjudged
+from agenteval.grading.verdict import ungraded
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -53,7 +54,7 @@ class References(Prompts):
 def answered(prompt: Record) -> Record:
     """The result of an agent that answers the prompt with its reference and does nothing else."""
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
-    return {**unjudged(prompt), **result, "metadata": prompt.get("metadata") or {}}
+    return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
 def validation(prompt: Record, graded: Record) -> Record:
@@ -62,7 +63,7 @@ def validation(prompt: Record, graded: Record) -> Record:
     record = {field: prompt[field] for field in ("id", "input", "reference")}
     record |= {field: score[field] for field in VERDICT if field in score}
     record |= {field: graded[field] for field in ("scores", "graderError") if field in graded}
-    return record | {field: value for field, value in unjudged(prompt).items() if field not in record}
+    return record | {field: value for field, value in ungraded(prompt).items() if field not in record}
 
 
 class ValidationCounts:
@@ -149,7 +150,7 @@ def main(
         tally.add(graded)
         return validation(waiting.pop(graded["id"]), graded)
 
-    run(batches, source, finish)
+    run(batches, finish)
     target.close()
     report(tally, references.without, console)
     return FAILED if console.refused or tally.failed or tally.unjudged else OK

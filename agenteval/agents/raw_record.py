@@ -1,0 +1,116 @@
+"""The fields of a raw record, put together while the turns of its prompt end."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from agenteval.processes.outcome import Outcome, printed_lines
+from agenteval.processes.process import STDERR_TAIL
+from agenteval.streams.redaction import Redactor
+from agenteval.wire.records import Record
+
+if TYPE_CHECKING:
+    from agenteval.agents.acp.client import Client
+
+
+class RawRecordBuilder:
+    """Collects what the turns of one prompt printed and how they ended."""
+
+    def __init__(self, redact: Redactor) -> None:
+        self.redact = redact
+        self.epoch, self.zero = time.time(), time.monotonic()
+        self.lines: list[str] = []
+        self.times: list[int] = []
+        self.turns: list[Record] = []
+        self.errors: list[str] = []
+        self.size = 0
+        self.stderr = b""
+        self.session_creation: int | None = None
+        self.first_response: int | None = None
+        self.last: Outcome | None = None
+        self.turn_start = self.zero
+        self.left_helpers = False
+
+    def without_secrets(self, outcome: Outcome) -> Outcome:
+        """Returns the outcome with its stderr redacted, so that no message made from it has a secret."""
+        if not outcome.stderr:
+            return outcome
+        return outcome._replace(stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
+
+    def add_turn(self, outcome: Outcome) -> list[str]:
+        """Add a turn that was one process; returns the lines it printed, not redacted."""
+        lines = self._add_output(outcome)
+        if self.session_creation is None and outcome.started is not None:
+            self.session_creation = self._ms(outcome.started)
+        self._end_turn(len(lines), time.monotonic(), outcome)
+        return lines
+
+    def add_conversation(self, outcome: Outcome, client: Client) -> None:
+        """Add all turns of one process; the last one, answered or cut short, ended with the process."""
+        left = len(self._add_output(outcome))
+        if client.session_began is not None:
+            self.session_creation = self._ms(client.session_began)
+        if client.first_update is not None:
+            self.first_response = self._ms(client.first_update)
+        before = 0
+        for lines, moment in client.ends[: client.turn - 1]:
+            self._end_turn(lines - before, moment)
+            left -= lines - before
+            before = lines
+        answered = client.ends[client.turn - 1 :]
+        self._end_turn(left, answered[0][1] if answered else time.monotonic(), outcome)
+
+    def _add_output(self, outcome: Outcome) -> list[str]:
+        lines = printed_lines(outcome)
+        self.lines += map(self.redact, lines)
+        if lines and (outcome.timed_out or outcome.too_much):
+            self.lines[-1] = self.redact.cut(self.lines[-1])
+        for number, moment in outcome.arrivals:
+            self.times += [self._ms(moment)] * number
+        self.size += len(outcome.stdout)
+        self.stderr = (self.stderr + outcome.stderr)[-STDERR_TAIL:]
+        self.left_helpers = self.left_helpers or outcome.left_helpers
+        self.last = outcome
+        return lines
+
+    def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:
+        """Add a turn and how its process ended; None: the process went on."""
+        ending = (outcome.exit_code, outcome.signal, outcome.timed_out) if outcome else (None, None, False)
+        turn: Record = {"lines": lines, **dict(zip(("exitCode", "signal", "timedOut"), ending, strict=True))}
+        turn["total"] = round((now - self.turn_start) * 1000)
+        self.turns.append(turn)
+        self.turn_start = now
+
+    def fail(self, turn: int, turns: int, problem: str) -> None:
+        """Add an error, with the number of its turn if there are several."""
+        self.errors.append(f"turn {turn} of {turns}: {problem}" if turns > 1 else problem)
+
+    def fields(self, cwd: str) -> Record:
+        """Returns the raw record's own fields, in the order of the contract."""
+        total = self._ms(time.monotonic())
+        start = round(self.epoch * 1000)
+        timing: dict[str, Any] = {"start": start, "end": start + total, "total": total}
+        if self.session_creation is not None:
+            timing["sessionCreation"] = self.session_creation
+        first = self.first_response if self.first_response is not None else next(iter(self.times), None)
+        if first is not None:
+            timing["firstResponse"] = first
+        fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
+        if self.stderr:
+            fields["stderr"] = self.stderr.decode("utf-8", "replace")
+        last = self.last
+        fields |= {
+            "cwd": os.fsencode(cwd).decode("utf-8", "replace"),  # a directory's name may be any bytes
+            "timing": timing,
+            "exitCode": last.exit_code if last else None,
+            "signal": last.signal if last else None,
+            "timedOut": last.timed_out if last else False,
+        }
+        if self.errors:
+            fields["errors"] = list(map(self.redact, self.errors))
+        return fields
+
+    def _ms(self, moment: float) -> int:
+        return round((moment - self.zero) * 1000)

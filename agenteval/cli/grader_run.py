@@ -1,0 +1,71 @@
+"""Graders over records that are there already: what ae-grade, ae-validate-refs and ae-calibrate share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from agenteval.cli.suite import own_tools
+from agenteval.errors import StrictStop, UserError
+from agenteval.grading.apply import GraderSet
+from agenteval.grading.spec import GraderSpec, grader_specs
+from agenteval.processes.shutdown import run_pool
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.processes.worker_pool import Pool
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.wire.records import Record
+
+Batches = Callable[[int], Iterator[list[Record]]]
+"""Records, at most so many at a time."""
+Finish = Callable[[Record], Record | None]
+"""Takes a graded record; returns what is written of it, None for nothing."""
+
+
+def named_graders(texts: Iterable[str], *, stream: bool) -> list[GraderSpec]:
+    """Returns the graders that -g named; raises UserError if one is none or two have the same name."""
+    return grader_specs(texts, stream=stream, bundled=own_tools("graders"))
+
+
+class GraderRun:
+    """One tool's run of graders over its records."""
+
+    def __init__(
+        self,
+        texts: tuple[str, ...],
+        output: Output,
+        console: Console,
+        *,
+        stream: bool,
+        concurrency: int,
+        timeout: float,
+    ) -> None:
+        specs = named_graders(texts, stream=stream)
+        self.output, self.console = output, console
+        each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
+        self.processes = ProcessSupervisor(concurrency * each)
+        self.workers = max(1, self.processes.concurrency // each)
+        try:
+            self.graders = GraderSet(specs, self.processes, console.say, timeout=timeout)
+            output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
+        except UserError:
+            self.processes.close()
+            raise
+
+    def __call__(self, batches: Batches, finish: Finish) -> bool:
+        """Grades every record and writes, in order, what `finish` makes of it; returns whether all could be graded.
+
+        The output is left open.
+        """
+
+        def emit(graded: Record) -> None:
+            record = finish(graded)
+            if record is not None:
+                self.output.write(record)
+            self.console.advance(failed=not graded["score"]["pass"], label=graded["id"])
+            if self.console.strict and graded.get("graderError"):
+                raise StrictStop("stopped at the first grader error (--strict)")
+
+        pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
+        items = batches(self.graders.batch_size(self.workers))
+        run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
+        return not self.graders.failed
