@@ -33,7 +33,12 @@ def test_what_waits_for_its_turn_is_not_run_again(args: list[str], signum: int, 
     file, kept = prompts(tmp_path), tmp_path / "out.unfinished"
     command = [*map(str, args), str(file), "-j", "3", "--keep-order", "--shell", SLOW, "-o", "out"]
     with Running(*command, cwd=tmp_path) as tool:
-        until(lambda: kept.exists() and {line["id"] for line in read(kept)} >= set(IDS[2:]), "the others are done")
+        until(lambda: kept.exists() and (tmp_path / "ran").exists(), "agents run")
+        until(lambda: set(runs(tmp_path)) == set(IDS), "all have started")
+        until(
+            lambda: {line["id"] for line in [*read(kept), *read(tmp_path / "out")]} == {*IDS} - {"2"},
+            "all others are done",
+        )
         tool.signal(signum)
         tool.process.wait(10)
     assert [record["id"] for record in read(tmp_path / "out")] in ([], ["1"]), "the first may be at its grader"
