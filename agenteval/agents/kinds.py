@@ -7,7 +7,7 @@ speaks ACP is one process for all turns of a prompt, and a client converses with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from agenteval.errors import UserError
 from agenteval.processes.programs import find_program
 
 if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves the time to import it
-    from agenteval.adapters.reader import Adapter
+    from agenteval.adapters.reader import Adapter, Reading
     from agenteval.agents.acp.client import Client
 
 DEFAULT_TIMEOUT = 60_000
@@ -53,8 +53,8 @@ class Session(Protocol):
         """Returns the command line of the next turn; raises ValueError if there can be none."""
         ...
 
-    def observe(self, text: str, lines: list[str]) -> None:
-        """Keep what the agent printed for the turn `text`; it is parsed when a next turn needs it, else never."""
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
+        """Takes note of a turn; `read` returns a reading of all turns so far, if the next one needs it."""
         ...
 
 
@@ -144,15 +144,14 @@ class _ResumedSession:
     """Later turns resume the agent's own session by its id."""
 
     def __init__(self, agent: SchemaAgent, session_id: str | None = None) -> None:
-        self.agent, self.session_id = agent, session_id
-        self.is_new = session_id is None
-        self.last_lines: list[str] = []
+        self.agent, self.given_id = agent, session_id
+        self.read: Callable[[], Reading] | None = None
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         config, resume = self.agent.config, self.agent.config.resume
-        if self.is_new or resume is None:
+        if resume is None or (self.read is None and self.given_id is None):
             return self.agent.invocation(text, cwd, config.command, [])
-        session_id = self.session_id = self.agent.adapter().session_id(self.last_lines) or self.session_id
+        session_id = (self.read().session_id if self.read else None) or self.given_id
         if session_id is None:
             raise ValueError("the agent named no session id, so its session cannot be resumed")
         arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
@@ -162,8 +161,8 @@ class _ResumedSession:
         )
         return self.agent.invocation(text, cwd, command, arguments)
 
-    def observe(self, text: str, lines: list[str]) -> None:
-        self.is_new, self.last_lines = False, lines
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
+        self.read = read
 
 
 class _HistorySession:
@@ -172,7 +171,7 @@ class _HistorySession:
     def __init__(self, agent: SchemaAgent) -> None:
         self.agent = agent
         self.history: list[str] = []
-        self.last_turn: tuple[str, list[str]] | None = None
+        self.last_turn: tuple[str, Callable[[], Reading]] | None = None
         template = agent.config.history_template
         if template is None or isinstance(template, str):
             self.system, self.format = "", template or DEFAULT_HISTORY
@@ -188,12 +187,12 @@ class _HistorySession:
             text = "\n\n".join([*head, *self.history, f"User: {text}"])
         return self.agent.invocation(text, cwd, self.agent.config.command, [])
 
-    def observe(self, text: str, lines: list[str]) -> None:
-        self.last_turn = (text, lines)
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
+        self.last_turn = (text, read)
 
-    def _formatted(self, text: str, lines: list[str]) -> str:
+    def _formatted(self, text: str, read: Callable[[], Reading]) -> str:
         before, has_output, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
-        output = self.agent.adapter().turn_output(lines) if has_output else ""
+        output = read().output if has_output else ""
         return before.replace("{{input}}", text) + output + after.replace("{{input}}", text)
 
 
@@ -222,7 +221,7 @@ class TemplateAgent:
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
-    def observe(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
         """A template has no session."""
 
 
@@ -244,7 +243,7 @@ class ShellAgent:
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
-    def observe(self, text: str, lines: list[str]) -> None:
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
         """A shell line has no session."""
 
 

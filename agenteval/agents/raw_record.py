@@ -32,6 +32,7 @@ class RawRecordBuilder:
         self.last: Outcome | None = None
         self.turn_start = self.zero
         self.left_helpers = False
+        self.redacted = False  # whether `lines` differ from what was printed
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
         """Returns the outcome with its stderr redacted, so that no message made from it has a secret."""
@@ -39,16 +40,16 @@ class RawRecordBuilder:
             return outcome
         return outcome._replace(stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
 
-    def add_turn(self, outcome: Outcome) -> list[str]:
-        """Add a turn that was one process; returns the lines it printed, not redacted."""
+    def add_turn(self, outcome: Outcome) -> tuple[list[str], list[int]]:
+        """Adds a turn that was one process; returns the lines it printed, not redacted, and their times."""
         lines = self._add_output(outcome)
         if self.session_creation is None and outcome.started is not None:
             self.session_creation = self._ms(outcome.started)
         self._end_turn(len(lines), time.monotonic(), outcome)
-        return lines
+        return lines, self.times[len(self.times) - len(lines) :]
 
     def add_conversation(self, outcome: Outcome, client: Client) -> None:
-        """Add all turns of one process; the last one, answered or cut short, ended with the process."""
+        """Adds all turns of one process; the last one, answered or cut short, ended with the process."""
         left = len(self._add_output(outcome))
         if client.session_began is not None:
             self.session_creation = self._ms(client.session_began)
@@ -64,9 +65,11 @@ class RawRecordBuilder:
 
     def _add_output(self, outcome: Outcome) -> list[str]:
         lines = printed_lines(outcome)
-        self.lines += map(self.redact, lines)
+        redacted = [self.redact(line) for line in lines]
         if lines and (outcome.timed_out or outcome.too_much):
-            self.lines[-1] = self.redact.cut(self.lines[-1])
+            redacted[-1] = self.redact.cut(redacted[-1])
+        self.lines += redacted
+        self.redacted = self.redacted or redacted != lines
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)
@@ -76,7 +79,7 @@ class RawRecordBuilder:
         return lines
 
     def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:
-        """Add a turn and how its process ended; None: the process went on."""
+        """Adds a turn and how its process ended; None: the process went on."""
         ending = (outcome.exit_code, outcome.signal, outcome.timed_out) if outcome else (None, None, False)
         turn: Record = {"lines": lines, **dict(zip(("exitCode", "signal", "timedOut"), ending, strict=True))}
         turn["total"] = round((now - self.turn_start) * 1000)
@@ -84,7 +87,7 @@ class RawRecordBuilder:
         self.turn_start = now
 
     def fail(self, turn: int, turns: int, problem: str) -> None:
-        """Add an error, with the number of its turn if there are several."""
+        """Adds an error, with the number of its turn if there are several."""
         self.errors.append(f"turn {turn} of {turns}: {problem}" if turns > 1 else problem)
 
     def fields(self, cwd: str) -> Record:

@@ -53,7 +53,7 @@ class Conditions(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The raw record of a prompt; `reading` is what the agent's adapter read in it, if that had to be read."""
+    """The raw record of a prompt; `reading` is what the agent's adapter had to read in it, some turns or all."""
 
     raw: Record
     reading: Reading | None = None
@@ -65,6 +65,28 @@ class Attempt(NamedTuple):
     answer: Answer
     retry_reason: str | None = None
     overload: bool = False
+
+
+class TurnReader:
+    """Reads what an agent printed with its adapter: each turn once, and none before it is needed."""
+
+    def __init__(self, agent: TurnAgent, record_id: str) -> None:
+        self.agent, self.record_id = agent, record_id
+        self.reading: Reading | None = None
+        self._unread: list[tuple[list[str], list[int]]] = []
+
+    def add(self, lines: list[str], times: list[int]) -> None:
+        """Adds a turn to be read."""
+        self._unread.append((lines, times))
+
+    def read(self) -> Reading:
+        """Returns a reading of all turns so far."""
+        if self.reading is None:
+            self.reading = self.agent.adapter().begin(self.record_id)
+        for lines, times in self._unread:
+            self.reading.add_turn(lines, times)
+        self._unread.clear()
+        return self.reading
 
 
 class PromptJob(NamedTuple):
@@ -118,29 +140,32 @@ class PromptJob(NamedTuple):
             raw.errors.append(f"cannot prepare the workspace: {error}")
             return Attempt(Answer(raw.fields("")))
         texts = self.prompt["input"] if isinstance(self.prompt["input"], list) else [self.prompt["input"]]
+        reading = None
         if isinstance(self.agent, AcpAgent):
             self._converse(texts, self.agent, cwd, raw)
         else:
-            self._run_turns(texts, self.agent, cwd, raw)
+            reading = self._run_turns(texts, self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
-        fields = raw.fields(cwd)
-        return self._assess(fields, raw.last) if self.conditions.limits.retries else Attempt(Answer(fields))
+        answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
+        return self._assess(answer, raw.last) if self.conditions.limits.retries else Attempt(answer)
 
-    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
-        """Run one process per turn, until one fails."""
-        session = agent.open()
+    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
+        """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
+        session, reader = agent.open(), TurnReader(agent, self.prompt["id"])
         for number, text in enumerate(texts, 1):
             try:
                 invocation = session.next_command(text, cwd)
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
-                return
+                break
             outcome = raw.without_secrets(self._run_process(invocation, cwd, raw.size))
-            session.observe(text, raw.add_turn(outcome))
+            reader.add(*raw.add_turn(outcome))
+            session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
                 raw.fail(number, len(texts), problem)
-                return
+                break
+        return reader.reading
 
     def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Run one process for all turns, with a client that converses with it."""
@@ -165,13 +190,14 @@ class PromptJob(NamedTuple):
         error = f"output exceeded {limit} bytes (--max-output); the agent was ended"
         return error if outcome.too_much else None
 
-    def _assess(self, fields: Record, last: Outcome | None) -> Attempt:
+    def _assess(self, answer: Answer, last: Outcome | None) -> Attempt:
         """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
+        fields = answer.raw
         if last is not None and (last.timed_out or (last.started is None and last.error is not None)):
-            return Attempt(Answer(fields), fields["errors"][0])
+            return Attempt(answer, fields["errors"][0])
         from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
 
-        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter())
+        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter(), answer.reading)
         answer = Answer(fields, reading)
         stderr = fields.get("stderr", "").splitlines()
         errors = [*fields.get("errors", ()), *reading.errors]

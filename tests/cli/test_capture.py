@@ -122,12 +122,12 @@ def test_keep_raw(claude: Path, tmp_path: Path) -> None:
 
 COUNTED = """
 import os
-from agenteval.adapters.reader import Adapter
-read = Adapter.read
+from agenteval.adapters.reader import Reading
+add_turn = Reading.add_turn
 def counted(self, *args):
     os.write(2, b"read\\n")
-    return read(self, *args)
-Adapter.read = counted
+    add_turn(self, *args)
+Reading.add_turn = counted
 from agenteval.cli.tools.{tool} import main
 main()
 """
@@ -140,6 +140,8 @@ main()
         ("run", [], 3, 2),
         ("run", ["--retries", "1"], 1, 1),
         ("capture", [], 1, 1),
+        ("capture", [], 3, 3),
+        ("capture", ["--retries", "1"], 3, 3),
         ("capture", ["--retries", "1"], 1, 1),
         ("capture", ["--retries", "1", "--extract", "text"], 1, 2),
         ("trials", ["-k", "2", "--retries", "1"], 1, 2),

@@ -262,7 +262,7 @@ class ServedSession:
             )
             lines = printed_lines(outcome)
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
-            self.conversation.observe(text, lines)
+            self.conversation.observe(text, lambda: self.reader)
             return failure_of(outcome, server.timeout)
         except ValueError as error:
             return str(error)
