@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import BIN, ROOT, TOOLS, run
+from tests.support.tool import BIN, ROOT, TOOLS, run, script
 
 PACKAGE = ROOT / "agenteval" / "cli"
 
@@ -99,3 +101,122 @@ def test_launcher_without_an_installation_says_what_to_do(tmp_path: Path) -> Non
     copy.write_bytes((BIN / "ae-extract").read_bytes())
     copy.chmod(0o755)
     run(str(copy), "--version", cwd=tmp_path).expect(2).says("make install")
+
+
+# --- a new tool and a new grader ----------------------------------------------------------------
+
+NEW_TOOL = '''\
+"""ae-mine: results → the same results."""
+
+from __future__ import annotations
+
+from agenteval.cli.options import input_argument, output_option
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, read_records
+from agenteval.wire.records import Gradable
+
+
+@tool("ae-mine")
+@input_argument("RESULTS")
+@output_option
+def main(path: str | None, output: str | None, debug: bool) -> int:
+    """Copy results.
+
+    Examples:
+      ae-mine results.jsonl
+      cat results.jsonl | ae-mine -o copy.jsonl
+    """
+    console = Console("ae-mine", output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source])
+    for record in read_records(source, Gradable, console):
+        target.write(record)
+    target.close()
+    return FAILED if console.refused else OK
+'''
+NEW_GRADER = '''\
+"""ae-grader-mine: is there an output?"""
+
+from __future__ import annotations
+
+from agenteval.cli.options import input_argument, output_option
+from agenteval.cli.tool import tool
+from agenteval.grading.serve import answer_all
+from agenteval.wire.records import Record
+
+
+def grade_mine(record: Record) -> Record:
+    """Passes if there is an output."""
+    return {"pass": bool(record.get("output")), "score": 1.0 if record.get("output") else 0.0}
+
+
+@tool("ae-grader-mine")
+@input_argument("RECORDS")
+@output_option
+def main(path: str | None, output: str | None, debug: bool) -> int:
+    """Grade whether there is an output.
+
+    Examples:
+      ae-grade results.jsonl -g ae-grader-mine
+      ae-grader-mine results.jsonl
+    """
+    return answer_all(grade_mine, path, output)
+'''
+SOME = "help_is_a_page or redirection_and_pipe or bad_line"  # of the contract, for each
+SCRIPT = """\
+#!{python}
+import sys
+sys.path.insert(0, {root!r})
+from {module} import main
+sys.exit(main())
+"""
+
+
+def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(tmp_path: Path) -> None:
+    """In a copy of the checkout with one more of each: launchers, lists, docs and contract include them."""
+    copy = tmp_path / "checkout"
+    kept = ("agenteval", "bin", "docs", "tests", "README.md", "Makefile", "pyproject.toml")
+    copy.mkdir()
+    subprocess.run(["cp", "-RPp", *(ROOT / name for name in kept), copy], check=True)
+    (copy / "agenteval/cli/tools/mine.py").write_text(NEW_TOOL)
+    (copy / "agenteval/cli/graders/mine.py").write_text(NEW_GRADER)
+    edit(copy / "pyproject.toml", "ae-grader-sources =", 'ae-grader-mine = "agenteval.cli.graders.mine:main"\n')
+    edit(copy / "pyproject.toml", "ae-run =", 'ae-mine = "agenteval.cli.tools.mine:main"\n')
+    edit(copy / "README.md", "| `ae` |", "| `ae-mine` | | | |\n| `ae-grader-mine` | | | |\n")
+    install(copy)
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    pytest_of = [sys.executable, "-m", "pytest", "-v", f"--basetemp={tmp_path}/tests"]
+    for command in (
+        ["make", "launchers"],
+        [sys.executable, "docs/build.py"],
+        [*pytest_of, "tests/test_suite.py", "-k", "not a_file_a_line and not test_launcher_"],
+        [*pytest_of, "tests/test_contract.py", "-k", f"mine] and ({SOME})"],
+    ):
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    passed = re.search(r"(\d+) passed", done.stdout) or pytest.fail(done.stdout)
+    assert int(passed[1]) == 6, done.stdout
+    listed = run(str(copy / "bin/ae")).expect(0).stdout
+    assert "\n  mine            results → the same results\n" in listed
+    assert "\n  grader-mine     is there an output?\n" in listed
+    page = (copy / "docs/tools.md").read_text()
+    assert "## ae-mine\n\n```\nUsage: ae-mine [OPTIONS] [RESULTS]\n" in page and "## ae-grader-mine\n" in page
+
+
+def edit(path: Path, before: str, line: str) -> None:
+    """Inserts a line before the one that starts so."""
+    text = path.read_text()
+    assert text.count(f"\n{before}") == 1
+    path.write_text(text.replace(f"\n{before}", f"\n{line}{before}"))
+
+
+def install(checkout: Path) -> None:
+    """Writes the scripts that pip writes for [project.scripts]."""
+    scripts = checkout / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    for name, entry in tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"].items():
+        module = entry.removesuffix(":main")
+        script(scripts / name, SCRIPT.format(python=sys.executable, root=str(checkout), module=module))

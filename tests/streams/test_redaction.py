@@ -152,3 +152,8 @@ def test_a_secret_has_at_least_8_characters() -> None:
     url = "http://me:{}@host/"
     assert Redactor({"A_URL": url.format("abc-123")})(url.format("abc-123")) == url.format("abc-123")
     assert Redactor({"A_URL": url.format("abc-1234")})(url.format("abc-1234")) == url.format("[redacted:A_URL]")
+
+
+def test_a_word_of_up_to_12_letters_is_no_secret() -> None:
+    assert Redactor({"A_KEY": "abcdefghijkl"})("abcdefghijkl") == "abcdefghijkl"
+    assert Redactor({"A_KEY": "abcdefghijklm"})("abcdefghijklm") == "[redacted:A_KEY]"
