@@ -1,4 +1,4 @@
-"""Whatever comes in: one clear line per mistake, the right exit code, and nothing else lost."""
+"""Bad input of any kind: one clear line per mistake, the right exit code, and no other record is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBER = "1234567890" * 4
 
 
 class Bad(NamedTuple):
-    """A line that is refused, what the message says, and the tools that must refuse it (all, unless said)."""
+    """A line that is refused, a part of the message, and the tools that must refuse it (by default all)."""
 
     line: str | bytes
     says: str
@@ -143,7 +143,7 @@ def test_numbers_keep_their_digits(tool: str, tmp_path: Path) -> None:
 
 
 def test_fifty_megabytes_in_one_line(tmp_path: Path) -> None:
-    """A good one passes, a broken one is refused with a short message, and the rest is there."""
+    """A good one passes, a broken one is refused with a short message, and the other records are written."""
     big = "x" * 50_000_000
     with (tmp_path / "in.jsonl").open("w") as file:
         file.write(good("a") + "\n" + good("big").replace('"output":"o"', f'"output":"{big}"') + "\n")
@@ -231,7 +231,7 @@ def test_directory_whose_name_is_not_utf8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timeout", [3e9, 1e15, 1e300])
 def test_timeout_of_more_than_a_month_is_no_timeout(timeout: float, tmp_path: Path) -> None:
-    """Somebody's way to say "no limit"; no system call may take offence at it."""
+    """A way to say "no limit": no system call may refuse the number."""
     prompts = jsonl({"id": "a", "input": "x"}, {"id": "b", "input": "y", "timeout": timeout}, {"id": "c", "input": "z"})
     done = run("ae-run", "--simple", "echo {}", stdin=prompts, cwd=tmp_path).expect(0, stderr="")
     assert [record["rawLines"] for record in done.records] == [["x"], ["y"], ["z"]], done
@@ -405,13 +405,13 @@ def test_schema_whose_command_cannot_run(command: list[str], says: str, tmp_path
 
 
 def test_extract_needs_no_command(tmp_path: Path) -> None:
-    """Raw output may come from another machine: what cannot run here can be read here."""
+    """Raw output may come from another machine, on which the agent runs."""
     schema(tmp_path, command=["ae-no-such-agent"])
     assert run("ae-extract", "-s", "schema.json", stdin=jsonl(good("a")), cwd=tmp_path).expect(0).ids == ["a"]
 
 
 def test_script_without_an_interpreter_line_is_data(tmp_path: Path) -> None:
-    """It can be started or not only by trying; then each record says what to do."""
+    """Only an attempt shows that it cannot be started; the record says what to do."""
     agent = tmp_path / "agent"
     agent.write_text("echo hello\n")
     agent.chmod(0o755)

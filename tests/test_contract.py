@@ -1,4 +1,4 @@
-"""What every executable of [project.scripts] owes its user.
+"""The contract that every executable of [project.scripts] keeps.
 
 A new tool joins by its line in pyproject.toml: how to call it is derived from its own parameters. A tool that is no
 filter from records to records, or that needs more arguments, says so in EXCEPTIONS.
@@ -31,6 +31,7 @@ import pytest
 import agenteval
 from agenteval.cli.startup import click
 from agenteval.cli.tool import Tool
+from tests.support.privileges import unprivileged
 from tests.support.tool import BIN, ROOT, Done, Record, jsonl, on_terminal, read, run, start, write
 
 SHELL_COMMANDS = {"cat", "echo", "grep", "head", "jq", "less", "printf", "sort", "tail", "xargs"}
@@ -71,7 +72,7 @@ INPUTS = {"[PROMPTS]": prompt, "[RAW]": raw, "[RESULTS]": result, "[GRADED]": re
 """The nth record of an input, by the metavar of the argument that names it."""
 
 VALUES = {"FILE|NAME": "text", "[NAME=]GRADER": "ae-grader-hint"}
-"""What an option that is required may be, by its metavar."""
+"""A value for a required option, by its metavar."""
 
 
 def without_times(done: Done) -> object:
@@ -136,14 +137,14 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
 
 
 def tool_of(name: str) -> Tool | None:
-    """The tool behind a name; None for ae, which becomes another."""
+    """Returns the tool of that name; None for ae, which is no Click command."""
     module, _, function = SCRIPTS[name].partition(":")
     found = getattr(importlib.import_module(module), function)
     return found if isinstance(found, Tool) else None
 
 
 def case_of(name: str) -> Case:
-    """How to call a tool, by its own parameters."""
+    """Returns how to call a tool, derived from its parameters."""
     command = tool_of(name)
     if command is None:
         return Case(output=False)
@@ -165,8 +166,8 @@ def case_of(name: str) -> Case:
 
 
 CASES = {name: case_of(name) for name in TOOLS}
-# Tools that open their files in different ways: what all have from one place is tried on these only, or in every
-# variant on these only.
+# Tools that open their files in different ways: what all tools share is tested with these only, or in every variant
+# with these only.
 THOROUGH = {"ae-extract", "ae-run", "ae-compare", "ae-calibrate", "ae-grader-hint"}
 READERS = [name for name in TOOLS if CASES[name].make]
 WRITERS = [name for name in READERS if CASES[name].output]
@@ -184,7 +185,7 @@ def records(name: str, count: int = 3) -> list[Record]:
 
 
 def arguments(name: str, path: str, cwd: Path) -> list[str]:
-    """The minimal command line with this input; the other files it needs are put in place."""
+    """Returns the minimal command line with this input; writes the other files that it needs."""
     case = CASES[name]
     for other in case.files:
         if not (cwd / other).exists():
@@ -210,7 +211,7 @@ SAME_NAME = {
 
 
 def test_an_option_means_the_same_in_every_tool() -> None:
-    """Long options of one name take the same value; those that do not are known."""
+    """Long options of one name take the same kind of value, except for those in SAME_NAME."""
     meanings: dict[str, set[str]] = defaultdict(set)
     for command in filter(None, map(tool_of, TOOLS)):
         for param in command.params:
@@ -254,7 +255,7 @@ def examples_in(page: str) -> list[str]:
 
 
 def check_example(example: str) -> None:
-    """Every stage of the pipeline is a tool of ours, with options that it has, or a command everybody knows."""
+    """Every stage of the pipeline is a tool of the suite, with options that it has, or one of SHELL_COMMANDS."""
     lexer = shlex.shlex(example, posix=True, punctuation_chars="|<>&;")
     lexer.whitespace_split = True
     stages: list[list[str]] = [[]]
@@ -322,7 +323,7 @@ def test_empty_input(name: str, tmp_path: Path) -> None:
 
 @every_reader
 def test_file_redirection_and_pipe_give_the_same(name: str, tmp_path: Path) -> None:
-    """And with -o the file has what stdout has."""
+    """The file of -o gets the same, too."""
     source = write(tmp_path / "in.jsonl", *records(name))
     case = CASES[name]
     from_file = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path).expect(0, stderr="")
@@ -340,7 +341,7 @@ def test_file_redirection_and_pipe_give_the_same(name: str, tmp_path: Path) -> N
 
 
 def to_file(name: str, path: str, cwd: Path) -> Done:
-    """What the tool writes with -o over a file that is longer."""
+    """Returns what the tool writes with -o over a longer file."""
     (cwd / "out.jsonl").write_text("what was there before\n" * 1000)
     done = run(name, *arguments(name, path, cwd), "-o", "out.jsonl", cwd=cwd).expect(0, stderr="")
     assert done.out == b"", done
@@ -403,12 +404,12 @@ def test_missing_file_directory_and_no_directory(name: str, tmp_path: Path) -> N
         assert kept.read_text() == "precious\n", "a usage error leaves the output file alone"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-@every_reader
+@every_kind
 def test_unreadable_file(name: str, tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", *records(name)).chmod(0)
-    done = run(name, *arguments(name, "in.jsonl", tmp_path), cwd=tmp_path).expect(2)
-    done.says("in.jsonl", "Permission denied")
+    command = [*unprivileged(), str(BIN / name), *arguments(name, "in.jsonl", tmp_path)]
+    done = run(command[0], *command[1:], cwd=tmp_path).expect(2)
+    assert done.stderr == f"{name}: in.jsonl: Permission denied\n", done
 
 
 # --- output -------------------------------------------------------------------------------------
@@ -427,7 +428,7 @@ def test_reader_that_has_gone_before_the_start(name: str, tmp_path: Path) -> Non
 
 @every_reader
 def test_reader_that_goes_after_one_line(name: str, tmp_path: Path) -> None:
-    """As `| head -1` does, while the input is still open: the tool ends all the same."""
+    """As with `| head -1`, while the input is still open: the tool exits."""
     process = start(name, *arguments(name, "-", tmp_path), cwd=tmp_path)
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(jsonl(*records(name)).encode())
@@ -463,7 +464,7 @@ def test_full_disk_under_the_help(name: str) -> None:
 
 @every_kind
 def test_closed_stdout_is_an_error(name: str, tmp_path: Path) -> None:
-    """`>&-`: nothing may end up in a descriptor that was opened since and happens to be number 1."""
+    """`>&-`: nothing may be written to a file that was opened later and got descriptor 1."""
     write(tmp_path / "in.jsonl", *records(name))
     command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path)])
     done = run("/bin/sh", "-c", f"exec {command} <in.jsonl >&-", cwd=tmp_path)
@@ -474,7 +475,7 @@ def test_closed_stdout_is_an_error(name: str, tmp_path: Path) -> None:
 
 @every_writer
 def test_closed_stderr_leaves_the_output_clean(name: str, tmp_path: Path) -> None:
-    """`2>&-`: messages may not end up in the output file because it happens to be number 2."""
+    """`2>&-`: messages may not be written to the output file because it got descriptor 2."""
     first, second, third = records(name)
     write(tmp_path / "in.jsonl", first, "{broken", second, third)
     command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path), "-o", "out.jsonl"])
@@ -500,7 +501,7 @@ def test_output_that_cannot_be(name: str, tmp_path: Path) -> None:
 
 @every_writer
 def test_stdin_that_is_the_output_file(name: str, tmp_path: Path) -> None:
-    """`tool < file -o file`: the input is as lost as if it were named."""
+    """`tool < file -o file`: the input would be lost, as if it were named."""
     source = write(tmp_path / "in.jsonl", *records(name))
     before = source.read_bytes()
     done = run(name, *arguments(name, "-", tmp_path), "-o", "in.jsonl", stdin=source, cwd=tmp_path).expect(2)
@@ -510,7 +511,7 @@ def test_stdin_that_is_the_output_file(name: str, tmp_path: Path) -> None:
 
 @every_kind
 def test_stdout_that_is_the_input_file(name: str, tmp_path: Path) -> None:
-    """`tool file >> file`: a tool that reads what it wrote never ends (cat says: input file is output file)."""
+    """`tool file >> file`: a tool that reads its own output never ends (cat: input file is output file)."""
     source = write(tmp_path / "in.jsonl", *records(name))
     before = source.read_bytes()
     command = shlex.join([str(BIN / name), *arguments(name, "in.jsonl", tmp_path)])
@@ -557,7 +558,7 @@ def test_signal_while_waiting_for_input(name: str, signum: signal.Signals, code:
 
 
 def wait_until_read(process: subprocess.Popen[bytes]) -> None:
-    """Until the pipe on the tool's stdin is empty: it has read all and waits for more."""
+    """Waits until the pipe on the tool's stdin is empty: it has read everything and waits for more."""
     assert process.stdin
     deadline = time.monotonic() + 10
     while struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4))[0]:
@@ -580,7 +581,7 @@ sys.meta_path.insert(0, Finder())
 
 @pytest.mark.parametrize("name", ["ae-extract", "ae-run"])
 def test_interrupt_while_starting_shows_no_traceback(name: str, tmp_path: Path) -> None:
-    """Ctrl-C within the first 50 ms finds Python importing; the moment is made certain by a hook."""
+    """Ctrl-C within the first 50 ms arrives while Python imports; an import hook sends it at that moment."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT_AT_IMPORT)
     done = run(name, *arguments(name, "-", tmp_path), cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert done.err == b"", done

@@ -1,4 +1,4 @@
-"""The suite fits together: the tools in the source, in bin/, in [project.scripts] and in the README are the same."""
+"""The same tools are in the source, in bin/, in [project.scripts] and in the README; a new one needs nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = ROOT / "agenteval" / "cli"
 
 
 def names_in(folder: Path, prefix: str) -> dict[str, str]:
-    """Executable → entry point, for every file of a folder with one tool per file."""
+    """Returns executable → entry point for every file of a folder with one tool per file."""
     modules = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "ae"))
     return {
         f"{prefix}{module.strip('_').replace('_', '-')}": f"agenteval.cli.{folder.name}.{module}:main"
@@ -42,9 +42,7 @@ def test_readme_table_has_every_tool_and_no_other() -> None:
     table = re.findall(r"^\| (`ae[a-z-]*`(?:, `ae[a-z-]*`)*) \|", readme, re.MULTILINE)
     named = [name.strip("` ") for row in table for name in row.split(",")]
     assert sorted(named) == TOOLS
-    assert set(re.findall(r"(?<![\w./-])ae-[a-z]+(?:-[a-z]+)*(?![\w<*-])", readme)) <= set(TOOLS), (
-        "a name nobody can run"
-    )
+    assert set(re.findall(r"(?<![\w./-])ae-[a-z]+(?:-[a-z]+)*(?![\w<*-])", readme)) <= set(TOOLS), "not an executable"
 
 
 def test_readme_says_what_every_grader_does() -> None:
@@ -90,7 +88,7 @@ def test_launcher_through_a_chain_of_links(relative: bool, tmp_path: Path) -> No
 
 
 def test_launcher_through_a_link_of_another_name(tmp_path: Path) -> None:
-    """The tool is the file linked to, not what somebody called the link."""
+    """The tool is the file linked to, whatever the name of the link."""
     (tmp_path / "x").symlink_to(BIN / "ae-extract")
     assert run(str(tmp_path / "x"), "--version", cwd=tmp_path).expect(0).stdout.startswith("ae-extract ")
 

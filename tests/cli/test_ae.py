@@ -1,4 +1,4 @@
-"""ae: it becomes the tool that is named, lists what there is, and says what it cannot find."""
+"""ae: it becomes the tool that is named, lists the commands, and reports those that it cannot find."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_arguments_stdin_and_exit_code_are_the_tools_own(tmp_path: Path) -> None
 
 
 def test_signals_are_the_tools_own(tmp_path: Path) -> None:
-    """One process, so that a signal hits the tool; and SIGPIPE, which Python ignores, ends it as it ends others."""
+    """ae and the tool are one process, which gets the signals; SIGPIPE, which Python ignores, kills it by default."""
     script(tmp_path / "ae-pid", "echo $$; exec sleep 60")
     command = [str(ROOT / ".venv" / "bin" / "ae"), "pid"]
     with subprocess.Popen(command, env=clean_env(tmp_path, with_plug_ins(tmp_path)), stdout=subprocess.PIPE) as process:
@@ -104,7 +104,7 @@ def test_nothing_heavy_is_imported_on_the_way(tmp_path: Path) -> None:
 
 
 def job_of(tool: str) -> str:
-    """What the tool's own file says that it does."""
+    """Returns the job of a tool, from its own file."""
     folder, module = ("graders", tool[10:]) if tool.startswith("ae-grader-") else ("tools", tool[3:])
     tree = ast.parse((ROOT / "agenteval" / "cli" / folder / f"{module.replace('-', '_')}.py").read_text())
     first = (ast.get_docstring(tree) or "").splitlines()[0]

@@ -1,4 +1,4 @@
-"""TAB: what a tool answers, and what comes of it when a person types in bash, zsh and fish."""
+"""TAB: the answers of a tool, and their effect in real bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {"plain": "words", "file": "files", "dir": "directories", "command": "co
 
 
 def answer(tool: str, *words: str) -> tuple[str, str, dict[str, str]]:
-    """What the shell adds by itself, what it keeps of the word, and the words that fit."""
+    """Returns what the shell adds itself, the start of the word that stays, and the words that fit."""
     kind, kept, *lines = run(tool, *words, env={"_AE_COMPLETE": "1"}).expect(0, stderr="").stdout.splitlines()
     return KINDS[kind], kept, {word: help for word, _, help in (line.partition("\t") for line in lines)}
 
@@ -140,12 +140,12 @@ BEGIN_OF_LINE = "\x01"
 
 
 def program(shell: str) -> str:
-    """The shell on PATH, or another one for this run of the tests."""
+    """Returns the shell on PATH, or the one that TEST_BASH, TEST_ZSH or TEST_FISH names."""
     return os.environ.get(f"TEST_{shell.upper()}", shell)
 
 
-class Typist:
-    """Somebody who types in an interactive shell, with the line of `ae completion --help` in its start-up file."""
+class Terminal:
+    """An interactive shell on a terminal, with the line of `ae completion --help` in its start-up file."""
 
     def __init__(self, shell: str, home: Path) -> None:
         self.shell = shell
@@ -168,11 +168,11 @@ class Typist:
         self.wait_for("> ")
 
     def tab(self, line: str) -> list[str]:
-        """The words of the line after TAB."""
+        """Returns the words of the line after TAB."""
         self.shown = ""
         os.write(self._keyboard, f"{line}\t{BEGIN_OF_LINE}show \r".encode())
         found = self.wait_for(r"((?:<[^<>\n]*>)+)END")
-        return [word.removesuffix("/") for word in re.findall("<([^<>]*)>", found[1])]  # zsh takes it away again
+        return [word.removesuffix("/") for word in re.findall("<([^<>]*)>", found[1])]  # zsh removes it again
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         deadline = time.monotonic() + 20
@@ -191,7 +191,7 @@ class Typist:
 
 
 @pytest.fixture(scope="module", params=RC)
-def typist(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
+def terminal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     shell: str = request.param
     if not shutil.which(program(shell)):
         pytest.skip(f"no {shell} here; set TEST_{shell.upper()} to one")
@@ -201,10 +201,10 @@ def typist(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (home / "subdir").mkdir()
     (home / "plug-ins").mkdir()
     script(home / "plug-ins" / "ae-plugged", "touch started")
-    person = Typist(shell, home)
-    yield person
-    person.leave()
-    assert not (home / "started").exists(), "TAB has started the plug-in"
+    opened = Terminal(shell, home)
+    yield opened
+    opened.leave()
+    assert not (home / "started").exists(), "TAB started the plug-in"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def typist(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ("ae plugged --sh", "ae plugged --shiny"),
     ],
 )
-def test_tab(typist: Typist, line: str, words: str) -> None:
-    if line == "ae-run -c sub" and typist.shell == "bash" and typist.lacks("compopt"):
+def test_tab(terminal: Terminal, line: str, words: str) -> None:
+    if line == "ae-run -c sub" and terminal.shell == "bash" and terminal.lacks("compopt"):
         pytest.skip("bash 3 cannot turn files off where directories are wanted")
-    assert typist.tab(line) == [word.replace("_", " ") for word in words.split(" ")], typist.shown
+    assert terminal.tab(line) == [word.replace("_", " ") for word in words.split(" ")], terminal.shown

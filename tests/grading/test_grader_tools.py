@@ -1,4 +1,4 @@
-"""ae-grader-tools as the process it is."""
+"""ae-grader-tools as a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEARCH, PAGE = "wikipedia_search", "wikipedia_get_page"
 
 
 def calling(*calls: str, **more: Any) -> Record:
-    """A record of these calls; a name with a ! failed, one with a ? was never answered."""
+    """Returns a record with these calls: one with a ! failed, one with a ? was never answered."""
     status = {"!": "failed", "?": "pending"}
     steps = [
         {"type": "tool_call", "name": call.rstrip("!?"), "status": status.get(call[-1], "completed")} for call in calls
@@ -86,7 +86,7 @@ def test_a_failure_that_only_the_record_tells_of() -> None:
     assert not answer["pass"] and "toolErrors" in answer["reasoning"]
 
 
-def test_without_a_trajectory_nobody_can_tell() -> None:
+def test_without_a_trajectory_the_grader_errs() -> None:
     done = run("ae-grader-tools", stdin=jsonl({"id": "a", "output": "x"}, calling("a"))).expect(1, stderr="")
     assert "trajectory" in done.records[0]["error"] and done.records[1]["pass"]
 
@@ -145,7 +145,7 @@ def test_schema_that_is_none(text: str | None, says: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("ref, says", [("http://127.0.0.1:1/x", "127.0.0.1"), ("#", "nested too deeply")])
 def test_schema_that_refers_to_elsewhere_or_to_itself(ref: str, says: str, tmp_path: Path) -> None:
-    """Nothing is fetched, and nothing goes round for ever."""
+    """Nothing is fetched, and the grader ends."""
     (tmp_path / "schema.json").write_text(json.dumps({"$ref": ref}))
     done = run("ae-grader-tools", "--json-schema", "schema.json", stdin=jsonl(calling(output="1")), cwd=tmp_path)
     assert says in done.expect(1, stderr="").records[0]["error"]

@@ -1,4 +1,4 @@
-"""Records in and out: lines, JSON, batches, output files; through real descriptors."""
+"""Input and output of records through real descriptors: lines, JSON, batches, output files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agenteval.wire.records import Gradable
 
 
 class Refused:
-    """Keeps what is refused; strict as a Console is."""
+    """Collects refused lines; raises StrictStop as a Console does."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
@@ -384,7 +384,7 @@ def test_open_output(tmp_path: Path) -> None:
 
 
 def test_reading_does_not_wait_for_a_full_chunk() -> None:
-    """A pipe that stays open: what has come is there at once, not after CHUNK bytes or a timeout."""
+    """From a pipe that stays open, a line is read at once, not after CHUNK bytes or a timeout."""
     reading, writing = os.pipe()
     os.write(writing, (GOOD[0] + "\n").encode())
     began = time.monotonic()

@@ -118,7 +118,7 @@ sys.exit(1)
 
 @pytest.mark.parametrize("tool", ["ae-capture", "ae-trials"])
 def test_nothing_of_it_gets_anywhere(tool: str, tmp_path: Path) -> None:
-    """Not what was put together of pieces, what was cut, what a grader says, what waits, nor the trace."""
+    """Not into joined pieces, cut texts, a grader's errors, the journal or the trace."""
     secret = "sk-live-9876543210zyxwvu"
     event = {
         "match": {"path": "$.type", "value": "d"},

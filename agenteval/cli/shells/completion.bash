@@ -6,7 +6,7 @@ _ae() {
     COMPREPLY=()
     for ((i = 1; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
-        [[ $i -eq $COMP_CWORD && -n $2 && $word == "$2"* ]] && word=$2 # without what stands after the cursor
+        [[ $i -eq $COMP_CWORD && -n $2 && $word == "$2"* ]] && word=$2 # without the text after the cursor
         if [[ -n $joined || ($i -gt 1 && $word == [=:]*) ]]; then      # bash splits --style=csv into three
             words[${#words[@]} - 1]+=$word
         else
