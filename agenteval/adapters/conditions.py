@@ -44,30 +44,26 @@ class SchemaCompiler:
             self.reads.add((*base, *path.reads))
         return path
 
-    def paths(self, texts: str | list[str] | None, field: str) -> list[Path]:
-        """Compiles one path or several."""
-        return [self.path(text, field) for text in as_list(texts)]
 
+class CompiledCondition(msgspec.Struct, frozen=True):
+    """A condition on the value at a path or, where `kind` is set, on each item of the list there.
 
-class EventTest(msgspec.Struct, frozen=True):
-    """A condition on the whole event; `words` are the strings it accepts, None if it is of another kind."""
+    `kind` looks up what is compared of an item; `words` are the strings that the test accepts, None if it is of another
+    kind.
+    """
 
     path: Path
+    kind: Getter | None
     test: Test
     words: frozenset[str] | None
 
     def holds(self, event: Event) -> bool:
-        """Returns whether the event meets the condition."""
+        """Returns whether the value at the path passes the test."""
         return self.test(self.path.get(event))
 
-
-class ItemTest(msgspec.Struct, frozen=True):
-    """A condition on each item of a list of the event."""
-
-    items: Path
-    kind: Getter
-    test: Test
-    words: frozenset[str] | None
+    def fits(self, item: Any) -> bool:
+        """Returns whether an item of the list passes the test."""
+        return self.kind is not None and self.test(self.kind(item))
 
 
 def as_list(value: Any) -> list[Any]:
@@ -97,8 +93,8 @@ def item_kind(item: Any) -> Any:
     return _UNTYPED if kind is None else kind
 
 
-def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str) -> EventTest | ItemTest:
-    """Compiles a condition to a test of the event or, with `[*]` in its path, of the items of a list."""
+def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str) -> CompiledCondition:
+    """Compiles a condition on an event or, with `[*]` in its path, on the items of a list."""
     if (condition.value is None) == (condition.not_ is None):
         has = "neither" if condition.value is None else "both"
         raise compiler.error(field, f" must have exactly one of value and not, has {has}")
@@ -109,25 +105,21 @@ def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str
         test = lambda value: not positive(value)  # noqa: E731
     wildcard = split_wildcard(condition.path)
     if wildcard is None:
-        return EventTest(compiler.path(condition.path, f"{field}.path"), test, words)
+        return CompiledCondition(compiler.path(condition.path, f"{field}.path"), None, test, words)
     items, inner = wildcard
-    base = (*(items.reads or ()), ITEMS)
-    if inner.reads == ():
-        compiler.reads.add((*base, "type"))
-        return ItemTest(items, item_kind, test, words)
-    compiler.reads.add((*base, *(inner.reads or ())))
-    return ItemTest(items, inner.get, test, words)
+    compiler.reads.add((*(items.reads or ()), ITEMS, *(inner.reads or ("type",))))
+    return CompiledCondition(items, inner.get if inner.reads else item_kind, test, words)
 
 
 def compile_match(
     compiler: SchemaCompiler, match: Condition | list[Condition] | None, field: str
-) -> tuple[tuple[EventTest, ...], ItemTest | None]:
+) -> tuple[tuple[CompiledCondition, ...], CompiledCondition | None]:
     """Compiles the conditions on the event, and the one on list items if there is one."""
     if isinstance(match, Condition):
-        tests = [compile_condition(compiler, match, field)]
+        compiled = [compile_condition(compiler, match, field)]
     else:
-        tests = [compile_condition(compiler, one, f"{field}[{n}]") for n, one in enumerate(match or [])]
-    items = [test for test in tests if isinstance(test, ItemTest)]
+        compiled = [compile_condition(compiler, one, f"{field}[{n}]") for n, one in enumerate(match or [])]
+    items = [condition for condition in compiled if condition.kind]
     if len(items) > 1:
         raise compiler.error(field, " may have [*] in one condition only")
-    return tuple(test for test in tests if isinstance(test, EventTest)), items[0] if items else None
+    return tuple(condition for condition in compiled if not condition.kind), items[0] if items else None

@@ -1,7 +1,7 @@
 """Paths into an event: `'literal'`, `$.a.b[0].c`, `$.list[*].a`, and full RFC 9535 JSONPath.
 
 The plain forms are closures over dict.get; only other expressions load the RFC 9535 package, which is
-slow to import. Names after a dot may hold dashes and the like (`$.a-b`), as in the seed's harness.
+slow to import. Names after a dot may hold dashes and the like (`$.a-b`), as in agent-eval-harness.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _SEGMENT = re.compile(
       | \["(?P<double>[^"\\]*)"\]""",
     re.VERBOSE,
 )
-# The seed's harness takes anything between dots as a name: `$.exit code.@value`.
-_SEED_NAME = re.compile(r"\.([^.\[\]]+)")
-_SEED_NAMES = re.compile(r"\$(\.[^.\[\]]+)+")
+# agent-eval-harness takes anything between dots as a name: `$.exit code.@value`.
+_LOOSE_NAME = re.compile(r"\.([^.\[\]]+)")
+_LOOSE_NAMES = re.compile(r"\$(\.[^.\[\]]+)+")
 
 
 class PathError(ValueError):
-    """Not a path; the message says why."""
+    """Reports text that is not a path, and why."""
 
 
 class Path(msgspec.Struct, frozen=True):
     """A compiled path.
 
-    `reads` is the part of a value it looks at, None for no part and () for all of it; `name` is set where
+    `reads` is the part of a value that it looks at, None for no part and () for all of it; `name` is set if
     the path is that one name, which a hot loop looks up without a call.
     """
 
@@ -47,7 +47,7 @@ class Path(msgspec.Struct, frozen=True):
 
 
 def compile_path(text: str) -> Path:
-    """The path as a function of a value that gives None where nothing is found; PathError if it is none."""
+    """Compiles a path to a function of a value, which returns None if nothing is found."""
     if not text:
         return Path(text, nothing, None)
     if len(text) > 1 and text[0] == text[-1] == "'":
@@ -63,14 +63,13 @@ def compile_path(text: str) -> Path:
     try:
         return _rfc9535(text)
     except PathError:
-        if not _SEED_NAMES.fullmatch(text):
+        if not _LOOSE_NAMES.fullmatch(text):
             raise
-        keys = tuple(_SEED_NAME.findall(text))
-        return _plain(text, keys)
+        return _plain(text, tuple(_LOOSE_NAME.findall(text)))
 
 
 def split_wildcard(text: str) -> tuple[Path, Path] | None:
-    """The list and the path inside its items, for `$.a.list[*].b`; None for any other path."""
+    """Returns the list and the path inside its items, for `$.a.list[*].b`; None for any other path."""
     head, star, rest = text.partition("[*]")
     keys = _plain_keys(head)
     inner = _plain_keys("$" + rest)
@@ -80,7 +79,7 @@ def split_wildcard(text: str) -> tuple[Path, Path] | None:
 
 
 def decoder_for(reads: Iterable[tuple[str, ...]]) -> Callable[[str], Any]:
-    """A JSON decoder that builds only those parts of an object: to skip the rest is twice as fast."""
+    """Returns a JSON decoder that builds only those parts of an object: skipping the rest is twice as fast."""
     tree: dict[str, Any] = {}
     for keys in reads:
         if not keys:
@@ -90,21 +89,20 @@ def decoder_for(reads: Iterable[tuple[str, ...]]) -> Callable[[str], Any]:
 
 
 def _plain_keys(text: str) -> tuple[Key, ...] | None:
-    """The keys of a path of names and indices, or None for any other expression."""
+    """Returns the keys of a path of names and indices, None for any other expression."""
+    keys, end = _leading_keys(text)
+    return keys if end >= len(text) else None
+
+
+def _leading_keys(text: str) -> tuple[tuple[Key, ...], int]:
+    """Returns the names and indices that a path begins with, and where they end."""
     keys: list[Key] = []
     at = 1
-    while at < len(text):
-        found = _SEGMENT.match(text, at)
-        if found is None:
-            return None
-        keys.append(_key(found))
+    while found := _SEGMENT.match(text, at):
+        index = found["index"]
+        keys.append(int(index) if index else next(key for key in found.groups() if key is not None))
         at = found.end()
-    return tuple(keys)
-
-
-def _key(segment: re.Match[str]) -> Key:
-    index = segment["index"]
-    return int(index) if index else next(key for key in segment.groups() if key is not None)
+    return tuple(keys), at
 
 
 def _plain(text: str, keys: tuple[Key, ...]) -> Path:
@@ -114,7 +112,7 @@ def _plain(text: str, keys: tuple[Key, ...]) -> Path:
 
 
 def _getter(keys: tuple[Key, ...]) -> Getter:
-    """The value under these keys; one and two names, nearly all there is, take the short way."""
+    """Returns what looks up the value under these keys; for one or two names, the usual paths, a fast function."""
     if not keys:
         return _itself
     if len(keys) <= 2 and not any(isinstance(key, int) or key.isdigit() for key in keys):
@@ -127,7 +125,7 @@ def _itself(value: Any) -> Any:
 
 
 def nothing(value: Any) -> None:
-    """What an empty path finds."""
+    """Returns None: what an empty path finds."""
 
 
 def _one(name: Key) -> Getter:
@@ -153,7 +151,7 @@ def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
         if type(value) is dict:
             value = value.get(key)
         elif type(value) is list:
-            # `$.list.0` is `$.list[0]` in the seed's harness, because it is in JavaScript
+            # `$.list.0` is `$.list[0]` in agent-eval-harness, because it is in JavaScript
             index = int(key) if isinstance(key, int) or key.isdecimal() else len(value)
             value = value[index] if -len(value) <= index < len(value) else None
         else:
@@ -162,7 +160,7 @@ def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
 
 
 def _over_items(text: str, items: Path, inner: Path) -> Path:
-    """The list itself for `$.list[*]`, as in the seed's harness; for `$.list[*].a` what the items hold."""
+    """Compiles `$.list[*]` to the list itself, as in agent-eval-harness; `$.list[*].a` to what the items hold."""
     reads = (*(items.reads or ()), ITEMS, *(inner.reads or ()))
     if inner.reads == ():
         get = items.get
@@ -178,7 +176,7 @@ def _over_items(text: str, items: Path, inner: Path) -> Path:
 
 
 def _collapse(values: list[Any]) -> Any:
-    """What a query found, as one value: texts are joined."""
+    """Returns what a query found as one value: texts are joined."""
     if len(values) < 2:
         return values[0] if values else None
     return "".join(values) if all(type(value) is str for value in values) else values
@@ -202,17 +200,13 @@ def _rfc9535(text: str) -> Path:
 
 
 def _prefix(text: str) -> tuple[str, ...]:
-    """What a query reads as far as names say it; all, where a filter may look elsewhere."""
-    keys: list[Key] = []
-    at = 1
-    while found := _SEGMENT.match(text, at):
-        keys.append(_key(found))
-        at = found.end()
-    return () if "$" in text[at:] else _reads(tuple(keys))
+    """Returns what a query reads, as far as it begins with names; all, where a filter may look elsewhere."""
+    keys, end = _leading_keys(text)
+    return () if "$" in text[end:] else _reads(keys)
 
 
 def _reads(keys: tuple[Key, ...]) -> tuple[str, ...]:
-    """The keys as parts of a value; an index may be any item, a numeric name an item or a field."""
+    """Returns the keys as parts of a value; an index may be any item, a numeric name an item or a field."""
     names: list[str] = []
     for key in keys:
         if isinstance(key, str) and (key.isdigit() or key == ITEMS):
@@ -222,7 +216,7 @@ def _reads(keys: tuple[Key, ...]) -> tuple[str, ...]:
 
 
 def _grow(tree: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Add a branch; a leaf is None and keeps the whole value below it."""
+    """Adds a branch; a leaf is None and keeps the whole value below it."""
     *stem, leaf = keys
     for key in stem:
         below = tree.setdefault(key, {})
@@ -238,7 +232,7 @@ def _object_type(tree: dict[str, Any]) -> Any:
 
 
 def _value_type(tree: dict[str, Any] | None) -> Any:
-    """Any JSON value, of which objects and lists are built only as far as the tree goes."""
+    """Returns the type of a JSON value of which objects and lists are built only as far as the tree goes."""
     if tree is None:
         return Any
     item: Any = _value_type(tree[ITEMS]) if ITEMS in tree else Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -88,28 +88,20 @@ def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> re.Patte
 
 def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
     """Returns the parts of a text in order; of two matches the one that begins first counts, then the first pattern."""
-    return list(_pieces(text, patterns))
-
-
-def _pieces(text: str, patterns: Patterns) -> Iterator[Piece]:
+    pieces: list[Piece] = []
     at = 0
     ahead = [(name, pattern, pattern.search(text)) for name, pattern in patterns]
     while True:
         ahead = [(n, p, p.search(text, at) if m and m.start() < at else m) for n, p, m in ahead]
         name, match = min(((n, m) for n, _, m in ahead if m), key=lambda one: one[1].start(), default=("", None))
-        yield from _between(text, at, match.start() if match else len(text))
+        if between := text[at : match.start() if match else len(text)].strip():
+            start = text.index(between, at)
+            pieces.append(Piece(start, start + len(between), {"type": "text", "text": between}))
         if match is None:
-            return
+            return pieces
         groups = {group: found for group, found in match.groupdict().items() if found is not None}
-        yield Piece(*match.span(), {"type": name, **groups})
+        pieces.append(Piece(*match.span(), {"type": name, **groups}))
         at = max(match.end(), match.start() + 1)  # an empty match must not stop the loop from advancing
-
-
-def _between(text: str, start: int, end: int) -> Iterator[Piece]:
-    words = text[start:end].strip()
-    if words:
-        start = text.index(words, start)
-        yield Piece(start, start + len(words), {"type": "text", "text": words})
 
 
 def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:

@@ -71,7 +71,7 @@ class Adapter:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
         decode, dispatch, spare, unfold = self._decode, self._dispatch, self._spare_session, self._unfold
         table, other = dispatch.table, dispatch.other
-        tell, tell_name = dispatch.tell.get, dispatch.tell.name
+        key, key_name = dispatch.key.get, dispatch.key.name
         session, session_name = self._session.get, self._session.name
         session_id = spare_id = None
         for line, time in zip(lines, chain(times, repeat(None))):  # noqa: B905
@@ -82,8 +82,8 @@ class Adapter:
             if type(event) is not dict:
                 continue
             try:
-                handle = table.get(event.get(tell_name) if tell_name else tell(event), other)
-            except TypeError:  # a list where other events have a word
+                handle = table.get(event.get(key_name) if key_name else key(event), other)
+            except TypeError:  # a list where other events have a string
                 handle = dispatch.any
             if unfold is not None:
                 self.apply(event, time, out)

@@ -11,17 +11,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from agenteval.adapters.conditions import (
-    Event,
-    EventTest,
-    ItemTest,
-    SchemaCompiler,
-    as_list,
-    compile_match,
-    wanted_test,
-)
+from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match, wanted_test
 from agenteval.adapters.jsonpath import ITEMS
-from agenteval.adapters.trajectory import Trajectory, is_true
+from agenteval.adapters.trajectory import is_true
 from agenteval.wire.adapter_schema import (
     Condition,
     Extract,
@@ -36,25 +28,20 @@ from agenteval.wire.adapter_schema import (
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
 
-Emit = Callable[[Any, Event, Trajectory], None]  # the item or event, the event it is in
-Handler = Callable[[Event, Trajectory], bool | None]  # True: no further rule gets the event
+Emit = Callable[..., None]  # emit(item, out, event): the item or event, the trajectory, the event that the item is in
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One of `outputEvents`, compiled; `lone`: its match is a single condition, agent-eval-harness' form."""
+    """A compiled rule: what to do with an event or, with `item`, with each item of its list that fits.
 
-    tests: tuple[EventTest, ...]
-    item: ItemTest | None
+    `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too.
+    """
+
+    tests: tuple[CompiledCondition, ...]
+    item: CompiledCondition | None
     emit: Emit
-    lone: bool
-    also: bool
-
-
-class Action(msgspec.Struct, frozen=True):
-    """What else to take from an event that passes the tests: the result, the usage, metadata."""
-
-    tests: tuple[EventTest, ...]
-    act: Handler
+    lone: bool = False
+    also: bool = False
 
 
 # --- outputEvents -------------------------------------------------------------------------------
@@ -82,7 +69,7 @@ def compile_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rul
         if event.match == []:
             raise compiler.error(f"{field}.match", " must have a condition")
         tests, item = compile_match(compiler, event.match, f"{field}.match")
-        base = (*(item.items.reads or ()), ITEMS) if item else ()
+        base = (*(item.path.reads or ()), ITEMS) if item else ()
         emit = compile_emit(_Source(compiler, field, base), event)
         rules.append(Rule(tests, item, emit, isinstance(event.match, Condition), event.also))
     return rules
@@ -108,8 +95,7 @@ def compile_emit(source: _Source, event: OutputEvent) -> Emit:
         code = piece if event.delta is True else source.call("text", text)
         if delta:
             code = f"if is_true({_first(delta)}): {piece}\n else: {code}"
-    emit: Emit = source.function("item, event, out", code)
-    return emit
+    return source.function(code)
 
 
 def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
@@ -126,8 +112,8 @@ def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
 # --- result, usage, metadata --------------------------------------------------------------------
 
 
-def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Action]:
-    """Compiles what a schema takes from events besides steps."""
+def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rule]:
+    """Compiles the rules for what a schema takes from events besides steps."""
     actions = []
     if config.result:
         actions.append(_compile_result(_Source(compiler, "result"), config.result))
@@ -136,22 +122,22 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[A
     if config.metadata:
         source = _Source(compiler, "metadata")
         facts = {name: _first(source.values(paths, name)) for name, paths in config.metadata.items()}
-        actions.append(Action((), source.function("item, out", source.call_if_any("note", facts))))
+        actions.append(Rule((), None, source.function(source.call_if_any("note", facts))))
     return actions
 
 
-def _compile_result(source: _Source, result: ResultEvent) -> Action:
+def _compile_result(source: _Source, result: ResultEvent) -> Rule:
     path = source.compiler.path(result.match_path, "result.matchPath")
     found = {
         "contentPath": _first(source.values(result.content_path, "contentPath")),
         "isErrorPath": _any_true(source.values(result.is_error_path, "isErrorPath")),
         "errorPath": _first(source.values(result.error_path, "errorPath")),
     }
-    act = source.function("item, out", source.call("conclude", found))
-    return Action((EventTest(path, *wanted_test(result.match_value)),), act)
+    test = CompiledCondition(path, None, *wanted_test(result.match_value))
+    return Rule((test,), None, source.function(source.call("conclude", found)))
 
 
-def _compile_usage(source: _Source, usage: UsagePaths) -> Action:
+def _compile_usage(source: _Source, usage: UsagePaths) -> Rule:
     tests, item = compile_match(source.compiler, usage.match, "usage.match")
     if item is not None:
         raise source.compiler.error("usage.match", " may not have [*]")
@@ -159,7 +145,7 @@ def _compile_usage(source: _Source, usage: UsagePaths) -> Action:
     counts = {name: source.values(given.get(name), name) for name in get_args(UsageField)}
     totals = {name: f"total({', '.join(values)})" for name, values in counts.items() if values}
     method = "add_usage" if usage.per_turn == "sum" else "set_usage"
-    return Action(tests, source.function("item, out", source.call_if_any(method, totals)))
+    return Rule(tests, None, source.function(source.call_if_any(method, totals)))
 
 
 def any_true(*values: Any) -> bool | None:
@@ -227,10 +213,11 @@ class _Source:
             call = f"if {' or '.join(f'{value} is not None' for value in found.values()) or False}: {call}"
         return "\n ".join([*(f"{found[name]} = {value}" for name, value in values.items()), call])
 
-    def function(self, parameters: str, body: str) -> Any:
+    def function(self, body: str) -> Emit:
         """Compiles the function with this body."""
-        exec(f"def compiled({parameters}):\n {body}", self.names)
-        return self.names["compiled"]
+        exec(f"def compiled(item, out, event=None):\n {body}", self.names)
+        compiled: Emit = self.names["compiled"]
+        return compiled
 
 
 def _dict(values: dict[str, str]) -> str:

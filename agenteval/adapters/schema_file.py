@@ -1,4 +1,4 @@
-"""A schema file → an adapter schema, or one line that says which field is wrong."""
+"""Schema file → adapter schema, or one line that says which field is wrong."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, H
 from agenteval.wire.validation import explain
 
 COMMENTS = ("//", "/*", "#")
-# Fields that people add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
+# Fields that authors add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
 _OWN = re.compile(r"^(?:[^a-z]|x-)|(?:note|comment|reason|todo|doc)s?$", re.IGNORECASE)
-_CLOSE = 0.8  # of difflib's ratio: a letter too many or too few in a name of four, another one in a name of five
+_CLOSE = 0.8  # difflib's ratio: one letter too many or too few in a name of four, one wrong in a name of five
 _LIKE_SESSION_ID = re.compile(r"(?<!\$)\{+\s*(?:\w*session\w*|\w*id)\s*\}+", re.IGNORECASE)  # ${id} is the shell's
 _LIKE_HISTORY = re.compile(r"\{\{\s*\w+\s*\}\}")
 
 
 def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
-    """The schema in this JSON; UserError names `source` and the field that is wrong."""
+    """Parses and checks a schema; UserError names `source` and the field that is wrong."""
     raw = _decode(data.removeprefix(b"\xef\xbb\xbf"), source)
     try:
         config = msgspec.convert(raw, HeadlessAdapter)
     except msgspec.ValidationError as error:
         raise UserError(f"{source}: {_explain(str(error), raw)}") from None
-    if complaint := next(_complaints(raw, config), None):
-        raise UserError(f"{source}: {complaint}")
+    if problem := next(_problems(raw, config), None):
+        raise UserError(f"{source}: {problem}")
     return config
 
 
-def _complaints(raw: Any, config: HeadlessAdapter) -> Iterator[str]:
-    """What is well formed but makes no sense, or loses something without a word."""
+def _problems(raw: Any, config: HeadlessAdapter) -> Iterator[str]:
+    """Yields what is well formed but makes no sense, or would silently lose something."""
     yield from _misspelt(raw, config)
-    yield from _about_arguments(config)
-    yield from _about_resume(config.resume)
-    yield from _about_splits(config.splits or [])
-    yield from _about_history(config)
-    yield from _about_reading(config)
+    yield from _argument_problems(config)
+    yield from _resume_problems(config.resume)
+    yield from _split_problems(config.splits or [])
+    yield from _history_problems(config)
+    yield from _reading_problems(config)
 
 
 # --- JSON ---------------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def _decode(data: bytes, source: str) -> Any:
 
 
 def _where_and_why(data: bytes, why: str) -> str:
-    """`:5:3: not JSON: …` for what msgspec does not take; without a place where nobody knows it."""
-    import json  # its errors say where; msgspec's are a byte off now and then
+    """Returns `:5:3: not JSON: …` for what msgspec refuses, without the position if it is unknown."""
+    import json  # its errors have the position; that of msgspec's is sometimes a byte off
 
     try:
         text = data.decode()
@@ -73,10 +73,10 @@ def _where_and_why(data: bytes, why: str) -> str:
         return ": not JSON that can be read: a number too long"
     if "truncated" in why:
         return ": not JSON that can be read: half of a surrogate pair (\\ud800 to \\udfff) stands alone"
-    found = re.search(r" \(byte (\d+)\)", why)  # NaN, which json takes
+    found = re.search(r" \(byte (\d+)\)", why)  # NaN, which json accepts
     place = _place(data[: int(found[1])].decode(errors="replace")) if found else ""
-    told = re.sub(r"^JSON is malformed: | \(byte.*| - at .*", "", why)
-    return f"{place}: not JSON: {told}"
+    reason = re.sub(r"^JSON is malformed: | \(byte.*| - at .*", "", why)
+    return f"{place}: not JSON: {reason}"
 
 
 def _place(before: str) -> str:
@@ -84,20 +84,20 @@ def _place(before: str) -> str:
     return f":{len(lines)}:{len(lines[-1]) + 1}"
 
 
-def _syntax(said: str, why: str, at_end: bool) -> str:
-    """What json says, but for what all its versions do not say well."""
+def _syntax(message: str, why: str, at_end: bool) -> str:
+    """Returns json's message, or a clearer one where no version of json has a clear one."""
     if "trailing comma" in why:
         return "a comma with nothing after it"
     if at_end:
         return "the file ends too early"
-    return said[0].lower() + re.sub("( starting)? at$", "", said[1:])
+    return message[0].lower() + re.sub("( starting)? at$", "", message[1:])
 
 
 # --- types --------------------------------------------------------------------------------------
 
 
 def _explain(message: str, raw: Any) -> str:
-    """What msgspec found wrong: with the choices there are, the key of a map, the field that was meant."""
+    """Returns what msgspec found wrong, with the possible values, the key of a map, or the field that was meant."""
     what, _, path = message.partition(" - at `$")
     field = path.strip("`.")
     if found := re.match(r"Object missing required field `([^`]+)`", what):
@@ -109,21 +109,21 @@ def _explain(message: str, raw: Any) -> str:
     if what.startswith("Invalid enum value") and name in CHOICES:
         choices = ", ".join(map(str, CHOICES[name]))
         got = what.removeprefix("Invalid enum value ").replace("'", '"')
-        told = f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
+        problem = f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
     else:
-        told = explain(message).replace("a record", "an adapter schema").replace('"', "")
-    return told.replace("[...]", f".{_wrong_key(raw, field, message)}", 1) if "[...]" in field else told
+        problem = explain(message).replace("a record", "an adapter schema").replace('"', "")
+    return problem.replace("[...]", f".{_wrong_key(raw, field, message)}", 1) if "[...]" in field else problem
 
 
 def _value_at(raw: Any, field: str) -> Any:
-    """The value of a field named as in `outputEvents[1].match`."""
+    """Returns the value of a field with a name such as `outputEvents[1].match`."""
     for name in re.findall(r"[^.\[\]]+", field):
         raw = raw[int(name)] if isinstance(raw, list) else raw[name]
     return raw
 
 
 def _wrong_key(raw: Any, field: str, message: str) -> str:
-    """The key of a map whose value msgspec complains about: it does not say, so each is tried alone."""
+    """Returns the key of a map whose value is wrong: msgspec does not name it, so each is tried alone."""
     entries = _value_at(raw, field.partition("[...]")[0])
     for key, value in list(entries.items()):
         entries.clear()
@@ -140,7 +140,7 @@ def _wrong_key(raw: Any, field: str, message: str) -> str:
 
 
 def _misspelt(raw: Any, read: Any, field: str = "") -> Iterator[str]:
-    """Fields that nothing reads and whose names come close to one that something does; all others are let through."""
+    """Yields unknown fields whose names are close to that of a known one; other unknown fields are allowed."""
     if isinstance(read, list):
         for n, (given, item) in enumerate(zip(raw, read, strict=True)):
             yield from _misspelt(given, item, f"{field}[{n}]")
@@ -160,11 +160,11 @@ def _no_such_field(holder: str, name: str, meant: str) -> str:
 
 
 def _meant(name: str, known: Iterable[str]) -> str | None:
-    """The field that somebody meant who wrote this one; None if it is one of theirs."""
+    """Returns the known field that a name is probably meant for; None if it looks like a field of the author's own."""
     if _OWN.search(name):
         return None
     for one in known:
-        # cwd for cwdFlag and contentPath for content are no slips of the finger, but of memory
+        # cwd for cwdFlag and contentPath for content are not typing errors, but close all the same
         if name == f"{one}Path" or (one.startswith(name) and one[len(name) : len(name) + 1].isupper()):
             return one
     from difflib import get_close_matches
@@ -179,11 +179,11 @@ def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
 
 
-# --- sense --------------------------------------------------------------------------------------
+# --- meaning --------------------------------------------------------------------------------------
 
 
-def _about_arguments(config: HeadlessAdapter) -> Iterator[str]:
-    """What is to become arguments and environment of a process."""
+def _argument_problems(config: HeadlessAdapter) -> Iterator[str]:
+    """Yields what cannot become arguments or the environment of a process."""
     if config.prompt.flag and config.prompt.stdin:
         yield "prompt may have flag or stdin, not both"
     for field, texts in _arguments(config):
@@ -201,7 +201,7 @@ def _about_arguments(config: HeadlessAdapter) -> Iterator[str]:
 
 
 def _arguments(config: HeadlessAdapter) -> Iterator[tuple[str, list[str]]]:
-    """Each field that holds arguments, with them."""
+    """Yields each field that holds arguments, with them."""
     yield "command", config.command
     yield "autoApprove", config.auto_approve or []
     yield "prompt.flag", [config.prompt.flag or ""]
@@ -216,8 +216,8 @@ def _arguments(config: HeadlessAdapter) -> Iterator[tuple[str, list[str]]]:
         yield "resume.command", resume.command or []
 
 
-def _about_resume(resume: Resume | None) -> Iterator[str]:
-    """The session id must get into the command line, in one way."""
+def _resume_problems(resume: Resume | None) -> Iterator[str]:
+    """Yields what keeps the session id from getting into the command line exactly once."""
     if resume is None:
         return
     if resume.flag is not None and resume.args is not None:
@@ -226,8 +226,8 @@ def _about_resume(resume: Resume | None) -> Iterator[str]:
         yield f"resume must have one of flag and args, or {SESSION_ID} in command"
 
 
-def _about_splits(splits: list[Split]) -> Iterator[str]:
-    """Names that would hide what they stand beside."""
+def _split_problems(splits: list[Split]) -> Iterator[str]:
+    """Yields names that would overwrite others."""
     filled: dict[tuple[str, str], int] = {}
     for n, split in enumerate(splits):
         if "text" in split.patterns:
@@ -242,8 +242,8 @@ def _about_splits(splits: list[Split]) -> Iterator[str]:
             yield f"splits[{n}].into: {split.into} holds what splits[{first}] makes of {split.path}; use another name"
 
 
-def _about_history(config: HeadlessAdapter) -> Iterator[str]:
-    """What was said before must get into the prompt."""
+def _history_problems(config: HeadlessAdapter) -> Iterator[str]:
+    """Yields what keeps earlier turns from getting into the prompt."""
     template = config.history_template
     if template is None:
         return
@@ -258,8 +258,8 @@ def _about_history(config: HeadlessAdapter) -> Iterator[str]:
             yield f"{field}: no placeholder is named {found}; there are {{{{input}}}} and {{{{output}}}}"
 
 
-def _about_reading(config: HeadlessAdapter) -> Iterator[str]:
-    """What would never be read, or be overwritten."""
+def _reading_problems(config: HeadlessAdapter) -> Iterator[str]:
+    """Yields what would never be read, or be overwritten."""
     for name in sorted(SUITE_METADATA & {*(config.metadata or ())}):
         yield f"metadata.{name}: the suite itself writes {name} into metadata; use another name"
     if config.output_mode != "text" or config.output_events:

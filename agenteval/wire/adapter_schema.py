@@ -23,14 +23,13 @@ UsageField = Literal["inputTokens", "outputTokens", "cachedTokens", "costUsd"]
 Scalar = str | int | float | bool
 Wanted = Scalar | list[Scalar]
 
-SESSION_ID = "{sessionId}"  # stands in the arguments of a resumed turn for the id
-# What the suite itself says of a run in `metadata` of its result.
+SESSION_ID = "{sessionId}"  # placeholder for the id in the arguments of a resumed turn
+# What the suite itself writes into `metadata` of a result.
 SUITE_METADATA = frozenset(
     ("agent", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut", "workspaceDir")
 )
 
-# What is checked when a schema is read (`schema_reading.py`) and compiled (`adapter.py`), as far as JSON Schema can
-# say it.
+# What adapters/schema_file.py and the compiler check, as far as JSON Schema can express it.
 Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'(.|\n)*'$|$)"})]
 Argument = Annotated[str, Meta(extra_json_schema={"pattern": r"^[^\u0000]*$"})]
 Pattern = Annotated[str, Meta(extra_json_schema={"minLength": 1, "not": {"pattern": r"\(\?P<type>"}})]
@@ -45,7 +44,7 @@ Facts = Annotated[
 
 
 class _Part(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """camelCase in the file, snake_case in Python; unknown keys are let through, unless they look misspelt."""
+    """camelCase in the file, snake_case in Python; unknown keys are allowed, unless they look misspelt."""
 
 
 class Condition(_Part):
@@ -74,8 +73,8 @@ class Extract(_Part):
     """Name of the tool."""
     status: Paths | None = None
     """Status of a tool call: pending, in_progress, completed, failed, or a word (or boolean: true is completed)
-    that says so; `unchanged` when the event only tells more of the call. Not given: a call is pending, a result
-    completed."""
+    that means one of these; `unchanged` if the event only adds to what is known of the call. Not given: a call is
+    pending, a result completed."""
     id: Paths | None = None
     """Id of a tool call, the same in the call and in its result. Without it a result closes the oldest open call of
     its name, without a name the oldest open call. Of a message or thought that comes in pieces: pieces with another
@@ -99,8 +98,8 @@ class OutputEvent(_Part):
     match: Condition | Annotated[list[Condition], Meta(extra_json_schema={"minItems": 1})]
     """The condition, or several which must all hold, at most one of them with `[*]`."""
     emit_as: EmitAs
-    """The step it becomes. tool_call stands for calls and for results: the two become one step. error: the agent
-    says that it failed; the text goes to `errors`, there is no step. end: there is no step either; pieces (`delta`)
+    """The step it becomes. tool_call is for calls and for results: the two become one step. error: the agent
+    reports that it failed; the text goes to `errors`, there is no step. end: there is no step either; pieces (`delta`)
     that come after it are not joined to those before."""
     extract: Extract | None = None
     """What to take out of the event."""
@@ -112,7 +111,7 @@ class OutputEvent(_Part):
 
 
 class Split(_Part):
-    """A text that holds several things, taken apart before the rules look at the event.
+    """A text that holds several things, split before the rules look at the event.
 
     The parts are objects in the order of the text: `type` is the name of the pattern that fits, its named groups are
     the other fields (so no group is named "type"). What lies between them is of the type "text" (so no pattern is named
@@ -128,7 +127,7 @@ class Split(_Part):
     numbers: list[str] | None = None
     """Groups that are numbers: 1,234 and 2.7k are 1234 and 2700."""
     json_groups: list[str] | None = msgspec.field(default=None, name="json")
-    """Groups that are JSON, where they are."""
+    """Groups that are JSON; one that is not stays a text."""
 
 
 class PromptInput(_Part):
@@ -184,13 +183,13 @@ class ResultEvent(_Part):
     """The event that ends a turn and carries the final text; a turn's last one counts."""
 
     match_path: Path
-    """Path that tells the event."""
+    """Path of the value that identifies the event."""
     match_value: Wanted
     """The value there, or several; "*" is any non-null."""
     content_path: Paths = ""
     """Path of the final text."""
     otherwise: Otherwise = "all"
-    """What the final text is where there is none: all messages of the turn joined by newlines, or the last one."""
+    """What the final text is if the event has none: all messages of the turn joined by newlines, or the last one."""
     is_error_path: Paths | None = None
     """The agent failed when any of these finds something true, as `extract.isError`."""
     error_path: Paths | None = None
@@ -218,7 +217,7 @@ class UsagePaths(_Part):
 
 
 class HistoryTemplate(_Part):
-    """How earlier turns stand in the prompt, with a text before them."""
+    """How earlier turns are put into the prompt, with a text before them."""
 
     turn_format: Template
     """One turn: its prompt is put for {{input}}, which must be there, its output for {{output}}."""
@@ -266,7 +265,7 @@ class HeadlessAdapter(_Part):
     nested_events: Path | None = None
     """Path of a list of events within an event: each is read like a line of its own, before the event it is in."""
     splits: list[Split] | None = None
-    """Texts to be taken apart."""
+    """Texts to be split into parts."""
     passthrough_type_map: PassthroughTypeMap | None = None
     """Kinds of events in passthrough mode."""
     result: ResultEvent | None = None
@@ -274,8 +273,8 @@ class HeadlessAdapter(_Part):
     usage: UsagePaths | None = None
     """Where tokens and cost are reported."""
     metadata: Facts | None = None
-    """What a run tells of itself for `metadata` of its result: name → path; the last event that has it counts. The
-    names that the suite itself writes there (`agent`, `turnCount`, `exitCode`, …) are refused."""
+    """Facts about the run for `metadata` of its result: name → path; the last event that has one counts. The names
+    that the suite itself writes there (`agent`, `turnCount`, `exitCode`, …) are refused."""
     history_template: Template | HistoryTemplate | None = None
     """Iterative mode: one earlier turn, with {{input}}, which must be there, and {{output}}."""
 

@@ -360,7 +360,7 @@ def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     write(tmp_path / "raw", *[{**RAW, "id": f"r{n}", "rawLines": noise} for n in range(3)])
     write(tmp_path / "my.json", {**BASE, "outputEvents": [text("a")]})
     done = run("/bin/sh", "-c", "ae-extract -s my.json --explain raw | head -2", cwd=tmp_path).expect(0, stderr="")
-    assert done.stdout.startswith("r0: 10000 lines\n     1  -          type=0 ")
+    assert done.stdout.startswith("r0: 10,000 lines\n     1  -          type=0 ")
     assert done.seconds < 5
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby, islice
 from typing import Any, get_args
 
-import msgspec
 from msgspec import to_builtins
 
-from agenteval.adapters.conditions import EventTest, ItemTest, item_kind
+from agenteval.adapters.conditions import CompiledCondition, item_kind
 from agenteval.adapters.explain.trace import PART, ExplainedLine, Tracer, cut, pairs, value
 from agenteval.adapters.jsonpath import compile_path
 from agenteval.adapters.reader import Adapter, Reading, decode_leniently, turn_spans
 from agenteval.adapters.rules import TYPE_VALUES
 from agenteval.adapters.trajectory import as_text
+from agenteval.streams.text import counted
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 from agenteval.wire.records import Record
 
@@ -52,7 +53,7 @@ class Explainer:
                 yield heading(raw, n, start, end)
             yield from shortened(self._turn(self.reading, raw, start, end, missed))
         if missed:
-            yield f"{MARGIN}{missed.total()} of {counted(len(lines), 'line')} matched no rule: {kinds(missed)}"
+            yield f"{MARGIN}{missed.total():,} of {counted(len(lines), 'line')} matched no rule: {kinds(missed)}"
         yield f"{MARGIN}gives {pairs({'output': self.reading.output, **self.reading.usage})}"
         if ending := how_it_ended(raw):
             yield f"{MARGIN}{ending}"
@@ -164,45 +165,34 @@ def span(start: int, end: int) -> str:
     return f"{start + 1}-{end}" if end - start > 1 else str(start + 1)
 
 
-def counted(count: int, noun: str) -> str:
-    """Returns `1 line`, `2 lines`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 # --- lines that no rule takes -----------------------------------------------------------------------
 
 
 def discriminators(adapter: Adapter) -> list[Discriminator]:
     """Returns the fields by which the schema tells events apart, the most used one first."""
-    tests: list[EventTest | ItemTest] = [test for rule in adapter.rules for test in rule.tests]
-    tests += [test for action in adapter.actions for test in action.tests]
-    items = [rule.item for rule in adapter.rules if rule.item]
+    rules = [*adapter.rules, *adapter.actions]
+    tests = [test for rule in rules for test in rule.tests]
+    items = [rule.item for rule in rules if rule.item]
     names = [*Counter(map(_name, tests)).most_common(), *Counter(map(_name, items)).most_common()]
-    getters = {_name(test): _compared(test) for test in (*tests, *items)}
-    return [(name, getters[name]) for name, _ in names if len(name) <= KIND_SHOWN]
+    compared = {_name(test): partial(_compared, test) for test in (*tests, *items)}
+    return [(name, compared[name]) for name, _ in names if len(name) <= KIND_SHOWN]
 
 
-def _name(test: EventTest | ItemTest) -> str:
-    path, ending = (test.path, "") if isinstance(test, EventTest) else (test.items, "[*]")
-    return (path.name or path.text.removeprefix("$.")) + ending
+def _name(test: CompiledCondition) -> str:
+    return (test.path.name or test.path.text.removeprefix("$.")) + ("[*]" if test.kind else "")
 
 
-def _compared(test: EventTest | ItemTest) -> Callable[[Any], Any]:
-    """Returns what looks up the value that a test compares, or the kinds of the items of a list."""
-    get, kind = (test.path.get, item_kind) if isinstance(test, EventTest) else (test.items.get, test.kind)
-
-    def compared(event: Any) -> Any:
-        found = get(event)
-        if type(found) is not list:
-            return found
-        return ",".join(dict.fromkeys(word for item in found if type(word := kind(item)) is str)) or None
-
-    return compared
+def _compared(test: CompiledCondition, event: Any) -> Any:
+    """Returns what a test compares: the value at its path or, of a list, the kinds of its items."""
+    found, kind = test.path.get(event), test.kind or item_kind
+    if type(found) is not list:
+        return found
+    return ",".join(dict.fromkeys(word for item in found if type(word := kind(item)) is str)) or None
 
 
 def kind_of(line: str, discriminators: list[Discriminator]) -> str:
     """Returns what an unread line is, in a word or two: the fields that rules compare, else its type or first field."""
-    event = _event(line)
+    event = decode_leniently(line)
     if not isinstance(event, dict):
         return "no JSON object" if line.strip() else "blank"
     for some in (discriminators, USUAL):
@@ -210,13 +200,6 @@ def kind_of(line: str, discriminators: list[Discriminator]) -> str:
         if found:
             return " ".join(f"{name}={cut(as_text(word), KIND_SHOWN)}" for name, word in found[:2])
     return f"has {cut(next(iter(event), 'nothing'), KIND_SHOWN)}"
-
-
-def _event(line: str) -> Any:
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return decode_leniently(line)
 
 
 # --- what the schema has and no line used -----------------------------------------------------------

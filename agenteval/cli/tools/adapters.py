@@ -1,8 +1,8 @@
-"""ae-adapters: the adapter schemas that ship with the suite."""
+"""ae-adapters: the adapter schemas that come with the suite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -12,17 +12,16 @@ from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
-from agenteval.streams.text import clip, pad
+from agenteval.streams.text import as_lines, clip, pad, pretty_json, terminal_columns
 from agenteval.wire.richness import richness_of
 
-WIDEST = 44  # of a column in a pipe; what is longer moves the rest of its line
+WIDEST = 44  # width of a column in a pipe; a longer cell shifts the rest of its line
 TITLES = ("ADAPTER", "TELLS", "TRIED ON", "WHAT IT IS")
 
 
 class AdapterEntry(msgspec.Struct, rename="camel"):
-    """What the list says of one adapter; `kind` is the trajectoryRichness of what it reads."""
+    """The entry of one adapter; `kind` is the trajectoryRichness of what it reads."""
 
     name: str
     kind: str
@@ -56,20 +55,20 @@ def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> in
     """
     page = None
     if name is not None:
-        page = as_json_text(entry_of(name)) if as_json else schema_file(name)
+        page = pretty_json(entry_of(name)) if as_json else schema_file(name)
     target = Output(output)
-    target.write_bytes(page or (as_json_text(entries()) if as_json else listing(columns_of(target))))
+    target.write_bytes(page or (pretty_json(entries()) if as_json else listing(target.isatty())))
     target.close()
     return OK
 
 
 def entries() -> list[AdapterEntry]:
-    """All adapters, by name."""
+    """Returns all adapters, by name."""
     return [entry_of(name) for name in bundled_adapters()]
 
 
 def entry_of(name: str) -> AdapterEntry:
-    """What the list says of one; UserError if there is none."""
+    """Returns the entry of one adapter; UserError if there is none."""
     config = parse_headless(schema_file(name), name)
     types = ["message", *(event.emit_as for event in config.output_events or [])]
     kind = richness_of("full" if config.output_mode == "passthrough" else None, types)
@@ -79,36 +78,28 @@ def entry_of(name: str) -> AdapterEntry:
 
 
 def summary_of(entry: AdapterEntry) -> str:
-    """The first sentence of its description."""
+    """Returns the first sentence of the description."""
     return entry.description.partition(". ")[0].rstrip(".")
 
 
-def columns_of(target: Output) -> int | None:
-    """How wide the terminal is; None where nobody looks."""
-    if not target.isatty():
-        return None
-    import shutil  # its compression modules cost 5 ms
-
-    return shutil.get_terminal_size((100, 24)).columns
-
-
-def listing(columns: int | None) -> bytes:
-    """A line per adapter: whole, or with a header and cut to so many columns."""
-    if columns is None:
+def listing(in_terminal: bool) -> bytes:
+    """Returns a line per adapter: in full or, for a terminal, with a header and cut to its width."""
+    if not in_terminal:
         rows = [(entry.name, entry.kind, entry.proven_on or "-", summary_of(entry)) for entry in entries()]
-        return _lines(_aligned(rows, WIDEST))
+        return as_lines(_aligned(rows, WIDEST))
+    columns = terminal_columns()
     rows = [TITLES, *((entry.name, entry.kind, tried_on(entry), aim_of(entry)) for entry in entries())]
-    return _lines(clip(line, columns) for line in _aligned(rows, columns))
+    return as_lines(clip(line, columns) for line in _aligned(rows, columns))
 
 
 def tried_on(entry: AdapterEntry) -> str:
-    """The program and its version, without the owner of the package; how many programs, if several."""
+    """Returns the program and its version, without the owner of the package; the number of programs, if several."""
     tried = (entry.proven_on or "-").split(", ")
     return tried[0].rpartition("/")[2] if len(tried) == 1 else f"{len(tried)} programs"
 
 
 def aim_of(entry: AdapterEntry) -> str:
-    """What it is, without the name where that stands beside it."""
+    """Returns what it is, without the name, which is shown beside it."""
     return summary_of(entry).removeprefix(f"{entry.name}: ").removeprefix(f"{entry.name}, ")
 
 
@@ -118,17 +109,8 @@ def _aligned(rows: list[tuple[str, str, str, str]], widest: int) -> Iterator[str
         yield "  ".join(pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _lines(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def as_json_text(told: AdapterEntry | list[AdapterEntry]) -> bytes:
-    """One entry or all, as JSON for people too."""
-    return msgspec.json.format(encode(msgspec.to_builtins(told)), indent=2) + b"\n"
-
-
 def schema_file(name: str) -> bytes:
-    """The file of one adapter; UserError with the names that come close."""
+    """Returns the file of one adapter; UserError with similar names if there is none."""
     if name not in bundled_adapters():
         raise UserError(f'no adapter is named "{name}"; {nearest(name, bundled_adapters())}')
     with open(bundled_path(name), "rb") as file:

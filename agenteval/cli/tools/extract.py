@@ -1,13 +1,13 @@
-"""ae-extract: raw → results: read what an agent printed with its adapter schema."""
+"""ae-extract: raw → results: parse what an agent printed, by its adapter schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import Adapter
 from agenteval.cli.options import input_argument, keep_raw_option, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
@@ -15,11 +15,9 @@ from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_records
+from agenteval.streams.text import as_lines
 from agenteval.wire.adapter_schema import HeadlessAdapter
-from agenteval.wire.records import Raw
-
-if TYPE_CHECKING:
-    from agenteval.adapters.explain.listing import Explainer
+from agenteval.wire.records import Raw, Record
 
 
 @tool("ae-extract")
@@ -57,34 +55,47 @@ def main(
     source = Source(path)
     target = Output(output, inputs=[source])
     console.begin(None, "records")
-    explainer = explaining(adapter.config, schema) if explain else None
-    unread, read = 0, False  # records with lines of which the schema took nothing; whether it took something of any
-    for raw in read_records(source, Raw, console):
-        if explainer is not None:
-            write_lines(target, explainer.explain(raw))
-        else:
-            result = result_of(raw, adapter, keep_raw=keep_raw)
-            target.write(result)
-            read = read or bool(result["trajectory"] or result["output"] or result.get("errors"))
-            unread += not read and any(raw["rawLines"])
-        console.advance(label=raw["id"])
-    if explainer is not None:
-        write_lines(target, explainer.ending())
+    records = read_records(source, Raw, console)
+    if explain:
+        write_explanations(records, adapter.config, schema, target, console)
+        fits = True
+    else:
+        fits = write_results(records, adapter, target, console, keep_raw=keep_raw)
     console.finish()
-    if unread and not read:
-        console.say(f"the schema {schema} took nothing from any line; with --explain you see why")
+    if not fits:
+        console.say(f"the schema {schema} took nothing from any line; --explain shows why")
     target.close()
     return FAILED if console.refused else OK
 
 
-def explaining(config: HeadlessAdapter, source: str) -> Explainer:
-    """What explains records by a schema; loaded only where it is asked for."""
+def write_results(
+    records: Iterable[Record], adapter: Adapter, target: Output, console: Console, *, keep_raw: bool
+) -> bool:
+    """Writes the result of each record; returns False if there were lines and the schema took nothing from them."""
+    has_lines = has_taken = False
+    for raw in records:
+        result = result_of(raw, adapter, keep_raw=keep_raw)
+        target.write(result)
+        has_lines = has_lines or any(raw["rawLines"])
+        has_taken = has_taken or bool(result["trajectory"] or result["output"] or result.get("errors"))
+        console.advance(label=raw["id"])
+    return has_taken or not has_lines
+
+
+def write_explanations(
+    records: Iterable[Record], config: HeadlessAdapter, schema: str, target: Output, console: Console
+) -> None:
+    """Writes what each rule takes from the lines of each record, then what the schema never used."""
     from agenteval.adapters.explain.listing import Explainer
 
-    return Explainer(config, source)
+    explainer = Explainer(config, schema)
+    for raw in records:
+        write_lines(target, explainer.explain(raw))
+        console.advance(label=raw["id"])
+    write_lines(target, explainer.ending())
 
 
 def write_lines(target: Output, lines: Iterator[str]) -> None:
     """Writes lines as they come, many at a time."""
     while some := list(islice(lines, 1000)):
-        target.write_bytes("".join(f"{line}\n" for line in some).encode())
+        target.write_bytes(as_lines(some))
