@@ -17,7 +17,7 @@ PAGE = (ROOT / "AGENTS.md").read_text()
 SECURITY = (ROOT / "SECURITY.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
-# A Claude Code that knows two answers, and in a project fixes what it is told to.
+# A Claude Code that knows two answers, and fixes the project when asked.
 CLAUDE = r"""
 for prompt; do :; done
 case $* in *-p*) prompt=$(echo "$*" | sed 's/.*-p \(.*\) --output.*/\1/; s/.*-- //');; esac

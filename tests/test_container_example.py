@@ -118,7 +118,7 @@ def _working_engine(name: str, folder: Path, root: Path) -> Engine:
 
 @pytest.fixture
 def token() -> Iterator[str]:
-    """A duration for `sleep` by which a process can be told from all others; whoever still sleeps is killed."""
+    """A duration for `sleep` that identifies the processes of one test; those that still run afterwards are killed."""
     word = f"9{time.time_ns() % 10**12:012}"
     yield word
     for pid in sleepers(word):
@@ -176,7 +176,7 @@ def test_a_bundled_adapter_with_two_turns(engine: Engine, tmp_path: Path) -> Non
     """The recipe of the README; a session that the first turn left in its home is there in the second."""
     script(
         tmp_path / "claude",
-        'case "$*" in *--resume*) answer="It was: $(cat ~/said)";; *) answer=Noted.; echo "$*" > ~/said;; esac\n'
+        'case "$*" in *--resume*) answer="It was: $(cat ~/notes)";; *) answer=Noted.; echo "$*" > ~/notes;; esac\n'
         'printf \'{"type":"result","session_id":"s1","result":"%s","is_error":false}\\n\' "$answer"',
     )
     with_claude = engine.add(f"{engine.image}-claude", tmp_path, "claude")
@@ -187,7 +187,7 @@ def test_a_bundled_adapter_with_two_turns(engine: Engine, tmp_path: Path) -> Non
     done = run("ae-capture", prompts, "-s", "claude.json", "--workspace-dir", "ws", cwd=tmp_path, env=env, timeout=90)
     engine("rmi", "-f", with_claude.image)
     assert "the number is 42" in done.expect(0).records[0]["output"], done
-    assert (tmp_path / "ws" / "prompt-two.home" / "said").exists()
+    assert (tmp_path / "ws" / "prompt-two.home" / "notes").exists()
 
 
 def test_an_agent_of_the_protocol(engine: Engine, tmp_path: Path) -> None:
