@@ -39,7 +39,7 @@ class RateLimiter:
             return start - now
 
     def hold(self, seconds: float) -> None:
-        """Nothing starts for so long: one agent was told to slow down, and the others would be told the same."""
+        """Delays all starts by that many seconds: a provider that limits one agent limits the others too."""
         with self._lock:
             self._held_until = max(self._held_until, self._clock() + seconds)
             self._next = self._held_until

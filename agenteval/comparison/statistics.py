@@ -171,7 +171,7 @@ def bootstrap_intervals(
     """The 95 % percentile interval of each column's mean; None for fewer than two values.
 
     Where `counts` has a column's place, its values are sums over so many each, and the mean is over all that
-    is summed: whole clusters are resampled. A column's interval depends on its values, the seed and nothing
+    is summed: whole clusters are resampled. A column's interval depends on its values, the random seed and nothing
     else: columns of one length share their resamples, because drawing is what costs.
     """
     counts = counts or {}

@@ -51,7 +51,7 @@ def ungraded(record: Record) -> Record:
 
 
 def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bool) -> Record:
-    """Returns the record with `score`, and with `scores` if graders are told apart by name."""
+    """Returns the record with `score`, and with `scores` if graders are distinguished by name."""
     results = {name: _as_result(verdict) for name, verdict in verdicts.items()}
     graded = {field: value for field, value in record.items() if field not in ("graderError", "outcome")}
     if keep_each:

@@ -171,7 +171,7 @@ class Resume(_Part):
 
 
 class PassthroughTypeMap(_Part):
-    """Events that already have the fields of a step, told apart by one field."""
+    """Events that already have the fields of a step, distinguished by one field."""
 
     type_field: str = "type"
     """Field that names the kind of event."""
