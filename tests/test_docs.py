@@ -15,6 +15,7 @@ from agent_rig.catalogue import AGENTS
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import INTRO
 from tests.support.tool import ROOT, Done, jsonl, run, write
+from tests.support.worked_examples import CONTRIBUTING, changes, new_files
 from tests.test_layers import ALLOWED
 
 
@@ -54,9 +55,7 @@ def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
 
 # --- CONTRIBUTING.md ----------------------------------------------------------------------------
 
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 PROSE = re.sub(r"^```.*?^```$", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
-EXAMPLES = dict(re.findall(r"^```python\n# (agenteval/\S+\.py)\n(.*?)^```$", CONTRIBUTING, re.DOTALL | re.MULTILINE))
 
 
 def test_every_path_in_contributing_exists() -> None:
@@ -87,7 +86,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with the worked examples of CONTRIBUTING.md added."""
     folder = tmp_path_factory.mktemp("extended")
     shutil.copytree(ROOT / "agenteval", folder / "agenteval")
-    for path, text in EXAMPLES.items():
+    for path, text in new_files().items():
         assert not (ROOT / path).exists()
         (folder / path).write_text(text)
     return folder
@@ -127,10 +126,7 @@ def test_the_worked_example_of_a_report_form(extended: Path) -> None:
 
 
 def test_the_worked_example_of_a_statistic(extended: Path, tmp_path: Path) -> None:
-    (changes,) = re.findall(r"^```diff\n(.*?)^```$", CONTRIBUTING, re.DOTALL | re.MULTILINE)
-    for path, change in re.findall(r"^--- (\S+)\n(.*?)(?=^--- |\Z)", changes, re.DOTALL | re.MULTILINE):
-        lines = [(line[0], line[1:]) for line in change.splitlines(keepends=True)]
-        before, after = ("".join(text for sign, text in lines if sign in kept) for kept in (" -", " +"))
+    for path, before, after in changes():
         text = (extended / path).read_text()
         places = text.count(before)
         assert places == 1, f"{path} has {places} times:\n{before}"
@@ -140,10 +136,3 @@ def test_the_worked_example_of_a_statistic(extended: Path, tmp_path: Path) -> No
     assert report["quality"]["one"]["medianScore"] == 1.0
     markdown = call(extended, "tools.compare", *paths, "-f", "markdown").expect(0, stderr="").stdout
     assert re.search(r"^\| Run .*\| Median \|.*\n.*\n\| one .*\| 1\.000 \|", markdown, re.MULTILINE), markdown
-
-
-def test_the_worked_examples_have_the_line_in_pyproject_that_they_show() -> None:
-    shown = re.findall(r"^```toml\n(\S+) = \"(\S+):main\"\n```$", CONTRIBUTING, re.MULTILINE)
-    tools = [path for path in EXAMPLES if "/cli/" in path]
-    assert [module for _, module in shown] == [path.removesuffix(".py").replace("/", ".") for path in tools]
-    assert [name for name, _ in shown] == [EXAMPLES[path].partition(":")[0].strip('"') for path in tools]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.tool import BIN, ROOT, TOOLS, run, script
+from tests.support.worked_examples import new_files, scripts
 
 PACKAGE = ROOT / "agenteval" / "cli"
 
@@ -103,66 +104,6 @@ def test_launcher_without_an_installation_says_what_to_do(tmp_path: Path) -> Non
 
 # --- a new tool and a new grader ----------------------------------------------------------------
 
-NEW_TOOL = '''\
-"""ae-mine: results → the same results."""
-
-from __future__ import annotations
-
-from agenteval.cli.options import input_argument, output_option
-from agenteval.cli.tool import tool
-from agenteval.errors import FAILED, OK
-from agenteval.streams.console import Console
-from agenteval.streams.output import Output
-from agenteval.streams.source import Source, read_records
-from agenteval.wire.records import Gradable
-
-
-@tool("ae-mine")
-@input_argument("RESULTS")
-@output_option
-def main(path: str | None, output: str | None, debug: bool) -> int:
-    """Copy results.
-
-    Examples:
-      ae-mine results.jsonl
-      cat results.jsonl | ae-mine -o copy.jsonl
-    """
-    console = Console("ae-mine", output=output)
-    source = Source(path)
-    target = Output(output, inputs=[source])
-    for record in read_records(source, Gradable, console):
-        target.write(record)
-    target.close()
-    return FAILED if console.refused else OK
-'''
-NEW_GRADER = '''\
-"""ae-grader-mine: is there an output?"""
-
-from __future__ import annotations
-
-from agenteval.cli.options import input_argument, output_option
-from agenteval.cli.tool import tool
-from agenteval.grading.serve import answer_all
-from agenteval.wire.records import Record
-
-
-def grade_mine(record: Record) -> Record:
-    """Passes if there is an output."""
-    return {"pass": bool(record.get("output")), "score": 1.0 if record.get("output") else 0.0}
-
-
-@tool("ae-grader-mine")
-@input_argument("RECORDS")
-@output_option
-def main(path: str | None, output: str | None, debug: bool) -> int:
-    """Grade whether there is an output.
-
-    Examples:
-      ae-grade results.jsonl -g ae-grader-mine
-      ae-grader-mine results.jsonl
-    """
-    return answer_all(grade_mine, path, output)
-'''
 SOME = "help_is_a_page or redirection_and_pipe or bad_line"  # of the contract, for each
 SCRIPT = """\
 #!{python}
@@ -174,34 +115,35 @@ sys.exit(main())
 
 
 def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(tmp_path: Path) -> None:
-    """In a copy of the checkout with one more of each: launchers, lists, docs and contract include them."""
+    """With the worked examples of CONTRIBUTING.md added to a copy, launchers, lists, docs and contract include them."""
     copy = tmp_path / "checkout"
-    kept = ("agenteval", "bin", "docs", "tests", "README.md", "Makefile", "pyproject.toml")
+    kept = ("agenteval", "bin", "docs", "tests", "CONTRIBUTING.md", "README.md", "Makefile", "pyproject.toml")
     copy.mkdir()
     subprocess.run(["cp", "-RPp", *(ROOT / name for name in kept), copy], check=True)
-    (copy / "agenteval/cli/tools/mine.py").write_text(NEW_TOOL)
-    (copy / "agenteval/cli/graders/mine.py").write_text(NEW_GRADER)
-    edit(copy / "pyproject.toml", "ae-grader-sources =", 'ae-grader-mine = "agenteval.cli.graders.mine:main"\n')
-    edit(copy / "pyproject.toml", "ae-run =", 'ae-mine = "agenteval.cli.tools.mine:main"\n')
-    edit(copy / "README.md", "| `ae` |", "| `ae-mine` | | | |\n| `ae-grader-mine` | | | |\n")
+    for path, text in new_files().items():
+        (copy / path).write_text(text)
+    for name, entry in scripts().items():
+        following = next(tool for tool in TOOLS if tool > name)
+        edit(copy / "pyproject.toml", f"{following} =", f'{name} = "{entry}"\n')
+        edit(copy / "README.md", "| `ae` |", f"| `{name}` | | | |\n")
     install(copy)
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
     pytest_of = [sys.executable, "-m", "pytest", "-v", f"--basetemp={tmp_path}/tests"]
     for command in (
         ["make", "launchers"],
         [sys.executable, "docs/build.py"],
         [*pytest_of, "tests/test_suite.py", "-k", "not a_file_a_line and not test_launcher_"],
-        [*pytest_of, "tests/test_contract.py", "-k", f"mine] and ({SOME})"],
+        [*pytest_of, "tests/test_contract.py", "-k", f"({' or '.join(scripts())}) and ({SOME})"],
     ):
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
     passed = re.search(r"(\d+) passed", done.stdout) or pytest.fail(done.stdout)
     assert int(passed[1]) == 6, done.stdout
     listed = run(str(copy / "bin/ae")).expect(0).stdout
-    assert "\n  mine            results → the same results\n" in listed
-    assert "\n  grader-mine     is there an output?\n" in listed
+    assert "\n  lengths         how many words each output has\n" in listed
+    assert "\n  grader-short    is the output short enough?\n" in listed
     page = (copy / "docs/tools.md").read_text()
-    assert "## ae-mine\n\n```\nUsage: ae-mine [OPTIONS] [RESULTS]\n" in page and "## ae-grader-mine\n" in page
+    assert "## ae-lengths\n\n```\nUsage: ae-lengths [OPTIONS] [RESULTS]\n" in page and "## ae-grader-short\n" in page
 
 
 def edit(path: Path, before: str, line: str) -> None:

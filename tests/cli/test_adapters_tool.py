@@ -55,7 +55,7 @@ def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
 def test_one_entry_as_json() -> None:
     entry = json.loads(run("ae-adapters", "--json", "codex").expect(0, stderr="").stdout)
     assert (entry["name"], entry["kind"], entry["command"]) == ("codex", "full", ["codex", "exec"])
-    assert entry["description"].endswith("Costs are not told.")
+    assert entry["description"].endswith("Costs are not reported.")
 
 
 def test_proven_on_what_was_tried() -> None:
