@@ -53,6 +53,7 @@ def parse_pattern(text: str) -> re.Pattern[str]:
         raise ValueError(f"{text!r} is not a regular expression: {error}") from None
 
 
+EXIT_1 = "finished, but some lines were refused, graders erred or, with -e, agents failed; each is reported"
 AGENT_OPTIONS: list[Decorator] = [
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
@@ -73,7 +74,9 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable."),
     click.option("--clean-env", is_flag=True, help="Pass on nothing else but PATH, HOME, LANG and the like."),
     click.option("--no-redact", is_flag=True, help="Record the values of variables that look like secrets."),
-    click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Start agents no faster."),
+    click.option(
+        "--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Most starts per unit of time."
+    ),
     click.option(
         "--retries",
         type=click.IntRange(0),
@@ -84,7 +87,7 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Retry also if the agent prints this."),
     click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]"),
     click.option(
-        "--shard", type=Parsed("i/n", parse_shard), help="Run only this share of the ids; the same on every machine."
+        "--shard", type=Parsed("i/n", parse_shard), help="Run only share I of N of the ids; the same everywhere."
     ),
     click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),
@@ -102,6 +105,7 @@ def agent_options(function: F) -> F:
     for option in reversed(AGENT_OPTIONS):
         function = option(function)
     function.takes_command = True  # type: ignore[attr-defined]
+    function.exit_status = {1: EXIT_1}  # type: ignore[attr-defined]
     return function
 
 

@@ -86,7 +86,7 @@ def input_argument(metavar: str) -> Decorator:
 
 output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
 strict_option: Decorator = click.option(
-    "--strict", is_flag=True, help="Stop at the first line that is refused or record that fails."
+    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
 )
 progress_option: Decorator = click.option(
     "--progress/--no-progress",

@@ -132,7 +132,7 @@ def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
         help = cleandoc(function.__doc__ or "")
         made = click.command(name, cls=Tool, help=help, context_settings=settings)(function)
-        made.exit_status = {**EXIT_STATUS, **exit_status}
+        made.exit_status = {**EXIT_STATUS, **getattr(function, "exit_status", {}), **exit_status}
         made.takes_command = getattr(function, "takes_command", False)
         made.fill_help = getattr(function, "fill_help", str)
         click.option("--debug", is_flag=True, help="Trace on stderr what is done; show tracebacks.")(made)
