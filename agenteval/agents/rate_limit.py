@@ -1,4 +1,4 @@
-"""When the next agent may start: so many in a time, and none while a provider is overloaded."""
+"""Limits the rate at which agents start, and stops starts while a provider is overloaded."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)/([a-z]+)")
 
 
 def parse_rate(text: str) -> float:
-    """Starts per second of `30/min`; ValueError for anything else."""
-    found = _RATE.fullmatch(text.strip().lower())
-    if found is None or found[2] not in UNITS or float(found[1]) <= 0:
+    """Returns the starts per second of a text such as `30/min`; ValueError if it is not a rate."""
+    match = _RATE.fullmatch(text.strip().lower())
+    if match is None or match[2] not in UNITS or float(match[1]) <= 0:
         raise ValueError(f"{text!r} is not a rate such as 2/s, 30/min or 500/h")
-    return float(found[1]) / UNITS[found[2]]
+    return float(match[1]) / UNITS[match[2]]
 
 
 class RateLimiter:
-    """Hands out the moments at which agents start, evenly spread; for many threads."""
+    """Assigns a slot to each start, evenly spaced; used by many threads."""
 
     def __init__(self, per_second: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._gap = 1 / per_second if per_second else 0.0
+        self._interval = 1 / per_second if per_second else 0.0
         self._clock = clock
         self._held_until = 0.0
         self._next = 0.0
         self._lock = threading.Lock()
-        self.holds = 0  # how often all were held; who waited then has to ask for another place
+        self.holds = 0  # calls of hold(): a slot assigned before the last one is void
 
     def wait(self) -> float:
-        """How many seconds the next start has to wait; its place is taken with that."""
+        """Takes the next slot and returns how many seconds to wait for it."""
         with self._lock:
             now = self._clock()
             start = max(now, self._next)
-            self._next = start + self._gap
+            self._next = start + self._interval
             return start - now
 
     def hold(self, seconds: float) -> None:

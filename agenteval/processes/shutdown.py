@@ -30,9 +30,7 @@ def run_pool(
 
     A signal, a closed output or an error terminates all processes and is raised again.
     """
-    for signum in SIGNALS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` ignore some: let them
-            signal.signal(signum, _raise_stopped)
+    raise_on_signals()
     try:
         pool.run(items, None if output.path else output.fd, processes.reap_orphans)
         finish()
@@ -48,6 +46,13 @@ def run_pool(
         raise
     console.finish()
     processes.close()
+
+
+def raise_on_signals() -> None:
+    """Makes the signals that end a tool raise Stopped in the main thread."""
+    for signum in SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` ignore some: let them
+            signal.signal(signum, _raise_stopped)
 
 
 def _stop(processes: ProcessSupervisor) -> None:

@@ -399,7 +399,7 @@ def test_what_was_asked_before_the_end_is_answered(shell: Path, tmp_path: Path) 
         assert sorted(record["id"] is None for record in done.records) == [False, True]
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_survives_a_signal(signum: int, shell: Path, tmp_path: Path) -> None:
     with marked() as mark, Running("ae-headless", "-s", shell, cwd=tmp_path) as server:
         session = open_session(server, tmp_path)

@@ -38,6 +38,7 @@ from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.outcome import failure_of, printed_lines
 from agenteval.processes.process import Command
+from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -73,9 +74,10 @@ class AcpServer:
 
     def run(self, source: Source) -> None:
         """Serves until stdin ends or stdout is closed, then ends all processes; raises what ended it, if not stdin."""
+        raise_on_signals()
         _start_thread(self._read, source)
         try:
-            self._ended.wait()  # a signal raises Stopped here
+            self._ended.wait()
         finally:
             self.ending = True
             self.processes.stop()
