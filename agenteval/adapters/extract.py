@@ -39,7 +39,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
         **{field: raw[field] for field in ENDING if field in raw},
     }
     result["timing"] = {**raw["timing"], **reading.usage}
-    result["toolErrors"] = reading.tool_errors
+    result["toolErrors"] = reading.tool_errors or (bool(raw.get("timedOut")) and _has_open_call(reading.trajectory))
     error = raw.get("error")
     if errors := [*(raw.get("errors") or ()), *([error] if error else ()), *reading.errors]:
         result["errors"] = errors
@@ -47,3 +47,8 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
         if field not in result and (keep_raw or (field not in RAW_ONLY and field != "rawLines")):
             result[field] = value
     return result
+
+
+def _has_open_call(trajectory: list[Record]) -> bool:
+    """Whether a tool call has no result: in a turn that timed out, the tool has used up the time."""
+    return any(step.get("status") in ("pending", "in_progress") for step in trajectory if step["type"] == "tool_call")

@@ -62,7 +62,12 @@ AGENT_OPTIONS: list[Decorator] = [
     concurrency_option("Agents"),
     click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [default: 60000]"),
     click.option("-c", "--cwd", metavar="DIR", help="Working directory of the agents.  [default: the current one]"),
-    click.option("--workspace-dir", metavar="DIR", help="A fresh directory per prompt below DIR: prompt-<id>."),
+    click.option(
+        "--workspace-dir",
+        metavar="DIR",
+        help="A fresh directory per prompt below DIR: prompt-<id>. One that you put there is used as it is.",
+    ),
+    click.option("--fresh-workspaces", is_flag=True, help="Replace also directories that this suite did not make."),
     click.option("--workspace-template", metavar="DIR|GIT-REPO", help="Content of each fresh directory at the start."),
     click.option("--workspace-git", is_flag=True, help="Make each fresh directory a git repository of one commit."),
     click.option(
@@ -134,6 +139,7 @@ class AgentSettings(NamedTuple):
     timeout: float | None
     cwd: str | None
     workspace_dir: str | None
+    fresh_workspaces: bool
     workspace_template: str | None
     workspace_git: bool
     keep_workspaces: str

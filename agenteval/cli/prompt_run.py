@@ -113,7 +113,12 @@ class PromptRun:
                 from agenteval.agents.workspaces.workspace import Workspaces  # what it needs takes a while to import
 
                 self.workspaces = Workspaces(
-                    settings.workspace_dir, settings.workspace_template, self.processes, git=settings.workspace_git
+                    settings.workspace_dir,
+                    settings.workspace_template,
+                    self.processes,
+                    git=settings.workspace_git,
+                    fresh=settings.fresh_workspaces,
+                    report=self.console.say,
                 )
                 self._warn_of_repository(self.workspaces)
             if self.specs and self.grader_settings:
@@ -146,6 +151,8 @@ class PromptRun:
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
         )
         answer = job.run()
+        if self.workspaces is not None:
+            self.workspaces.leave(prompt["id"], trial)
         return None if self.processes.stopping else answer  # --resume will run it again
 
     def capture(
@@ -253,7 +260,8 @@ def _journal_beside(settings: AgentSettings, done: set[str]) -> Journal | None:
     path = settings.output
     if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         return None
-    if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
     return Journal(path, resume=settings.resume, done=done)
 
@@ -263,6 +271,7 @@ def _workspace_option(settings: AgentSettings) -> str | None:
     given = {
         "--workspace-template": settings.workspace_template,
         "--workspace-git": settings.workspace_git,
+        "--fresh-workspaces": settings.fresh_workspaces,
         "--keep-workspaces": settings.keep_workspaces != "all",
     }
     return next((option for option, value in given.items() if value), None)

@@ -159,13 +159,14 @@ class ProcessSupervisor:
     def signal_tree(self, key: int | None, kill_at: float, signalled: set[int]) -> bool:
         """Signal what is left of an agent's tree (None: of all); returns whether anything is.
 
-        Each process gets SIGTERM once (`signalled` are those that got it), and SIGKILL from the time `kill_at` on.
+        The processes that exist at the first call get SIGTERM, once (`signalled` are those that got it); what one of
+        them starts to clean up does not. From the time `kill_at` on, all get SIGKILL.
         """
         left = self._tree(key)
         if time.monotonic() >= kill_at:
             send_signal(left, signal.SIGKILL)
-        else:
-            send_signal(left - signalled, signal.SIGTERM)
+        elif not signalled:
+            send_signal(left, signal.SIGTERM)
             signalled |= left
         return bool(left)
 

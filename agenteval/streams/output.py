@@ -34,11 +34,16 @@ class Output:
             self.open()
 
     def open(self) -> None:
-        """Opens the file and, unless it is appended to, truncates it; called when no usage error can come any more."""
+        """Opens the file, in directories that it makes if need be, and truncates it unless it is appended to.
+
+        Called when no usage error can come any more.
+        """
         if self.path is None or self.fd != 1:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if self._append else 0)
         try:
+            if folder := os.path.dirname(self.path):
+                os.makedirs(folder, exist_ok=True)
             self.fd = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None

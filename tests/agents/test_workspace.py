@@ -60,6 +60,18 @@ def test_a_trial_is_not_the_workspace_of_another_id() -> None:
     assert len({workspace_name(name, trial) for name in ("a", "a-trial-1", "a-trial") for trial in (1, 2, 11)}) == 9
 
 
+def test_names_where_the_file_system_ignores_case() -> None:
+    ids = ["a", "A", "a.", "ab", "Ab", "aB", "AB"]
+    names = [workspace_name(name, ignores_case=True).lower().rstrip(".") for name in ids]
+    assert len(set(names)) == len(ids), names
+    assert workspace_name("a", ignores_case=True) == "prompt-a"
+
+
+def test_the_digest_of_a_changed_name_has_128_bits() -> None:
+    assert re.fullmatch(r"prompt-a_b-[0-9a-f]{32}", workspace_name("a/b"))
+    assert workspace_name("a-trial-1") != workspace_name("a", 1), "ae-run and ae-trials in one directory"
+
+
 # --- copy ---------------------------------------------------------------------------------------
 
 

@@ -270,3 +270,15 @@ def test_stream_grader_is_started_once_per_worker(tmp_path: Path) -> None:
     assert len(done.records) == 20
     assert 1 <= len((tmp_path / "starts").read_text()) <= 3
     assert sys.executable in grader.read_text()
+
+
+def test_a_timeout_in_a_tool_is_a_tool_error(tmp_path: Path) -> None:
+    """Only there: a turn that timed out after its last tool call has no tool error."""
+    call = '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}'
+    reply = '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"done"}]}}'
+    for lines, expected in (([call], True), ([call, reply], False)):
+        write_lines = "; ".join(f"echo '{line}'" for line in lines)
+        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 700)
+        record = run("ae-capture", *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0).records[0]
+        assert record["metadata"]["timedOut"] and [step["type"] for step in record["trajectory"]] == ["tool_call"]
+        assert record["toolErrors"] is expected, record

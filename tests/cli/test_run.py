@@ -336,6 +336,87 @@ def test_workspaces_that_cannot_be(args: tuple[str, ...], said: str, tmp_path: P
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_directory_that_the_user_made_is_kept_and_used(tmp_path: Path) -> None:
+    """Also if a template is named, on every later run, and by --keep-workspaces none."""
+    fixture = tmp_path / "ws" / "prompt-a" / "fixture"
+    fixture.parent.mkdir(parents=True)
+    fixture.write_text("mine\n")
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template" / "file").touch()
+    args = ("--workspace-dir", "ws", "--workspace-template", "template")
+    done = shell("ls -A; touch made", *args, stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
+    assert [record["rawLines"] for record in done.records] == [["fixture"], ["file"]], done
+    done.says("prompt-a was there", "--workspace-template", "--fresh-workspaces")
+    done = shell("ls -A", *args, "--keep-workspaces", "none", stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
+    assert [record["rawLines"] for record in done.records] == [["fixture", "made"], ["file"]], done
+    assert fixture.read_text() == "mine\n"
+    assert sorted(path.name for path in (tmp_path / "ws").iterdir()) == [".agenteval", "prompt-a"]
+
+
+def test_fresh_workspaces_replace_what_the_user_made(tmp_path: Path) -> None:
+    (tmp_path / "ws" / "prompt-a").mkdir(parents=True)
+    (tmp_path / "ws" / "prompt-a" / "old").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").touch()
+    (tmp_path / "ws" / "prompt-b").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "ws" / "prompt-c").touch()
+    args = ("--workspace-dir", "ws", "--fresh-workspaces")
+    done = shell("ls -A", *args, stdin=prompts("x", "y", "z"), cwd=tmp_path).expect(0, stderr="")
+    assert [record["rawLines"] for record in done.records] == [[], [], []]
+    assert (tmp_path / "elsewhere" / "kept").exists()
+    run("ae-run", "--simple", "echo {}", "--fresh-workspaces", stdin=prompts("x")).expect(2).says("--workspace-dir")
+
+
+def test_what_is_no_directory_is_kept_and_costs_only_its_record(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "prompt-a").write_text("mine")
+    done = shell("true", "--workspace-dir", "ws", stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
+    assert "--fresh-workspaces" in done.records[0]["errors"][0]
+    assert "errors" not in done.records[1]
+    assert (tmp_path / "ws" / "prompt-a").read_text() == "mine"
+
+
+def test_a_directory_in_the_place_of_one_of_ours_is_the_users(tmp_path: Path) -> None:
+    """The new directory may well get the inode of the one that was removed."""
+    for _ in range(5):
+        shell("touch ours", "--workspace-dir", "ws", stdin=prompts("x"), cwd=tmp_path).expect(0)
+        run("/bin/sh", "-c", "rm -r ws/prompt-a; mkdir ws/prompt-a; touch ws/prompt-a/mine", cwd=tmp_path).expect(0)
+        done = shell("ls -A", "--workspace-dir", "ws", stdin=prompts("x"), cwd=tmp_path).expect(0)
+        assert done.records[0]["rawLines"] == ["mine"], done
+        run("/bin/sh", "-c", "rm -r ws/prompt-a", cwd=tmp_path).expect(0)
+
+
+def test_an_agent_that_makes_its_directory_anew_gets_a_fresh_one_in_the_next_run(tmp_path: Path) -> None:
+    line = "ls -A; cd .. && rm -r prompt-a && mkdir prompt-a && touch prompt-a/left"
+    for _ in range(2):
+        done = shell(line, "--workspace-dir", "ws", stdin=prompts("x"), cwd=tmp_path).expect(0, stderr="")
+        assert done.records[0]["rawLines"] == []
+
+
+def test_a_crash_while_a_workspace_is_filled_leaves_no_half_of_it(tmp_path: Path) -> None:
+    (tmp_path / "template").mkdir()
+    for number in range(3000):
+        (tmp_path / "template" / f"{number:04}").write_text("x")
+    args = ("--workspace-dir", "ws", "--workspace-template", "template", "--shell", "ls | wc -l")
+    with Running("ae-run", *args, cwd=tmp_path) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        place = tmp_path / "ws" / "prompt-a"
+        until(lambda: place.is_dir() and any(place.iterdir()), "the first file is copied")
+        tool.process.kill()
+        tool.process.wait()
+    assert len(list(place.iterdir())) < 3000, "it was too quick to be killed"
+    done = run("ae-run", *args, stdin=prompts("x"), cwd=tmp_path).expect(0, stderr="")
+    assert done.records[0]["rawLines"] == ["3000"]
+
+
+def test_the_markers_are_no_change_for_git(tmp_path: Path) -> None:
+    run("/bin/sh", "-c", "git init -q .", cwd=tmp_path).expect(0)
+    done = shell(
+        "git status --short --untracked-files=all ..", "--workspace-dir", "ws", stdin=prompts("x"), cwd=tmp_path
+    )
+    assert done.expect(0).records[0]["rawLines"] == []
+
+
 # --- output files ---------------------------------------------------------------------------------
 
 
@@ -408,11 +489,22 @@ def test_two_tools_on_one_file(option: str | None, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_found_before_an_agent_runs(tmp_path: Path) -> None:
+    (tmp_path / "no").touch()
     shell("touch ran", "-o", "no/such/dir", stdin=prompts("x"), cwd=tmp_path).expect(2).says("no/such/dir")
     file = write(tmp_path / "p", {"id": "a", "input": "x"})
     shell("touch ran", file, "-o", file, stdin="", cwd=tmp_path).expect(2).says("is the input too")
     assert ids(file) == ["a"]
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("option", [None, "--resume", "--append"])
+def test_directories_of_the_output_are_made(option: str | None, tmp_path: Path) -> None:
+    file = write(tmp_path / "p", {"id": "a", "input": "x"}, {"id": "b", "input": "y"})
+    options = [option] if option else []
+    shell("echo x", file, "-o", "new/results/out", "--keep-order", *options, stdin="", cwd=tmp_path).expect(
+        0, stderr=""
+    )
+    assert ids(tmp_path / "new" / "results" / "out") == ["a", "b"]
 
 
 def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:

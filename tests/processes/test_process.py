@@ -77,6 +77,14 @@ def test_an_agent_deaf_to_sigterm_is_killed_after_two_seconds(mark: str) -> None
     assert 2200 <= record["timing"]["total"] < 3500
 
 
+def test_a_handler_of_sigterm_may_start_processes_to_clean_up(tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    line = "trap 'sleep 0.5 && echo cleaned > cleaned; exit' TERM; while :; do sleep 0.1; done"
+    done = run("ae-run", "--shell", line, "-t", 1000, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0)
+    assert done.records[0]["timedOut"], done
+    assert (tmp_path / "cleaned").read_text() == "cleaned\n", done
+
+
 def test_what_an_agent_says_while_it_is_being_ended_is_kept() -> None:
     record = run_shell("trap 'echo bye; exit 4' TERM; echo one; while :; do sleep 0.01; done", "-t", "300")
     assert (record["rawLines"], record["exitCode"], record["timedOut"]) == (["one", "bye"], 4, True)

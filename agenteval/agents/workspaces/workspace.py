@@ -1,22 +1,24 @@
-"""Workspaces: a fresh directory per prompt, named after its id, never outside its base."""
+"""Workspaces: a directory per prompt, named after its id, never outside its base; fresh unless the user made it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
 from agenteval.agents.workspaces.git import OWN_CONFIG, START, find_work_tree, git_environment
+from agenteval.agents.workspaces.markers import Markers
 from agenteval.errors import UserError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
 from agenteval.processes.supervisor import ProcessSupervisor
 
 LONGEST_NAME = 100
+DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
 CLONE_TIMEOUT = 600.0
 FIRST_COMMIT = "As the agent found it"
 PREFIX = "prompt-"
@@ -25,33 +27,54 @@ GIT_FILES = ("HEAD", "config", "config.worktree", "index", "objects", "packed-re
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
 
 
-def workspace_name(prompt_id: str, trial: int | None = None) -> str:
-    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is no safe file name, so that two never collide."""
+def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bool = False) -> str:
+    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is no safe file name, so that two never collide.
+
+    Where the file system ignores case, an id with capital letters is none, nor one with a dot at its end.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
-    looks_digested = re.search(r"-[0-9a-f]{8}$", safe) is not None
-    case_is_lost = sys.platform == "darwin" and safe != safe.lower()
-    if safe != prompt_id or looks_digested or case_is_lost:
-        safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:8]}"
+    looks_changed = re.search(r"-[0-9a-f]{32}$" if trial else r"-([0-9a-f]{32}|trial-\d+)$", safe) is not None
+    same_as_another = ignores_case and (safe != safe.lower() or safe.endswith("."))
+    if safe != prompt_id or looks_changed or same_as_another:
+        safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:DIGEST_LENGTH]}"
     return f"{PREFIX}{safe}" + (f"-trial-{trial}" if trial is not None else "")
 
 
 class Workspaces:
-    """Creates and removes the workspaces below a base directory, each with the content of the template."""
+    """Creates and removes the workspaces below a base directory, each with the content of the template.
 
-    def __init__(self, base: str, template: str | None, processes: ProcessSupervisor, *, git: bool = False) -> None:
+    A directory that is there and that the suite did not make is used as it is and never removed, unless `fresh`;
+    `report` takes a line about the first of them.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        template: str | None,
+        processes: ProcessSupervisor,
+        *,
+        git: bool = False,
+        fresh: bool = False,
+        report: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         if not base:
             raise UserError("--workspace-dir: it is empty; name a directory")
         self.base = os.path.abspath(base)
-        self.git = git
+        self.git, self.fresh, self.report = git, fresh, report
         if git:
             find_program("git")
         self.processes = processes
+        self.markers = Markers(self.base)
+        self._made: set[str] = set()  # in this run
+        self._reported = threading.Lock()
         try:
             os.makedirs(self.base, exist_ok=True)
+            if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(None, "cannot create directories there (Permission denied)")
+            self.markers.prepare()
         except OSError as error:
             raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
-        if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):
-            raise UserError(f"--workspace-dir {base}: cannot create directories there (Permission denied)")
+        self.ignores_case = self.markers.ignores_case()
         try:
             self.fill = _filler(template, self)
         except OSError as error:
@@ -60,7 +83,7 @@ class Workspaces:
 
     def path(self, prompt_id: str, trial: int | None = None) -> str:
         """Returns the path of a prompt's workspace."""
-        return os.path.join(self.base, workspace_name(prompt_id, trial))
+        return os.path.join(self.base, workspace_name(prompt_id, trial, ignores_case=self.ignores_case))
 
     def repository_around(self) -> str | None:
         """Returns the repository that git would find from a workspace, None if each workspace is one itself."""
@@ -72,17 +95,52 @@ class Workspaces:
         """Creates a workspace, replaces that of an earlier run, and returns its path; OSError if it cannot be."""
         path = self.path(prompt_id, trial)
         os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
-        if os.path.lexists(path):
-            remove_tree(path)
-        self.fill(path, key)
+        if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
+            self._keep(path)
+        else:
+            if os.path.lexists(path):
+                remove_tree(path)
+            os.mkdir(path)
+            self._mark(path)  # before it is filled: what a crash leaves half filled is not the user's
+            self.fill(path, key)
         if self.git:
             self._commit(path, key)
         return path
 
+    def leave(self, prompt_id: str, trial: int | None = None) -> None:
+        """Takes note that the agent has ended: if it made its directory anew, that is one of the suite's, too."""
+        path = self.path(prompt_id, trial)
+        if path in self._made and not self.markers.has(path):
+            with suppress(OSError):
+                self.markers.put(path)
+
     def remove(self, prompt_id: str, trial: int | None = None) -> None:
-        """Removes a workspace, as far as it can be."""
-        with suppress(OSError):
-            remove_tree(self.path(prompt_id, trial))
+        """Removes a workspace that the suite made, as far as it can be."""
+        path = self.path(prompt_id, trial)
+        if self._is_ours(path):
+            with suppress(OSError):
+                remove_tree(path)
+                self.markers.drop(path)
+
+    def _is_ours(self, path: str) -> bool:
+        return path in self._made or self.markers.has(path)
+
+    def _mark(self, path: str) -> None:
+        self.markers.put(path)
+        self._made.add(path)
+
+    def _keep(self, path: str) -> None:
+        """Checks that an agent can run in what the user put there, and reports the first of such directories."""
+        if not os.path.isdir(path):
+            raise NotADirectoryError(
+                f"{path} is no directory, and not made by this suite; --fresh-workspaces replaces it"
+            )
+        if self._reported.acquire(blocking=False):
+            without = ", without the content of --workspace-template" if self.template else ""
+            self.report(
+                f"{path} was there and is not made by this suite: agents run in such directories as they are{without} "
+                "(--fresh-workspaces replaces them)"
+            )
 
     def clone(self, repository: str, path: str, key: int, *options: str) -> None:
         """Clones a repository; git runs as a process of agent `key`."""
@@ -121,7 +179,7 @@ class Workspaces:
 def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
     """Returns the function that creates a workspace at a path, as a process of an agent's key."""
     if template is None:
-        return lambda path, _key: os.mkdir(path)
+        return lambda _path, _key: None
     source = os.path.realpath(template.removeprefix("file://"))
     _check_template(template, source, os.path.realpath(workspaces.base))
     if os.path.isdir(template) and not _is_bare_repository(template):

@@ -1,0 +1,84 @@
+"""Markers: which workspaces below a directory were made by the suite, so that no other is ever replaced or removed.
+
+A marker is a file beside the workspaces, DIR/.agenteval/<name>, where no agent and no git sees it as a change. It holds
+the identity of the directory, because the user may have put another one in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+FOLDER = ".agenteval"
+AT_FDCWD = -100
+AT_SYMLINK_NOFOLLOW = 0x100
+STATX_BTIME = 0x800
+STATX_SIZE = 256
+
+
+class Markers:
+    """The markers below a base directory."""
+
+    def __init__(self, base: str) -> None:
+        self.folder = os.path.join(base, FOLDER)
+
+    def prepare(self) -> None:
+        """Makes the folder of markers, which git ignores; OSError if that cannot be."""
+        if not os.path.isdir(self.folder):
+            os.makedirs(self.folder, exist_ok=True)
+            with open(os.path.join(self.folder, ".gitignore"), "w") as file:
+                file.write("*\n")
+
+    def ignores_case(self) -> bool:
+        """Whether the file system takes `A` and `a` for the same name; a guess until the folder is there."""
+        if not os.path.isdir(self.folder):
+            return sys.platform == "darwin"
+        return os.path.exists(os.path.join(os.path.dirname(self.folder), FOLDER.upper()))
+
+    def put(self, path: str) -> None:
+        """Marks a workspace as made by the suite."""
+        self.prepare()
+        with open(self._marker(path), "w") as file:
+            file.write(_identity(path))
+
+    def has(self, path: str) -> bool:
+        """Whether the suite has made what is at that path now."""
+        try:
+            with open(self._marker(path)) as file:
+                return file.read() == _identity(path)
+        except OSError:
+            return False
+
+    def drop(self, path: str) -> None:
+        """Forgets a workspace that is removed."""
+        with suppress(OSError):
+            os.unlink(self._marker(path))
+
+    def _marker(self, path: str) -> str:
+        return os.path.join(self.folder, os.path.basename(path))
+
+
+def _identity(path: str) -> str:
+    """Returns what tells a directory from one that takes its place: a new one may get the inode of a removed one."""
+    status = os.lstat(path)
+    born = getattr(status, "st_birthtime", None) or _birth_time(path)
+    return f"{status.st_dev} {status.st_ino} {born}\n"
+
+
+def _birth_time(path: str) -> str:
+    """Returns when a file was created, which Python does not say on Linux; empty where the system does not know."""
+    if sys.platform != "linux":
+        return ""
+    import ctypes
+
+    buffer = ctypes.create_string_buffer(STATX_SIZE)
+    try:
+        statx = ctypes.CDLL(None).statx
+    except AttributeError:  # an old C library
+        return ""
+    if statx(AT_FDCWD, os.fsencode(path), AT_SYMLINK_NOFOLLOW, STATX_BTIME, buffer) != 0:
+        return ""
+    known = int.from_bytes(buffer.raw[:4], sys.byteorder) & STATX_BTIME
+    seconds, nanoseconds = (int.from_bytes(buffer.raw[start:end], sys.byteorder) for start, end in ((80, 88), (88, 92)))
+    return f"{seconds}.{nanoseconds:09}" if known else ""
