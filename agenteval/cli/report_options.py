@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agenteval.cli.options import Decorator, F
 from agenteval.cli.startup import click
+from agenteval.errors import FAILED, OK
 from agenteval.reports.forms import ReportForms
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.console import Console
@@ -38,11 +39,23 @@ def form_list(forms: ReportForms) -> str:
     return "\n  ".join(lines)
 
 
-def write_results(forms: ReportForms, name: str, source: Source, output: Output, console: Console) -> None:
-    """Writes every result in that form, with progress."""
+def write_results(
+    tool: str,
+    forms: ReportForms,
+    form: str,
+    path: str | None,
+    output: str | None,
+    *,
+    progress: bool | None,
+    strict: bool,
+) -> int:
+    """Writes every result of the file in that form; returns the exit code."""
+    console = Console(tool, progress=progress, strict=strict, output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source])
     console.begin(None, "records")
     try:
-        results = ResultReader(source, console, lambda id: console.advance(label=visible(id)))
-        forms.write(name, results, output)
+        forms.write(form, ResultReader(source, console, lambda id: console.advance(label=visible(id))), target)
     finally:
         console.finish()
+    return FAILED if console.refused else OK

@@ -28,15 +28,20 @@ class CompareSettings(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Values whose mean gets a bootstrap interval, and the field of the report that the interval goes to.
+    """Values whose mean gets a bootstrap interval, and the field of the report that the interval goes to."""
 
-    With `counts`, each value is the sum over a cluster of so many, and whole clusters are resampled.
-    """
-
-    values: Sequence[float]
+    values: Sequence[float] | stats.Clusters
     into: msgspec.Struct
     field: str
-    counts: Sequence[int] | None = None
+
+
+def means(
+    owner: Any, intervals_type: type[msgspec.Struct], **columns: Sequence[float] | stats.Clusters
+) -> Iterator[Sample]:
+    """Gives the owner its confidence_intervals; yields a sample for each of their fields."""
+    owner.confidence_intervals = intervals_type(**dict.fromkeys(columns))
+    for field, values in columns.items():
+        yield Sample(values, owner.confidence_intervals, field)
 
 
 class Comparison(ABC, Generic[R]):
@@ -100,9 +105,8 @@ class Comparison(ABC, Generic[R]):
         report = self.report(runs, self.strategy(settings, rankings), self.meta(runs, settings, rankings, now))
         if settings.iterations is not None:
             samples = list(self.samples(runs, report))
-            counts = {at: sample.counts for at, sample in enumerate(samples) if sample.counts is not None}
             columns = [sample.values for sample in samples]
-            intervals = stats.bootstrap_intervals(columns, settings.iterations, settings.seed or 0, counts)
+            intervals = stats.bootstrap_intervals(columns, settings.iterations, settings.seed or 0)
             for sample, interval in zip(samples, intervals, strict=True):
                 setattr(sample.into, sample.field, interval)
         return report

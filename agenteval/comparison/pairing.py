@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -26,7 +27,6 @@ class ComparedRow(msgspec.Struct, gc=False, frozen=True):
 
 
 R = TypeVar("R", bound=ComparedRow)
-Value = Callable[[R], float | None]
 
 
 class RunRows(NamedTuple, Generic[R]):
@@ -35,9 +35,9 @@ class RunRows(NamedTuple, Generic[R]):
     label: str
     rows: dict[str, R]
 
-    def values(self, value: Value[R]) -> list[float]:
-        """The value of each row that has one."""
-        return [found for row in self.rows.values() if (found := value(row)) is not None]
+    def values(self, field: str) -> list[float]:
+        """The field of each row in which it is known."""
+        return [value for row in self.rows.values() if (value := getattr(row, field)) is not None]
 
 
 # --- the prompts of several runs ----------------------------------------------------------------
@@ -125,19 +125,16 @@ class WinCounts(Generic[R]):
 # --- is it luck ---------------------------------------------------------------------------------
 
 
-def differences(a: RunRows[R], b: RunRows[R], value: Value[R]) -> list[float]:
-    """A's value minus B's, for each prompt that has one in both runs."""
-    found = []
-    for id, row in a.rows.items():
-        other = b.rows.get(id)
-        if other is not None and (ours := value(row)) is not None and (theirs := value(other)) is not None:
-            found.append(ours - theirs)
-    return found
+def differences(a: RunRows[R], b: RunRows[R], field: str) -> list[float]:
+    """A's value of a field minus B's, for each prompt in which both are known."""
+    value = attrgetter(field)
+    both = ((value(row), value(b.rows[id])) for id, row in a.rows.items() if id in b.rows)
+    return [ours - theirs for ours, theirs in both if ours is not None and theirs is not None]
 
 
-def paired_difference(a: RunRows[R], b: RunRows[R], value: Value[R]) -> Difference:
-    """The paired analysis of a value: A's minus B's, prompt by prompt."""
-    found = differences(a, b, value)
+def paired_difference(a: RunRows[R], b: RunRows[R], field: str) -> Difference:
+    """The paired analysis of a field: A's minus B's, prompt by prompt."""
+    found = differences(a, b, field)
     paired = stats.paired(found)
     wins, losses = signs(found)
     better = {1: a.label, -1: b.label}.get(significant_sign(found, paired.interval))

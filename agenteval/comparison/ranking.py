@@ -24,7 +24,7 @@ PayloadOf = Callable[[str, Mapping[str, Record], Mapping[str, R]], Record]
 
 
 class PromptRanking(NamedTuple):
-    """A comparison grader's answer on one prompt; `error` says why there is none."""
+    """A comparison grader's answer on one prompt; `error` is the reason if there is none."""
 
     ranks: dict[str, float] = {}
     scores: dict[str, float | None] = {}

@@ -47,14 +47,14 @@ class ComparedResult(ResultFacts):
 
 
 class RecordShape(Wire):
-    """As much of a record as tells trials from results."""
+    """The fields by which trials differ from results."""
 
     trials: Any = None
     k: Any = None
 
 
 def is_trial(record: RecordShape | ComparedResult) -> bool:
-    """Whether this is a record of trials; agent-eval-harness tells them by the same two fields."""
+    """Whether this is a record of trials; agent-eval-harness decides by the same two fields."""
     return isinstance(record.trials, list) and isinstance(record.k, int | float)
 
 
@@ -72,6 +72,11 @@ class ResultRow(ComparedRow, frozen=True, gc=False):
     has_output: bool = True
     steps: int | None = None
     richness: Richness = "minimal"
+
+    @property
+    def passes(self) -> float | None:
+        """1 if it passed, 0 if not; None if it is not graded."""
+        return None if self.score is None else float(self.passed)
 
     @property
     def unreliable(self) -> bool:
@@ -105,40 +110,22 @@ def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-# --- the values of a row ------------------------------------------------------------------------
-
-
-def score_of(row: ResultRow) -> float | None:
-    """The score; None if it is not graded."""
-    return row.score
-
-
-def pass_of(row: ResultRow) -> float | None:
-    """1 if it passed, 0 if not; None if it is not graded."""
-    return None if row.score is None else float(row.passed)
-
-
-def duration_of(row: ResultRow) -> float | None:
-    """Milliseconds that it took."""
-    return row.duration
-
-
 # --- the figures of a run -----------------------------------------------------------------------
 
 
 def quality(run: RunRows[ResultRow]) -> Quality:
     """Scores of the graded results; the others are counted by why they have none."""
-    scores, passes = run.values(score_of), run.values(pass_of)
-    passed, grader_errors = round(sum(passes)), sum(row.grader_error for row in run.rows.values())
+    scores, grader_errors = run.values("score"), sum(row.grader_error for row in run.rows.values())
+    passes = sum(row.passed for row in run.rows.values())
     return Quality(
         type="run",
         n=len(scores),
         ungraded=len(run.rows) - len(scores) - grader_errors,
         grader_errors=grader_errors,
         avg_score=stats.mean(scores),
-        pass_rate=stats.mean(passes),
-        pass_count=passed,
-        fail_count=len(scores) - passed,
+        pass_rate=stats.mean(run.values("passes")),
+        pass_count=passes,
+        fail_count=len(scores) - passes,
         score_distribution=distribution(scores),
     )
 
@@ -152,7 +139,7 @@ def distribution(scores: Iterable[float]) -> ScoreDistribution:
 
 def performance(run: RunRows[ResultRow]) -> Performance:
     """Latencies of the results that have a timing."""
-    return timings(run.values(duration_of), run.values(lambda row: row.first_response))
+    return timings(run.values("duration"), run.values("first_response"))
 
 
 def timings(durations: Sequence[float], first: Sequence[float] = ()) -> Performance:
@@ -197,5 +184,5 @@ def trajectory_info(run: RunRows[ResultRow]) -> TrajectoryInfo:
     commonest = Counter(row.richness for row in run.rows.values()).most_common(1)
     return TrajectoryInfo(
         richness=commonest[0][0] if commonest else "minimal",
-        avg_step_count=stats.mean(run.values(lambda row: row.steps)),
+        avg_step_count=stats.mean(run.values("steps")),
     )

@@ -8,7 +8,7 @@ from itertools import combinations
 from msgspec import structs
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights
+from agenteval.comparison.comparison import Comparison, Sample, Weights, means
 from agenteval.comparison.pairing import (
     RunRows,
     Scores,
@@ -23,13 +23,10 @@ from agenteval.comparison.pairing import (
 from agenteval.comparison.result_rows import (
     ComparedResult,
     ResultRow,
-    duration_of,
-    pass_of,
     performance,
     quality,
     reliability,
     result_row,
-    score_of,
     trajectory_info,
 )
 from agenteval.wire.comparison import (
@@ -110,15 +107,12 @@ class ResultsComparison(Comparison[ResultRow]):
     def samples(self, runs: Sequence[Run], report: ComparisonReport) -> Iterator[Sample]:
         """The values of every run, and the differences of scores of every pair."""
         for run in runs:
-            means = QualityIntervals(avg_score=None, pass_rate=None)
-            report.quality[run.label].confidence_intervals = means
-            yield Sample(run.values(score_of), means, "avg_score")
-            yield Sample(run.values(pass_of), means, "pass_rate")
-            times = PerformanceIntervals(latency_mean=None)
-            report.performance[run.label].confidence_intervals = times
-            yield Sample(run.values(duration_of), times, "latency_mean")
+            scores, passes = run.values("score"), run.values("passes")
+            yield from means(report.quality[run.label], QualityIntervals, avg_score=scores, pass_rate=passes)
+            durations = run.values("duration")
+            yield from means(report.performance[run.label], PerformanceIntervals, latency_mean=durations)
         for (a, b), pair in zip(combinations(runs, 2), report.statistics.pairs, strict=True):
-            yield Sample(differences(a, b, score_of), pair, "bootstrap_interval")
+            yield Sample(differences(a, b, "score"), pair, "bootstrap_interval")
 
     def worse(self, report: ComparisonReport) -> list[str]:
         """A sentence for each run whose scores are shown to be worse than those of the first."""
@@ -127,10 +121,10 @@ class ResultsComparison(Comparison[ResultRow]):
 
 def pair_statistics(a: Run, b: Run) -> PairStatistics:
     """The paired analysis of scores and passes."""
-    only_a, only_b = signs(differences(a, b, pass_of))
+    only_a, only_b = signs(differences(a, b, "passes"))
     return PairStatistics(
         mcnemar=McNemar(b=only_a, c=only_b, p=stats.sign_test(only_a, only_b)),
-        **structs.asdict(paired_difference(a, b, score_of)),
+        **structs.asdict(paired_difference(a, b, "score")),
     )
 
 

@@ -1,9 +1,9 @@
-"""Means, percentiles, paired differences and bootstrap intervals; alone imports numpy, and only to resample."""
+"""Means, percentiles, paired differences, clusters and bootstrap intervals; numpy is imported only to resample."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 CONFIDENCE = 0.95
@@ -22,7 +22,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def percentile(ordered: Sequence[float], p: float) -> float | None:
-    """Element floor(n*p) of a sorted list, clamped to the last; None of nothing."""
+    """Nearest rank: element floor(n*p) of a sorted list, clamped to the last; None over nothing."""
     return ordered[min(math.floor(len(ordered) * p), len(ordered) - 1)] if ordered else None
 
 
@@ -50,7 +50,7 @@ def t_quantile(p: float, df: int) -> float:
 
 
 def _solve(rising: Callable[[float], float], target: float) -> float:
-    """The x > 0 at which a rising function reaches the target, by halving until floats lie side by side."""
+    """The x > 0 at which a rising function reaches the target, by bisection down to adjacent floats."""
     high = 1.0
     while rising(high) < target:
         high *= 2
@@ -92,7 +92,7 @@ def _t_from_normal(z: float, df: int) -> float:
 
 
 class Paired(NamedTuple):
-    """Mean of the differences, its t-interval and the smallest true difference n could have shown."""
+    """Mean of the differences, its t-interval, and the smallest true difference that n would show with 80 % power."""
 
     mean: float | None
     interval: tuple[float, float] | None
@@ -100,13 +100,13 @@ class Paired(NamedTuple):
 
 
 def paired(differences: Sequence[float]) -> Paired:
-    """The paired t-analysis of differences; None where n is too small, or nothing varies, to say."""
+    """The paired t-analysis of differences; None if n is too small or all differences are equal."""
     centre, spread = mean(differences), deviation(differences)
     if centre is None or spread is None:
         return Paired(centre, None, None)
     error = spread / math.sqrt(len(differences))
     reach = t_quantile(0.5 + CONFIDENCE / 2, len(differences) - 1) * error
-    # Without any spread the formula says that a difference of 0 could have been shown: it knows nothing.
+    # Without spread the formula would say that n shows a difference of 0.
     detectable = (normal_quantile(0.5 + CONFIDENCE / 2) + normal_quantile(POWER)) * error if error else None
     return Paired(centre, (centre - reach, centre + reach), detectable)
 
@@ -134,7 +134,7 @@ def sign_test(b: int, c: int) -> float:
 def clustered_rate(clusters: Sequence[tuple[int, int]]) -> tuple[float, float] | None:
     """The 95 % interval of passes over trials, given both per cluster; None for fewer than two clusters.
 
-    The trials of a cluster are alike, so that only the clusters count as independent.
+    Trials of a cluster resemble each other: only the clusters are independent.
     """
     if len(clusters) < 2:
         return None
@@ -143,46 +143,55 @@ def clustered_rate(clusters: Sequence[tuple[int, int]]) -> tuple[float, float] |
     size = len(clusters)
     squares = math.fsum((passed - count * rate) ** 2 for passed, count in clusters)
     error = math.sqrt(squares * size / (size - 1)) / total
-    if error < NOTHING_VARIES:  # the formula would be sure of the rate to the last digit
+    if error < NOTHING_VARIES:  # the formula would give an interval of width 0
         return wilson(rate * size, size)
     reach = t_quantile(0.5 + CONFIDENCE / 2, size - 1) * error
     return max(0.0, rate - reach), min(1.0, rate + reach)
 
 
 def wilson(passed: float, count: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a proportion: honest at 0 %, at 100 % and with few records."""
+    """The 95 % Wilson score interval of a proportion, which holds at 0 %, at 100 % and with few records."""
     rate = passed / count
     shrink = 1 + Z95**2 / count
     center = (rate + Z95**2 / (2 * count)) / shrink
     reach = Z95 / shrink * math.sqrt(rate * (1 - rate) / count + Z95**2 / (4 * count**2))
-    low = 0.0 if passed == 0 else center - reach  # rounding must not leave -1e-17
+    low = 0.0 if passed == 0 else center - reach  # not -1e-17, by rounding
     return low, 1.0 if passed == count else center + reach
 
 
 # --- resampling ---------------------------------------------------------------------------------
 
 
-def bootstrap_intervals(
-    columns: Sequence[Sequence[float]],
-    iterations: int,
-    seed: int,
-    counts: Mapping[int, Sequence[float]] | None = None,
-) -> list[tuple[float, float] | None]:
-    """The 95 % percentile interval of each column's mean; None for fewer than two values.
+class Clusters(NamedTuple):
+    """Sums of values that belong together, such as the trials of a prompt, and how many values each sum is over."""
 
-    Where `counts` has a column's place, its values are sums over so many each, and the mean is over all that
-    is summed: whole clusters are resampled. A column's interval depends on its values, the random seed and nothing
-    else: columns of one length share their resamples, because drawing is what costs.
+    sums: Sequence[float]
+    counts: Sequence[float] | None = None  # one each
+
+    @classmethod
+    def of(cls, clusters: Iterable[Sequence[float]]) -> Clusters:
+        """The clusters that are not empty."""
+        known = [cluster for cluster in clusters if cluster]
+        return cls([sum(cluster) for cluster in known], [len(cluster) for cluster in known])
+
+
+def bootstrap_intervals(
+    columns: Sequence[Sequence[float] | Clusters], iterations: int, seed: int
+) -> list[tuple[float, float] | None]:
+    """The 95 % percentile interval of each column's mean; None for fewer than two values. Clusters are drawn whole.
+
+    A column's interval depends on its values and the random seed only. Columns of one length share their resamples,
+    because drawing takes most of the time.
     """
-    counts = counts or {}
     found: list[tuple[float, float] | None] = [None] * len(columns)
-    for length in {len(column) for column in columns if len(column) > 1}:
-        places = [place for place, column in enumerate(columns) if len(column) == length]
-        summed = [place for place in places if place in counts]
-        resampled = _resample([columns[place] for place in places] + [counts[at] for at in summed], iterations, seed)
-        for row, place in enumerate(places):
-            over = resampled[len(places) + summed.index(place)] if place in counts else length
-            found[place] = _percentile_interval(resampled[row] / over)
+    samples = [column if isinstance(column, Clusters) else Clusters(column) for column in columns]
+    for length in {len(sample.sums) for sample in samples if len(sample.sums) > 1}:
+        places = [place for place, sample in enumerate(samples) if len(sample.sums) == length]
+        counts = {place: counts for place in places if (counts := samples[place].counts) is not None}
+        resampled = _resample([samples[place].sums for place in places] + list(counts.values()), iterations, seed)
+        over = dict(zip(counts, resampled[len(places) :], strict=True))
+        for sums, place in zip(resampled, places, strict=False):
+            found[place] = _percentile_interval(sums / over.get(place, length))
     return found
 
 

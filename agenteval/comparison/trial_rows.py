@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -83,16 +83,24 @@ class TrialRow(ComparedRow, frozen=True, gc=False):
     durations: tuple[float, ...] = ()
 
     @property
+    def mean_score(self) -> float | None:
+        """The mean over the trials that have a score."""
+        return stats.mean(self.scores)
+
+    @property
     def flakiness(self) -> float | None:
-        """passAtK - passExpK; None if it is not graded."""
-        return flakiness_of(self.pass_at_k, self.pass_exp_k)
+        """passAtK - passExpK, 0 if that is only noise; None if it is not graded."""
+        if self.pass_at_k is None or self.pass_exp_k is None:
+            return None
+        return gap if (gap := self.pass_at_k - self.pass_exp_k) > NOISE else 0.0
 
-
-def flakiness_of(at: float | None, exp: float | None) -> float | None:
-    """passAtK - passExpK, 0 if that is only noise; None if one is not known."""
-    if at is None or exp is None:
-        return None
-    return gap if (gap := at - exp) > NOISE else 0.0
+    def at_k(self, k: int) -> TrialRow:
+        """The row with the rates for k trials."""
+        if self.k == k:
+            return self
+        rate = self.pass_rate
+        at, exp = (None, None) if rate is None else (plug_in_pass_at_k(rate, k), plug_in_pass_exp_k(rate, k))
+        return msgspec.structs.replace(self, k=k, pass_at_k=at, pass_exp_k=exp)
 
 
 def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
@@ -132,48 +140,24 @@ def _passes(record: ComparedTrials, trials: Sequence[ComparedTrial]) -> tuple[in
     return 0, 0
 
 
-# --- the values of a row ------------------------------------------------------------------------
-
-
-def pass_rate_of(row: TrialRow) -> float | None:
-    """The share of trials that pass."""
-    return row.pass_rate
-
-
-def pass_at_k_of(row: TrialRow) -> float | None:
-    """The chance that at least one of k trials passes."""
-    return row.pass_at_k
-
-
-def pass_exp_k_of(row: TrialRow) -> float | None:
-    """The chance that all of k trials pass."""
-    return row.pass_exp_k
-
-
-def mean_score_of(row: TrialRow) -> float | None:
-    """The mean over the trials that have a score."""
-    return stats.mean(row.scores)
-
-
 # --- the figures of a run -----------------------------------------------------------------------
 
 
 def capability(run: RunRows[TrialRow]) -> Capability:
     """passAtK of the graded prompts, and the means of the unbiased estimates."""
-    known = run.values(pass_at_k_of)
-    means, counts = _curve_means(run.rows.values(), 0)
-    ungraded = len(run.rows) - len(known)
-    return Capability(n=len(known), ungraded=ungraded, pass_at=means, pass_at_n=counts, **_spread("pass_at_k", known))
+    return Capability(**_rates(run, "at"))
 
 
 def trial_reliability(run: RunRows[TrialRow]) -> TrialReliability:
     """passExpK of the graded prompts, and the means of the unbiased estimates."""
-    known = run.values(pass_exp_k_of)
-    means, counts = _curve_means(run.rows.values(), 1)
-    ungraded = len(run.rows) - len(known)
-    return TrialReliability(
-        type="trial", n=len(known), ungraded=ungraded, pass_exp=means, pass_exp_n=counts, **_spread("pass_exp_k", known)
-    )
+    return TrialReliability(type="trial", **_rates(run, "exp"))
+
+
+def _rates(run: RunRows[TrialRow], which: Literal["at", "exp"]) -> dict[str, Any]:
+    known = run.values(f"pass_{which}_k")
+    means, counts = _curve_means(run.rows.values(), which)
+    curves = {f"pass_{which}": means, f"pass_{which}_n": counts}
+    return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
 
 
 def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
@@ -184,26 +168,25 @@ def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
     return {f"avg_{of}": stats.mean(ordered), **spread}
 
 
-def _curve_means(rows: Iterable[TrialRow], which: int) -> tuple[dict[str, float], dict[str, int]]:
-    """For j = 1 to k: the mean of the unbiased pass@j (0) or pass^j (1), and over how many prompts."""
+def _curve_means(rows: Iterable[TrialRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
+    """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
     alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)
     sums: defaultdict[int, float] = defaultdict(float)
     counts: defaultdict[int, int] = defaultdict(int)
     for (graded, passed, k), prompts in alike.items():
         for j, estimates in enumerate(islice(pass_curves(graded, passed), k), 1):
-            sums[j] += prompts * estimates[which]
+            sums[j] += prompts * estimates[which == "exp"]
             counts[j] += prompts
     return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
 
 
 def flakiness(run: RunRows[TrialRow]) -> Flakiness:
     """passAtK - passExpK of the graded prompts, and the prompts where it is largest."""
-    known = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness) is not None]
-    gaps = sorted(gap for gap, _, _ in known)
-    flaky = [prompt for prompt in known if prompt[0] > 0]
+    gaps = sorted(run.values("flakiness"))
+    flaky = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness)]
     most = nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
     return Flakiness(
-        n=len(known),
+        n=len(gaps),
         avg_flakiness=stats.mean(gaps),
         median_flakiness=stats.percentile(gaps, 0.5),
         flaky_prompt_count=len(flaky),

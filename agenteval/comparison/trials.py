@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights
+from agenteval.comparison.comparison import Comparison, Sample, Weights, means
 from agenteval.comparison.pairing import (
     TIE,
     RunRows,
@@ -22,18 +22,13 @@ from agenteval.comparison.pairing import (
     paired_difference,
     shared_prompts,
 )
-from agenteval.comparison.pass_at_k import plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.comparison.result_rows import timings
+from agenteval.comparison.statistics import Clusters
 from agenteval.comparison.trial_rows import (
     ComparedTrials,
     TrialRow,
     capability,
     flakiness,
-    flakiness_of,
-    mean_score_of,
-    pass_at_k_of,
-    pass_exp_k_of,
-    pass_rate_of,
     run_statistics,
     trial_quality,
     trial_reliability,
@@ -74,14 +69,14 @@ class TrialsComparison(Comparison[TrialRow]):
     def weighted_scores(self, rows: Rows, weights: Weights) -> Scores:
         """passAtK, passExpK and freedom from flakiness in one number; None for a run that is not graded."""
 
-        def score(side: Side) -> float | None:
-            if side.at is None or side.exp is None or side.flakiness is None:
+        def score(row: TrialRow) -> float | None:
+            if row.pass_at_k is None or row.pass_exp_k is None or row.flakiness is None:
                 return None
-            steady = 1 - side.flakiness
-            passes = side.at * weights["capability"] + side.exp * weights["reliability"]
+            steady = 1 - row.flakiness
+            passes = row.pass_at_k * weights["capability"] + row.pass_exp_k * weights["reliability"]
             return passes + steady * weights["consistency"]
 
-        return {label: score(side) for label, side in sides(rows).items()}
+        return {label: score(row) for label, row in at_common_k(rows).items()}
 
     def plain_scores(self, rows: Rows) -> Scores:
         """The share of trials that pass."""
@@ -128,25 +123,22 @@ class TrialsComparison(Comparison[TrialRow]):
     def samples(self, runs: Sequence[Run], report: TrialsComparisonReport) -> Iterator[Sample]:
         """The values of every run, and the differences of pass rates and scores of every pair."""
         for run in runs:
-            rows = run.rows.values()
-            at, exp = CapabilityIntervals(avg_pass_at_k=None), ReliabilityIntervals(avg_pass_exp_k=None)
-            report.capability[run.label].confidence_intervals = at
-            report.reliability[run.label].confidence_intervals = exp
-            yield Sample(run.values(pass_at_k_of), at, "avg_pass_at_k")
-            yield Sample(run.values(pass_exp_k_of), exp, "avg_pass_exp_k")
-            if report.quality and run.label in report.quality:
-                score = ScoreIntervals(avg_score=None)
-                report.quality[run.label].confidence_intervals = score
-                yield clusters([row.scores for row in rows], score, "avg_score")
-            latency = PerformanceIntervals(latency_mean=None)
-            report.performance[run.label].confidence_intervals = latency
-            yield clusters([row.durations for row in rows], latency, "latency_mean")
-            passes = [[1.0] * row.passed + [0.0] * (row.graded - row.passed) for row in rows]
-            yield clusters(passes, report.statistics.runs[run.label], "bootstrap_interval")
+            rows, label = run.rows.values(), run.label
+            once, every = run.values("pass_at_k"), run.values("pass_exp_k")
+            yield from means(report.capability[label], CapabilityIntervals, avg_pass_at_k=once)
+            yield from means(report.reliability[label], ReliabilityIntervals, avg_pass_exp_k=every)
+            if report.quality and label in report.quality:
+                scores = Clusters.of(row.scores for row in rows)
+                yield from means(report.quality[label], ScoreIntervals, avg_score=scores)
+            durations = Clusters.of(row.durations for row in rows)
+            yield from means(report.performance[label], PerformanceIntervals, latency_mean=durations)
+            graded = [row for row in rows if row.graded]
+            passes = Clusters([row.passed for row in graded], [row.graded for row in graded])
+            yield Sample(passes, report.statistics.runs[label], "bootstrap_interval")
         for (a, b), pair in zip(combinations(runs, 2), report.statistics.pairs, strict=True):
-            yield Sample(differences(a, b, pass_rate_of), pair, "bootstrap_interval")
+            yield Sample(differences(a, b, "pass_rate"), pair, "bootstrap_interval")
             if pair.score:
-                yield Sample(differences(a, b, mean_score_of), pair.score, "bootstrap_interval")
+                yield Sample(differences(a, b, "mean_score"), pair.score, "bootstrap_interval")
 
     def remarks(self, report: TrialsComparisonReport) -> list[str]:
         """Where k differs, and where prompts do not have k trials."""
@@ -154,14 +146,13 @@ class TrialsComparison(Comparison[TrialRow]):
         if report.meta.mixed_k:
             ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
             lines.append(
-                f"k is not the same everywhere ({ks}): a run's passAtK and passExpK are over its own k, "
-                "a prompt is won at the smallest k there"
+                f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
+                "and a prompt is won at the smallest k that its runs have"
             )
         for label, found in report.statistics.runs.items():
             if found.incomplete:
-                lines.append(
-                    f"{label}: {found.incomplete} of {found.prompts} prompts have not k trials; what there is counts"
-                )
+                incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
+                lines.append(f"{incomplete}; the trials that there are count")
         return lines
 
     def worse(self, report: TrialsComparisonReport) -> list[str]:
@@ -178,73 +169,42 @@ class TrialsComparison(Comparison[TrialRow]):
         return lines
 
 
-def clusters(values: Sequence[Sequence[float]], into: Struct, field: str) -> Sample:
-    """A sample of prompts with all their trials, which are resampled together."""
-    known = [cluster for cluster in values if cluster]
-    return Sample([sum(cluster) for cluster in known], into, field, [len(cluster) for cluster in known])
-
-
 def pair_statistics(a: Run, b: Run) -> TrialsPairStatistics:
     """The paired analysis of pass rates and, if there are any, of scores."""
-    score = paired_difference(a, b, mean_score_of)
-    return TrialsPairStatistics(
-        score=score if score.n else None, **structs.asdict(paired_difference(a, b, pass_rate_of))
-    )
+    score, rate = paired_difference(a, b, "mean_score"), paired_difference(a, b, "pass_rate")
+    return TrialsPairStatistics(score=score if score.n else None, **structs.asdict(rate))
 
 
-# --- who wins a prompt --------------------------------------------------------------------------
-
-
-class Side(NamedTuple):
-    """How one run does on one prompt, at a k that all its runs have; None if it is not graded."""
-
-    pass_rate: float | None
-    at: float | None
-    exp: float | None
-    flakiness: float | None
-
-
-def common_k(rows: Rows) -> int:
-    """The smallest k of the runs on one prompt."""
-    return min(row.k for row in rows.values())
-
-
-def sides(rows: Rows) -> dict[str, Side]:
-    """The runs on one prompt, at their smallest k: passing once in five trials is easier than once in three."""
-    k = common_k(rows)
-    return {label: _side(row, k) for label, row in rows.items()}
-
-
-def _side(row: TrialRow, k: int) -> Side:
-    at, exp = row.pass_at_k, row.pass_exp_k
-    if row.k != k:
-        rate = row.pass_rate
-        at = None if rate is None else plug_in_pass_at_k(rate, k)
-        exp = None if rate is None else plug_in_pass_exp_k(rate, k)
-    return Side(row.pass_rate, at, exp, flakiness_of(at, exp))
+def at_common_k(rows: Rows) -> dict[str, TrialRow]:
+    """The rows of one prompt at their smallest k: passing once in five trials is easier than once in three."""
+    k = min(row.k for row in rows.values())
+    return {label: row.at_k(k) for label, row in rows.items()}
 
 
 def head_to_head(runs: Sequence[Run], strategy: Strategy[TrialRow]) -> tuple[TrialsHeadToHead, list[TrialsPrompt]]:
     """The wins of every two runs, and an entry for every prompt that two runs or more have."""
+
+    def values(rows: Rows, field: str) -> Scores:
+        return {label: getattr(row, field) for label, row in rows.items()}
+
     prompts = []
     overall = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
-    by_at = WinCounts(runs, lambda _id, rows: {label: side.at for label, side in sides(rows).items()})
-    by_exp = WinCounts(runs, lambda _id, rows: {label: side.exp for label, side in sides(rows).items()})
+    by_at = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_at_k"))
+    by_exp = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_exp_k"))
     for id, rows in shared_prompts(runs):
-        judged, seen = strategy(id, rows), sides(rows)
-        at: Scores = {label: side.at for label, side in seen.items()}
-        exp: Scores = {label: side.exp for label, side in seen.items()}
+        judged, alike = strategy(id, rows), at_common_k(rows)
+        at, exp = values(alike, "pass_at_k"), values(alike, "pass_exp_k")
         prompts.append(
             TrialsPrompt(
                 id=id,
                 capability_winner=by_at.count(id, rows, at),
                 reliability_winner=by_exp.count(id, rows, exp),
                 winner=overall.count(id, rows, judged.standing),
-                k=common_k(rows),
-                pass_rate={label: side.pass_rate for label, side in seen.items()},
+                k=min(row.k for row in rows.values()),
+                pass_rate=values(alike, "pass_rate"),
                 pass_at_k=at,
                 pass_exp_k=exp,
-                flakiness={label: side.flakiness for label, side in seen.items()},
+                flakiness=values(alike, "flakiness"),
                 scores=judged.scores,
                 reasoning=judged.reasoning,
                 grader_error=judged.grader_error,

@@ -15,6 +15,8 @@ from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import Number, ResultView, is_grader_error
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cached_tokens": "Cached tokens"}
+COST = "cost_usd"
 
 
 @dataclass
@@ -71,10 +73,7 @@ class RunSummary:
     agent_failures: int = 0
     tool_errors: int = 0
     durations: array[float] = field(default_factory=lambda: array("d"))
-    input_tokens: Mean = field(default_factory=Mean)
-    output_tokens: Mean = field(default_factory=Mean)
-    cached_tokens: Mean = field(default_factory=Mean)
-    cost: Mean = field(default_factory=Mean)
+    measured: dict[str, Mean] = field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
 
     def add(self, row: ResultView) -> None:
         """Adds a result."""
@@ -85,10 +84,8 @@ class RunSummary:
         if row.duration is not None:
             self.durations.append(row.duration)
         if row.timing is not None:
-            self.input_tokens.add(row.timing.input_tokens)
-            self.output_tokens.add(row.timing.output_tokens)
-            self.cached_tokens.add(row.timing.cached_tokens)
-            self.cost.add(row.timing.cost_usd)
+            for name, mean in self.measured.items():
+                mean.add(getattr(row.timing, name))
 
     def _add_grades(self, row: ResultView) -> None:
         if row.grader_error:
@@ -130,12 +127,10 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
         facts.append(("Tool errors", f"in {summary.tool_errors:,} of {summary.records:,} records"))
     if summary.durations:
         facts.append(("Duration", duration_line(summary.durations)))
-    counts = (("Input tokens", summary.input_tokens), ("Output tokens", summary.output_tokens))
-    for name, mean in (*counts, ("Cached tokens", summary.cached_tokens)):
-        if mean.count:
-            facts.append((name, f"{whole(mean.total)}, mean {whole(mean.value)} over {mean.count:,}"))
-    if summary.cost.count:
-        cost = summary.cost
+    for name, title in TOKENS.items():
+        if (mean := summary.measured[name]).count:
+            facts.append((title, f"{whole(mean.total)}, mean {whole(mean.value)} over {mean.count:,}"))
+    if (cost := summary.measured[COST]).count:
         facts.append(("Cost", f"${cost.total:,.4f}, mean ${cost.value:,.4f} over {cost.count:,}"))
     return facts
 

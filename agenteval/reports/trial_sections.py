@@ -59,7 +59,7 @@ def trials_per_prompt(meta: TrialsMeta) -> str:
     if not meta.mixed_k:
         return f"{meta.trials_per_prompt} per prompt"
     runs = (f"{inline(label)} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
-    return f"k is not the same everywhere ({', '.join(runs)}); a prompt is won at the smallest k there"
+    return f"k differs ({', '.join(runs)}); a prompt is won at the smallest k that its runs have"
 
 
 # --- each run -----------------------------------------------------------------------------------

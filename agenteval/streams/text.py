@@ -12,18 +12,18 @@ import msgspec
 GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 
-# C0 without tab and line ends, DEL, and C1, which some terminals obey as they do escape sequences.
+# C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)))
-# Invisible characters that reorder a line (bidi overrides) or join what stands beside them (emoji
-# sequences, variation selectors): terminals do not agree how wide the outcome is.
+# Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
+# selectors): terminals differ in how wide they draw them.
 _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
 
 
 def visible(text: str) -> str:
-    """The text with each control character as its picture (␀, ␛, …); tabs and line ends stay."""
+    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
     if text.isascii() and len(text.encode().translate(None, _ASCII_CONTROLS)) == len(text):
-        return text  # nearly every text; the pattern takes four times as long to say so
+        return text  # nearly every text; the pattern takes four times as long
     return _CONTROLS.sub(_picture, text)
 
 
@@ -33,7 +33,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The first `limit` characters or so on one line, without anything that could move the cursor."""
+    """About the first `limit` characters on one line, without anything that could move the cursor."""
     start = text.lstrip()[: 2 * limit + 64]  # an output may be megabytes long
     return visible(_INVISIBLE.sub("", " ".join(start.split())))
 

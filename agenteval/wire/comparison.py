@@ -1,4 +1,4 @@
-"""The comparison report and the answer of a comparison grader, as they stand on the wire."""
+"""The comparison report and the answer of a comparison grader, on the wire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StrategyName = Literal["weighted", "statistical", "custom"]
 
 
 class ReportMeta(Wire):
-    """What was compared and how; `missing` names, per run, the prompts that other runs have."""
+    """What was compared, and how."""
 
     generated_at: str
     """When the report was made, in UTC (ISO 8601)."""
@@ -34,11 +34,11 @@ class ReportMeta(Wire):
     weights: dict[str, float] | None = None
     """Weight of each part of the score, with the weighted strategy."""
     bootstrap_iterations: int | None = None
-    """How often the bootstrap sampled."""
+    """Number of resamples of the bootstrap."""
     seed: int | None = None
     """Seed of the bootstrap."""
     grader_errors: Count | None = None
-    """Prompts on which the comparison grader failed, with the custom strategy."""
+    """Prompts on which the comparison grader erred, with the custom strategy."""
 
 
 class ScoreDistribution(Wire):
@@ -57,7 +57,7 @@ class ScoreDistribution(Wire):
 
 
 class QualityIntervals(Wire):
-    """Bootstrap 95 % intervals of the two means; null where there are fewer than two values."""
+    """Bootstrap 95 % intervals of the two means; null if there are fewer than two values."""
 
     avg_score: Interval | None
     """Interval of the mean score."""
@@ -66,35 +66,35 @@ class QualityIntervals(Wire):
 
 
 class Quality(Wire):
-    """Scores of one run over its `n` graded records; ungraded ones and grader errors are only counted."""
+    """Scores of one run over its `n` graded records; the others are counted."""
 
     type: Literal["run"]
-    """Tells results from trials."""
+    """Always `run`; `trial` in a report on trials."""
     n: Count
-    """Graded records, those the means are over."""
+    """Graded records, which the means are over."""
     ungraded: Count
-    """Records that nobody graded."""
+    """Records without a grade."""
     grader_errors: Count
-    """Records whose grader failed."""
+    """Records whose grader erred."""
     avg_score: Rate | None
-    """Mean score; null where nothing is graded."""
+    """Mean score; null if nothing is graded."""
     pass_rate: Rate | None
-    """Share that passed; null where nothing is graded."""
+    """Share that passed; null if nothing is graded."""
     pass_count: Count
     """Records that passed."""
     fail_count: Count
     """Records that did not pass."""
     score_distribution: ScoreDistribution
-    """How the scores are spread."""
+    """Distribution of the scores."""
     confidence_intervals: QualityIntervals | None = None
     """Intervals of the means, with the statistical strategy."""
 
 
 class Latency(Wire):
-    """Milliseconds over the `n` records that have them; null where none has."""
+    """Milliseconds over the `n` records in which they are known; null if there is none."""
 
     n: Count
-    """Records that have one."""
+    """Records in which it is known."""
     p50: float | None
     """Median."""
     p90: float | None
@@ -110,7 +110,7 @@ class Latency(Wire):
 
 
 class PerformanceIntervals(Wire):
-    """Bootstrap 95 % interval of the mean latency; null where there are fewer than two values."""
+    """Bootstrap 95 % interval of the mean latency; null if there are fewer than two values."""
 
     latency_mean: Interval | None
     """Interval of the mean latency."""
@@ -122,7 +122,7 @@ class Performance(Wire):
     latency: Latency
     """Milliseconds that a prompt took."""
     total_duration: float | None
-    """Milliseconds of all prompts together; null where nobody measured."""
+    """Milliseconds of all prompts together; null if not measured."""
     first_response: Latency | None = None
     """Milliseconds until the agent's first line."""
     confidence_intervals: PerformanceIntervals | None = None
@@ -130,54 +130,54 @@ class Performance(Wire):
 
 
 class Reliability(Wire):
-    """What went wrong in the `n` records of one run; completed means output and no errors."""
+    """Errors in the `n` records of one run; a completed record has output and no errors."""
 
     type: Literal["run"]
-    """Tells results from trials."""
+    """Always `run`; `trial` in a report on trials."""
     n: Count
     """Records of the run."""
     tool_errors: Count
     """Records in which a tool call failed."""
     tool_error_rate: Rate | None
-    """Their share; null where there are no records."""
+    """Their share; null if there are no records."""
     timeouts: Count
     """Records that ran out of time."""
     timeout_rate: Rate | None
-    """Their share; null where there are no records."""
+    """Their share; null if there are no records."""
     completion_rate: Rate | None
-    """Share of records with output and without errors; null where there are no records."""
+    """Share of records with output and without errors; null if there are no records."""
 
 
 class TrajectoryInfo(Wire):
-    """How much the trajectories of one run tell, and their mean length."""
+    """Richness and mean length of the trajectories of one run."""
 
     richness: Richness
-    """How much the trajectories tell."""
+    """Richness of most of the trajectories."""
     avg_step_count: float | None
-    """Mean number of steps; null where there are no trajectories."""
+    """Mean number of steps; null if there are no trajectories."""
 
 
 class PromptComparison(Wire, gc=False):
-    """One prompt that at least two runs have; no winner on a tie or where fewer than two have a score."""
+    """One prompt that at least two runs have."""
 
     id: str
     """The prompt's id."""
     winner: str | None
-    """The run that won it; null on a tie."""
+    """The run that won it; null on a tie, or if fewer than two have a score."""
     scores: dict[str, float | None]
-    """What each run scored, by the strategy; null where it has no score."""
+    """Score of each run, by the strategy; null if it has none."""
     latencies: dict[str, float | None]
-    """Milliseconds each run took; null where nobody measured."""
+    """Milliseconds each run took; null if not measured."""
     had_errors: dict[str, bool]
-    """Whether something went wrong, for each run."""
+    """Whether the agent or a tool failed, for each run."""
     reasoning: str | None = None
-    """Why, in the words of the comparison grader."""
+    """Reasoning of the comparison grader."""
     grader_error: str | None = None
-    """Why the comparison grader gave no answer."""
+    """Why there is no ranking."""
 
 
 class Pairwise(Wire):
-    """Prompts won by each of two runs, by the strategy's score, of the `n` that both have one on."""
+    """Prompts won by each of two runs, of the `n` on which both have a score."""
 
     run_a: str
     """Name of run A."""
@@ -194,7 +194,7 @@ class Pairwise(Wire):
 
 
 class HeadToHead(Wire):
-    """Prompt by prompt, and counted for every two runs."""
+    """Who won which prompt, and how many, for every two runs."""
 
     prompts: list[PromptComparison]
     """Prompt by prompt."""
@@ -203,7 +203,7 @@ class HeadToHead(Wire):
 
 
 class McNemar(Wire):
-    """Prompts that only A passed (b), that only B passed (c), and the exact two-sided p."""
+    """McNemar's exact test of the prompts that only one of two runs passed."""
 
     b: Count
     """Prompts that only A passed."""
@@ -214,18 +214,18 @@ class McNemar(Wire):
 
 
 class Difference(Wire):
-    """Is the difference of two runs more than luck: a value per prompt, A minus B, on the `n` that have it in both."""
+    """Difference of a value between two runs, A minus B, over the `n` prompts that have it in both."""
 
     run_a: str
     """Name of run A."""
     run_b: str
     """Name of run B."""
     n: Count
-    """Prompts that have it in both."""
+    """Prompts that have the value in both."""
     mean_difference: float | None
-    """Mean of A minus that of B; null where there are no such prompts."""
+    """Mean of A minus that of B; null if there are no such prompts."""
     interval: Interval | None
-    """95 % interval of the difference; null where there are too few prompts."""
+    """95 % interval of the difference; null if there are too few prompts."""
     wins: Count
     """Prompts on which A is better."""
     losses: Count
@@ -233,17 +233,17 @@ class Difference(Wire):
     ties: Count
     """Prompts on which the two are equal."""
     minimum_detectable_difference: float | None
-    """The smallest difference that so many prompts would show with 80 % power; null where there are too few."""
+    """The smallest true difference that this many prompts show with 80 % power; null if there are too few."""
     better: str | None
-    """The run that is better beyond luck; null where none is."""
+    """The run that is shown to be better; null if neither is."""
     verdict: str
-    """The same in words."""
+    """The outcome in words."""
     bootstrap_interval: Interval | None = None
     """Bootstrap 95 % interval of the difference, with the statistical strategy."""
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Is the difference of two runs more than luck: grader scores, A minus B, on `n` prompts graded in both."""
+    """Difference of the grader's scores between two runs, A minus B, over the `n` prompts graded in both."""
 
     mcnemar: McNemar
     """Test of the prompts that only one of them passed."""
@@ -257,7 +257,7 @@ class Statistics(Wire):
 
 
 class ComparisonReport(Wire):
-    """Two or more runs of the same prompts beside each other."""
+    """A comparison of two or more runs of the same prompts."""
 
     meta: ReportMeta
     """What was compared and how."""
@@ -266,11 +266,11 @@ class ComparisonReport(Wire):
     performance: dict[str, Performance]
     """Times, for each run."""
     reliability: dict[str, Reliability]
-    """What went wrong, for each run."""
+    """Errors and timeouts, for each run."""
     trajectory_info: dict[str, TrajectoryInfo]
     """Trajectories, for each run."""
     statistics: Statistics
-    """Whether the differences are more than luck."""
+    """Whether the differences are more than chance."""
     head_to_head: HeadToHead
     """Who won which prompt."""
 
@@ -279,20 +279,20 @@ class ComparisonReport(Wire):
 
 
 class Ranking(Wire):
-    """The place of one run on one prompt; 1 is best, equal places are a tie."""
+    """The rank of one run on one prompt; 1 is best, equal ranks are a tie."""
 
     run: str
     """Name of the run."""
     rank: Annotated[float, Meta(ge=1)]
-    """Its place; 1 is best."""
+    """Its rank; 1 is best."""
     score: float | None = None
-    """Its score, if the grader gives one."""
+    """Its score, which is only shown."""
 
 
 class ComparisonAnswer(Wire):
-    """What a comparison grader answers for one prompt."""
+    """The answer of a comparison grader for one prompt."""
 
     rankings: Annotated[list[Ranking], Meta(min_length=1)]
-    """The place of each run."""
+    """The rank of each run."""
     reasoning: str | None = None
     """Why, for a reader."""

@@ -6,7 +6,6 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
-from inspect import getsource
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -48,7 +47,7 @@ def _given(name: str) -> JsonSchema:
     return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
 
-# What no type says: checked when an adapter schema is compiled.
+# What types cannot express; checked when an adapter schema is compiled.
 BEYOND_TYPES: dict[Kind, JsonSchema] = {
     headless.Condition: {"oneOf": [_given("value"), _given("not")]},
     headless.Resume: {
@@ -75,7 +74,7 @@ BEYOND_TYPES: dict[Kind, JsonSchema] = {
 
 
 def schema_of(name: str) -> JsonSchema:
-    """The schema of that name; it refers to nothing outside itself."""
+    """The schema of that name, without references to anything outside it."""
     kind = SCHEMAS[name]
     parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")[1]
     described = {part.__name__: _described(part, parts[part.__name__]) for part in structs_in(kind)}
@@ -134,8 +133,9 @@ def field_texts(kind: Kind) -> dict[str, str]:
 
 @cache
 def _module_texts(module: str) -> dict[str, dict[str, str]]:
-    """Class → field → text. Python drops a string that stands below a field, so the source is read."""
-    tree = ast.parse(getsource(sys.modules[module]))
+    """Class → field → text below the field. Python does not keep these strings, so they are read from the source."""
+    with open(sys.modules[module].__file__ or "", encoding="utf-8") as file:
+        tree = ast.parse(file.read())
     return {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 

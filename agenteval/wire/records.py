@@ -1,10 +1,9 @@
-"""The wire format, in pipeline order: Prompt → Raw → Result → Graded, and what is made of them: trials, summaries.
+"""The wire format, in pipeline order: Prompt → Raw → Result → Graded, then trials and summaries.
 
-These types check the input and describe the format; a record itself stays a dict, so that fields
-nobody here knows survive every stage in their place. The text below a field is its description in the
-JSON Schema that ae-schemas exports.
+These types check the input and describe the format; a record itself stays a dict, so that unknown fields pass through
+every stage in their place. The text below a field is its description in the JSON Schema that ae-schemas exports.
 
-Annotations are not postponed here: msgspec evaluates them one by one, which costs every tool a millisecond.
+Annotations are not postponed here: msgspec would evaluate them one by one, a millisecond of every start.
 """
 
 from typing import Annotated, Any, Literal
@@ -36,32 +35,32 @@ class Prompt(Wire):
     input: Input
     """What the agent is asked; a list holds the turns of one session."""
     hint: str | None = None
-    """What a good answer has, for graders; the agent does not see it."""
+    """What a good answer contains, for graders; the agent does not see it."""
     reference: str | None = None
-    """An answer that a right grader passes."""
+    """An answer that a correct grader passes."""
     metadata: dict[str, Any] | None = None
     """Anything: category, difficulty, tags."""
     timeout: Annotated[float, Meta(gt=0)] | None = None
-    """Milliseconds per turn, before any other limit."""
+    """Milliseconds per turn; takes precedence over any other limit."""
 
 
 class Turn(Wire):
-    """What one turn of a session did: how many raw lines, and how its process ended."""
+    """One turn of a session: how many raw lines it has, and how its process ended."""
 
     lines: Count
-    """How many of `rawLines` are this turn's."""
+    """How many of `rawLines` belong to this turn."""
     exit_code: int | None = None
     """Exit code of the agent; null when a signal ended it or it never started."""
     signal: str | None = None
     """Name of the signal that ended it, such as SIGKILL."""
     timed_out: bool = False
-    """Whether it was ended because its time was up."""
+    """Whether it was terminated at its time limit."""
     total: Milliseconds | None = None
     """Milliseconds it took."""
 
 
 class Timing(Wire):
-    """When a run took place, how long it took, and what it used up."""
+    """When a run took place, how long it took, and the tokens and cost of it."""
 
     start: float
     """Start, in milliseconds since 1970."""
@@ -70,7 +69,7 @@ class Timing(Wire):
     total: float | None = None
     """Milliseconds from start to end."""
     session_creation: float | None = None
-    """Milliseconds until the agent's process was there."""
+    """Milliseconds until the agent's process was started."""
     first_response: float | None = None
     """Milliseconds until its first line."""
     input_tokens: float | None = None
@@ -91,15 +90,15 @@ class Raw(Wire):
     input: Input
     """The prompt, or its turns."""
     raw_lines: list[str]
-    """Every line the agent printed on stdout, as it came; bytes that are not UTF-8 are replaced."""
+    """Every line that the agent printed on stdout, unchanged; bytes that are not UTF-8 are replaced."""
     timing: Timing
     """When it ran and how long it took."""
     hint: str | None = None
     """The prompt's hint."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata, and `workspaceDir` where it had a directory of its own."""
+    """The prompt's metadata, and `workspaceDir` if it had its own directory."""
     line_times: list[float] | None = None
-    """When each raw line came, in milliseconds from `timing.start`."""
+    """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
     """How each turn ended."""
     stderr: str | None = None
@@ -111,9 +110,9 @@ class Raw(Wire):
     signal: str | None = None
     """Name of the signal that ended the last turn."""
     timed_out: bool = False
-    """Whether a turn was ended because its time was up."""
+    """Whether a turn was terminated at its time limit."""
     errors: list[str] | None = None
-    """What went wrong; not there when nothing did."""
+    """What went wrong; missing if nothing did."""
     error: str | None = None
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
@@ -133,7 +132,7 @@ class GraderResult(Grade):
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
-    """Whatever else the grader found, for other tools."""
+    """What else the grader found, for other tools."""
 
 
 class Step(Wire):
@@ -146,23 +145,23 @@ class Step(Wire):
     name: str | None = None
     """Name of the tool that was called."""
     status: str | None = None
-    """What became of a tool call: pending, in_progress, completed or failed."""
+    """State of a tool call: pending, in_progress, completed or failed."""
     input: Any = None
-    """What the tool was given."""
+    """Input of the tool."""
     output: Any = None
-    """What the tool gave back."""
+    """Output of the tool."""
     entries: list[Any] | None = None
     """Entries of a plan."""
     duration: float | None = None
     """Milliseconds from a tool call to its result."""
     timestamp: float | None = None
-    """When its line came, in milliseconds from the start."""
+    """When its line arrived, in milliseconds from the start."""
     step_id: str | None = None
     """The record's id, -step- and a number from 1."""
 
 
 class Gradable(Wire):
-    """The least a grader needs: an id and an output. Prompts with an `output` will do."""
+    """What a grader needs at least: an id and an output. A prompt with an `output` has both."""
 
     id: Id
     """The prompt's id."""
@@ -171,51 +170,51 @@ class Gradable(Wire):
     input: Input | None = None
     """The prompt, or its turns."""
     hint: str | None = None
-    """What a good answer has."""
+    """What a good answer contains."""
     trajectory: list[Step] | None = None
-    """What the agent did, step by step."""
+    """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The prompt's, and of the run `agent`, `trajectoryRichness` (full, messages-only or minimal), `turnCount`,
-    `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
+    """The metadata of the prompt, and of the run `agent`, `trajectoryRichness` (full, messages-only or minimal),
+    `turnCount`, `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None
     """Whether a tool call failed."""
     errors: list[str] | None = None
-    """What went wrong; not there when nothing did."""
+    """What went wrong; missing if nothing did."""
 
 
 class GraderInput(Gradable):
-    """What a grader gets to see of a result: all but earlier scores, and fields of your own."""
+    """What a grader gets of a result: all but earlier scores, unknown fields included."""
 
     timing: Timing | None = None
     """When it ran, how long it took, tokens and cost."""
 
 
 class Result(GraderInput):
-    """A prompt's outcome: its output and trajectory, with times, tokens and, once graded, a score."""
+    """The result of a prompt: output and trajectory, with times, tokens and, once graded, a score."""
 
     score: GraderResult | None = None
-    """The verdict; with several graders pass is all, score the mean."""
+    """The verdict; with several graders, it passes if all pass, and the score is their mean."""
     scores: dict[str, GraderResult] | None = None
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
-    """What the grader found besides."""
+    """What else the grader found."""
     grader_error: bool = False
-    """The grader failed: `score` is a stand-in and counts in no mean."""
+    """The grader erred: `score` is a placeholder and counts in no mean."""
     error: str | None = None
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
 
 class TrialEntry(Wire):
-    """One of a prompt's trials; `errors` tells one that failed from one that was graded a failure."""
+    """One trial of a prompt; it has `errors` if the agent failed, not if the answer did not pass."""
 
     trial_num: Annotated[int, Meta(ge=1)]
     """Number of the trial, from 1."""
     output: str
     """The agent's final answer."""
     trajectory: list[Step] | None = None
-    """What the agent did, step by step."""
+    """The steps of the agent."""
     duration: Milliseconds | None = None
     """Milliseconds it took."""
     timing: Timing | None = None
@@ -223,11 +222,11 @@ class TrialEntry(Wire):
     tool_errors: bool | None = None
     """Whether a tool call failed."""
     errors: list[str] | None = None
-    """What went wrong; not there when nothing did."""
+    """What went wrong; missing if nothing did."""
     attempts: Annotated[int, Meta(ge=1)] | None = None
-    """How often it was tried, where that is more than once."""
+    """How many attempts it took, if more than one."""
     retried: list[str] | None = None
-    """Why each try but the last was not enough."""
+    """Why each attempt but the last was repeated."""
     cwd: str | None = None
     """Directory the agent ran in."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
@@ -237,15 +236,15 @@ class TrialEntry(Wire):
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
-    """What the grader found besides."""
+    """What else the grader found."""
     scores: dict[str, GraderResult] | None = None
     """The verdict of each grader, by its name."""
     grader_error: bool = False
-    """The grader failed: there is no verdict on this trial."""
+    """The grader erred: there is no verdict on this trial."""
 
 
 class Trial(Wire):
-    """A prompt run k times: what each trial did and, graded, how often it passes."""
+    """A prompt run k times: its trials and, once graded, how often they pass."""
 
     id: Id
     """The prompt's id."""
@@ -260,17 +259,17 @@ class Trial(Wire):
     pass_rate: Rate | None = None
     """Share p of the trials that passed."""
     pass_at_k: Rate | None = None
-    """1-(1-p)^k: at least one of k passes."""
+    """1-(1-p)^k: the chance that at least one of k passes."""
     pass_exp_k: Rate | None = None
-    """p^k: all of k pass."""
+    """p^k: the chance that all of k pass."""
     pass_at: dict[str, Rate | None] | None = None
-    """For each j from 1 to k, the unbiased estimate that at least one of j passes."""
+    """For each j from 1 to k, the unbiased estimate of the chance that at least one of j passes."""
     pass_exp: dict[str, Rate | None] | None = None
-    """For each j from 1 to k, the unbiased estimate that all of j pass."""
+    """For each j from 1 to k, the unbiased estimate of the chance that all of j pass."""
     grader_errors: Count | None = None
-    """Trials without a verdict, because the grader failed."""
+    """Trials without a verdict, because the grader erred."""
     metadata: dict[str, Any] | None = None
-    """The prompt's, and of the run `agent` and the like."""
+    """The prompt's metadata, and of the run `agent` and the like."""
 
 
 class Summary(Wire, kw_only=True):
@@ -285,7 +284,7 @@ class Summary(Wire, kw_only=True):
     tool_calls: list[str]
     """Names of the tools it called, in order."""
     duration: Milliseconds | None = None
-    """Milliseconds it took; not there when nobody knows."""
+    """Milliseconds it took; missing if not known."""
 
 
 class Validation(Wire):
@@ -300,22 +299,11 @@ class Validation(Wire):
     pass_: bool = msgspec.field(name="pass")
     """Whether the grader passes it."""
     score: Rate
-    """How good the grader finds it, from 0 to 1."""
+    """The grader's score, from 0 to 1."""
     reasoning: str | None = None
     """Why, for a reader."""
     grader_error: bool = False
-    """The grader failed: `score` is a stand-in."""
+    """The grader erred: `score` is a placeholder."""
 
 
-GRADER_FIELDS = (
-    "id",
-    "input",
-    "output",
-    "hint",
-    "trajectory",
-    "metadata",
-    "cwd",
-    "timing",
-    "toolErrors",
-    "errors",
-)
+GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

@@ -1,4 +1,4 @@
-"""How much a trajectory tells, as `metadata.trajectoryRichness` of a result says it.
+"""How rich a trajectory is: the value of `metadata.trajectoryRichness` in a result.
 
 A module of its own: ae-extract needs it, and importing all of result_view.py would add a millisecond to its start.
 """

@@ -1,4 +1,4 @@
-"""The trials comparison report, as it stands on the wire."""
+"""The trials comparison report, on the wire."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ from agenteval.wire.records import Count, Interval, Rate, Wire
 
 
 class CapabilityIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled; null where there are fewer than two."""
+    """Bootstrap 95 % interval, prompts resampled; null if there are fewer than two."""
 
     avg_pass_at_k: Interval | None
     """Interval of the mean passAtK."""
 
 
 class Capability(Wire):
-    """passAtK over the `n` graded prompts of one run: does an agent solve it at least once in k trials.
-
-    `passAt` holds the means of the unbiased estimates for 1 to k trials, each over the `passAtN` prompts
-    that have so many graded trials.
-    """
+    """passAtK over the `n` graded prompts of one run: the chance to pass at least once in k trials."""
 
     n: Count
-    """Graded prompts, those the means are over."""
+    """Graded prompts, which the means are over."""
     ungraded: Count
-    """Prompts that nobody graded."""
+    """Prompts without a grade."""
     avg_pass_at_k: Rate | None
-    """Mean passAtK; null where nothing is graded."""
+    """Mean passAtK; null if nothing is graded."""
     median_pass_at_k: Rate | None
     """Median passAtK."""
     p25_pass_at_k: Rate | None
@@ -37,31 +33,31 @@ class Capability(Wire):
     p75_pass_at_k: Rate | None
     """75th percentile of passAtK."""
     pass_at: dict[str, Rate]
-    """For each number of trials, the mean of the unbiased estimates that one of them passes."""
+    """For each j from 1 to k, the mean of the unbiased estimates of the chance that one of j trials passes."""
     pass_at_n: dict[str, Count]
-    """For each number of trials, the prompts that its mean is over."""
+    """For each j, the prompts that its mean is over: those with at least j graded trials."""
     confidence_intervals: CapabilityIntervals | None = None
     """Interval of the mean, with the statistical strategy."""
 
 
 class ReliabilityIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled; null where there are fewer than two."""
+    """Bootstrap 95 % interval, prompts resampled; null if there are fewer than two."""
 
     avg_pass_exp_k: Interval | None
     """Interval of the mean passExpK."""
 
 
 class TrialReliability(Wire):
-    """passExpK over the `n` graded prompts of one run: does an agent solve it every time; the rest as capability."""
+    """passExpK over the `n` graded prompts of one run: the chance to pass in all of k trials."""
 
     type: Literal["trial"]
-    """Tells trials from results."""
+    """Always `trial`; `run` in a report on results."""
     n: Count
-    """Graded prompts, those the means are over."""
+    """Graded prompts, which the means are over."""
     ungraded: Count
-    """Prompts that nobody graded."""
+    """Prompts without a grade."""
     avg_pass_exp_k: Rate | None
-    """Mean passExpK; null where nothing is graded."""
+    """Mean passExpK; null if nothing is graded."""
     median_pass_exp_k: Rate | None
     """Median passExpK."""
     p25_pass_exp_k: Rate | None
@@ -69,15 +65,15 @@ class TrialReliability(Wire):
     p75_pass_exp_k: Rate | None
     """75th percentile of passExpK."""
     pass_exp: dict[str, Rate]
-    """For each number of trials, the mean of the unbiased estimates that all of them pass."""
+    """For each j from 1 to k, the mean of the unbiased estimates of the chance that all of j trials pass."""
     pass_exp_n: dict[str, Count]
-    """For each number of trials, the prompts that its mean is over."""
+    """For each j, the prompts that its mean is over: those with at least j graded trials."""
     confidence_intervals: ReliabilityIntervals | None = None
     """Interval of the mean, with the statistical strategy."""
 
 
 class FlakyPrompt(Wire):
-    """A prompt that is solved sometimes."""
+    """A prompt that passes sometimes, not always."""
 
     id: str
     """The prompt's id."""
@@ -91,35 +87,35 @@ class Flakiness(Wire):
     """passAtK - passExpK over the `n` graded prompts of one run, and the prompts where it is largest."""
 
     n: Count
-    """Graded prompts, those the means are over."""
+    """Graded prompts, which the means are over."""
     avg_flakiness: Rate | None
-    """Mean; null where nothing is graded."""
+    """Mean; null if nothing is graded."""
     median_flakiness: Rate | None
-    """Median; null where nothing is graded."""
+    """Median; null if nothing is graded."""
     flaky_prompt_count: Count
-    """Prompts that are solved sometimes, not always."""
+    """Prompts that pass sometimes, not always."""
     top_flaky_prompts: list[FlakyPrompt]
-    """The most flaky of them."""
+    """The most flaky of them, most flaky first."""
 
 
 class ScoreIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled with all their trials; null where there are fewer than two."""
+    """Bootstrap 95 % interval, prompts resampled with all their trials; null if there are fewer than two."""
 
     avg_score: Interval | None
     """Interval of the mean score."""
 
 
 class TrialQuality(Wire):
-    """Scores of one run over its `n` trials that have one; the others are counted by why they have none."""
+    """Scores of one run over its `n` trials that have one; the others are counted."""
 
     type: Literal["trial"]
-    """Tells trials from results."""
+    """Always `trial`; `run` in a report on results."""
     n: Count
     """Trials that have a score."""
     ungraded: Count
-    """Trials that nobody graded."""
+    """Trials without a grade."""
     grader_errors: Count
-    """Trials whose grader failed."""
+    """Trials whose grader erred."""
     failed_trials: Count
     """Trials whose agent failed."""
     avg_score: Rate
@@ -138,7 +134,7 @@ class TrialQuality(Wire):
 
 
 class TrialsPrompt(Wire, gc=False):
-    """One prompt that at least two runs have, at the smallest `k` of them; null for a run that is not graded."""
+    """One prompt that at least two runs have, at the smallest `k` of them; null for a run without a grade."""
 
     id: str
     """The prompt's id."""
@@ -147,7 +143,7 @@ class TrialsPrompt(Wire, gc=False):
     reliability_winner: str | None
     """The run with the higher passExpK; null on a tie."""
     winner: str | None
-    """The run that won it by the strategy; null on a tie."""
+    """The run that won it, by the strategy; null on a tie."""
     k: Count
     """The smallest number of trials that a run has of it."""
     pass_rate: dict[str, float | None]
@@ -159,15 +155,15 @@ class TrialsPrompt(Wire, gc=False):
     flakiness: dict[str, float | None]
     """passAtK - passExpK, for each run."""
     scores: dict[str, float | None]
-    """What each run scored, by the strategy."""
+    """Score of each run, by the strategy."""
     reasoning: str | None = None
-    """Why, in the words of the comparison grader."""
+    """Reasoning of the comparison grader."""
     grader_error: str | None = None
-    """Why the comparison grader gave no answer."""
+    """Why there is no ranking."""
 
 
 class TrialsHeadToHead(Wire):
-    """Prompts won by each of every two runs: by passAtK, by passExpK, and by the strategy's score."""
+    """Prompts won, for every two runs."""
 
     capability: list[Pairwise]
     """By passAtK."""
@@ -181,11 +177,7 @@ class TrialsHeadToHead(Wire):
 
 
 class RunStatistics(Wire):
-    """Pass rate over the `gradedTrials` of the `gradedPrompts`, its 95 % interval with each prompt a cluster.
-
-    A failed trial, one whose agent failed, counts as not passed; one whose grader failed has no part in it.
-    `incomplete` counts the prompts that have not k trials.
-    """
+    """Pass rate of one run, with a 95 % interval for which the trials of a prompt are one cluster."""
 
     prompts: Count
     """Prompts of the run."""
@@ -194,37 +186,37 @@ class RunStatistics(Wire):
     graded_prompts: Count
     """Prompts with a graded trial."""
     graded_trials: Count
-    """Trials that count in the pass rate."""
+    """Trials that count in the pass rate; those whose agent failed count as not passed."""
     passed_trials: Count
     """Trials that passed."""
     failed_trials: Count
     """Trials whose agent failed."""
     ungraded_trials: Count
-    """Trials that nobody graded."""
+    """Trials without a grade."""
     grader_errors: Count
-    """Trials whose grader failed."""
+    """Trials whose grader erred."""
     incomplete: Count
-    """Prompts that have not k trials."""
+    """Prompts that do not have k trials."""
     pass_rate: Rate | None
-    """Share of the graded trials that passed; null where nothing is graded."""
+    """Share of the graded trials that passed; null if nothing is graded."""
     interval: Interval | None
-    """95 % interval of the pass rate; null where there are too few prompts."""
+    """95 % interval of the pass rate; null if there are too few prompts."""
     bootstrap_interval: Interval | None = None
     """Bootstrap 95 % interval of the pass rate, with the statistical strategy."""
 
 
 class TrialsPairStatistics(Difference, kw_only=True):
-    """Is the difference of two runs more than luck: pass rates per prompt, A minus B, on `n` graded in both."""
+    """Difference of the pass rates between two runs, A minus B, over the `n` prompts graded in both."""
 
     score: Difference | None = None
-    """The same of the mean scores, where there are any."""
+    """Difference of the mean scores, if there are any."""
 
 
 class TrialsStatistics(Wire):
-    """Every run by itself, and every two runs paired by prompt; the trials of a prompt are one cluster."""
+    """Every run, and every two runs paired by prompt."""
 
     runs: dict[str, RunStatistics]
-    """Each run by itself."""
+    """Each run."""
     pairs: list[TrialsPairStatistics]
     """Every two runs."""
 
@@ -233,33 +225,33 @@ class TrialsStatistics(Wire):
 
 
 class TrialsMeta(ReportMeta, kw_only=True):
-    """What was compared; where k differs, `trialsPerPrompt` is the smallest, and `mixedK` counts each per run."""
+    """What was compared, and how."""
 
     trials_per_prompt: Count | None
-    """k; the smallest where it differs."""
+    """k, or the smallest k if it differs; null if there are no prompts."""
     input_format: Literal["trials"]
-    """Tells trials from results."""
+    """Always `trial`; `run` in a report on results."""
     mixed_k: dict[str, dict[str, Count]] | None = None
-    """For each run, how many prompts have which k; only where k differs."""
+    """For each run, how many prompts have which k; only if k differs."""
 
 
 class TrialsComparisonReport(Wire, kw_only=True):
-    """Two or more runs of trials of the same prompts beside each other; `quality` where there are scores."""
+    """A comparison of two or more runs of trials of the same prompts."""
 
     meta: TrialsMeta
     """What was compared and how."""
     capability: dict[str, Capability]
-    """Solved at least once, for each run."""
+    """Passed at least once, for each run."""
     reliability: dict[str, TrialReliability]
-    """Solved every time, for each run."""
+    """Passed every time, for each run."""
     flakiness: dict[str, Flakiness]
-    """Solved sometimes, for each run."""
+    """Passed sometimes, for each run."""
     quality: dict[str, TrialQuality] | None = None
-    """Scores, for each run."""
+    """Scores, for each run that has any."""
     performance: dict[str, Performance]
     """Times, for each run."""
     statistics: TrialsStatistics
-    """Whether the differences are more than luck."""
+    """Whether the differences are more than chance."""
     head_to_head: TrialsHeadToHead
     """Who won how many prompts."""
     per_prompt: list[TrialsPrompt]

@@ -28,7 +28,7 @@ _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<g
 
 
 def check(record: Any, kind: type[T]) -> T:
-    """The record as `kind`; BadRecord says which field is wrong and how."""
+    """The record as `kind`; the message of BadRecord names the field and what is wrong with it."""
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
@@ -36,7 +36,7 @@ def check(record: Any, kind: type[T]) -> T:
 
 
 def explain(message: str, record: Any = None) -> str:
-    """msgspec's message in the words of this suite: `"id" must be a string, got an integer`."""
+    """The message of msgspec, reworded: `"id" must be a string, got an integer`."""
     found = _ERROR.match(message)
     if found is None:  # pragma: no cover - the pattern matches any text
         return message
@@ -54,7 +54,7 @@ def explain(message: str, record: Any = None) -> str:
 
 
 def _number_at(record: Any, path: str) -> str:
-    """`, got 7` where a number stands at that path: its type was right, its size was not."""
+    """`, got 7` if there is a number at that path: its type is right, its size is not."""
     value = record
     for name in re.findall(r"[^.\[\]]+", path):
         try:

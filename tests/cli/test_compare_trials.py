@@ -215,7 +215,7 @@ def test_mixed_k_is_said_and_a_prompt_is_won_at_the_smaller(tmp_path: Path) -> N
     write(tmp_path / "five.jsonl", trials("p", True, True, False, False, False))
     write(tmp_path / "two.jsonl", trials("p", True, False))
     done = run("ae-compare", "five.jsonl", "two.jsonl", cwd=tmp_path).expect(0)
-    assert done.says("k is not the same everywhere (five 5, two 2)", "smallest k")
+    assert done.says("k differs (five 5, two 2)", "smallest k")
     report = msgspec.json.decode(done.out, type=TrialsComparisonReport)
     assert (report.meta.trials_per_prompt, report.meta.mixed_k) == (2, {"five": {"5": 1}, "two": {"2": 1}})
     [prompt] = report.per_prompt
@@ -223,13 +223,13 @@ def test_mixed_k_is_said_and_a_prompt_is_won_at_the_smaller(tmp_path: Path) -> N
     assert prompt.capability_winner == prompt.reliability_winner == prompt.winner == "two"
     assert report.capability["five"].avg_pass_at_k == pytest.approx(1 - 0.6**5), "its own k"
     text = run("ae-compare", "five.jsonl", "two.jsonl", "-f", "markdown", cwd=tmp_path).stdout
-    assert "- Trials: k is not the same everywhere (five 5, two 2)" in text
+    assert "- Trials: k differs (five 5, two 2)" in text
 
 
 def test_trials_that_are_not_k_in_number_are_said(two: Path) -> None:
     write(two / "cut.jsonl", first("p0", 2), trials("p1", True, False, k=4))
     done = run("ae-compare", "cut.jsonl", "good.jsonl", "--no-progress", cwd=two).expect(0)
-    assert "ae-compare: cut: 1 of 2 prompts have not k trials; what there is counts" in done.messages
+    assert "ae-compare: cut: 1 of 2 prompts do not have k trials; the trials that there are count" in done.messages
     assert json.loads(done.stdout)["statistics"]["runs"]["cut"]["incomplete"] == 1
 
 

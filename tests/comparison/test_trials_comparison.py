@@ -159,7 +159,7 @@ def test_one_prompt_has_no_interval() -> None:
 def test_bootstrap_draws_whole_clusters() -> None:
     clusters = [[1.0] * 50] * 10 + [[0.0] * 50] * 10
     sums, counts = [sum(one) for one in clusters], [len(one) for one in clusters]
-    [whole] = stats.bootstrap_intervals([sums], 2000, 1, {0: counts})
+    [whole] = stats.bootstrap_intervals([stats.Clusters(sums, counts)], 2000, 1)
     [single] = stats.bootstrap_intervals([[value for one in clusters for value in one]], 2000, 1)
     assert whole == pytest.approx((0.5 - 1.96 * math.sqrt(0.25 / 20), 0.5 + 1.96 * math.sqrt(0.25 / 20)), abs=0.05)
     assert single is not None and whole is not None
@@ -168,7 +168,7 @@ def test_bootstrap_draws_whole_clusters() -> None:
 
 def test_bootstrap_of_unequal_clusters_is_of_the_mean_over_all() -> None:
     sums, counts = [10.0, 0.0] * 50, [10, 1] * 50
-    [interval] = stats.bootstrap_intervals([sums], 1000, 1, {0: counts})
+    [interval] = stats.bootstrap_intervals([stats.Clusters(sums, counts)], 1000, 1)
     assert interval is not None
     assert interval[0] < 10 / 11 < interval[1]
 

@@ -174,7 +174,7 @@ def test_a_grader_that_failed_costs_the_other_one_nothing() -> None:
     assert (summary.grades.count, summary.graders["hint"].count, summary.graders["judge"].count) == (0, 1, 0)
 
 
-def test_seed_errors_count_as_failures() -> None:
+def test_error_of_agent_eval_harness_counts_as_a_failure() -> None:
     assert summary_of(row(error="boom"), row(errors=[]), row(error="")).agent_failures == 1
 
 

@@ -475,7 +475,7 @@ def test_unknown_name_shows_close_ones(name: str, close: str, tmp_path: Path) ->
     assert not (tmp_path / "out.json").exists()
 
 
-def test_seed_recipe_for_other_languages(tmp_path: Path) -> None:
+def test_recipe_for_other_languages(tmp_path: Path) -> None:
     """schemas.json holds schemas by name, and jsonschema's validate takes one as it is."""
     run("ae-schemas", "--json", "-o", "schemas.json", cwd=tmp_path).expect(0)
     schemas = json.loads((tmp_path / "schemas.json").read_text())

@@ -146,12 +146,12 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
 
 @tool(NAME)
 @click.argument("paths", metavar="RUN...", nargs=-1)
-@click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with a name of its own.")
+@click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with this name.")
 @click.option(
     "-s",
     "--strategy",
     type=click.Choice(["weighted", "statistical", "custom"]),
-    help="How a prompt is won.  [default: weighted; custom with -g]",
+    help="How a prompt is won.  [default: weighted, or custom with -g]",
 )
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
 @grader_options
@@ -164,7 +164,7 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
 @click.option(
     "--fail-if-worse",
     is_flag=True,
-    help="Exit 1 where a run is shown to be worse than the first, or (trials) its pass^k falls.",
+    help="Exit 1 if a run is shown to be worse than the first or, of trials, its pass^k is lower.",
 )
 @progress_option
 @strict_option
@@ -188,27 +188,29 @@ def main(
     """Compare runs of the same prompts: which one is better, and is it luck.
 
     Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
-    first record says which, and all must be of one kind. Records are joined by `id`. The report holds
+    first record shows which, and all must be of one kind. Records are joined by `id`. The report has
     the figures of each run, who won which prompt, and for every two runs the paired difference with
-    its 95 % interval, the smallest difference that so many prompts could have shown, and a verdict in
-    words. What was not graded, or whose grader failed, is counted but has no part in any mean.
+    its 95 % interval, the smallest difference that this many prompts would show, and a verdict in
+    words. Records without a grade, or whose grader erred, are counted but are in no mean.
 
     Of results: quality, latency, reliability; the difference of scores, and McNemar's exact test.
     Of trials: capability (passAtK), reliability (passExpK), flakiness with the most flaky prompts,
     quality, latency; the difference of pass rates and of scores. The trials of a prompt are a cluster:
-    k trials of it count as one prompt, not as k. A trial that failed counts as not passed.
+    they count as one prompt, not as k. A trial whose agent failed counts as not passed.
 
-    A run is called by its file's name unless it is given as LABEL:PATH.
+    A run has the name of its file unless it is given as LABEL:PATH.
 
-    Strategies, which say who wins a prompt (of results; of trials):
-      weighted     score, speed and freedom from errors: COMPARE_QUALITY (0.5), COMPARE_LATENCY (0.3),
-                   COMPARE_RELIABILITY (0.2); passAtK, passExpK and 1 - flakiness:
-                   COMPARE_CAPABILITY (0.4), COMPARE_RELIABILITY (0.4), COMPARE_CONSISTENCY (0.2)
-      statistical  score; pass rate. Adds bootstrap intervals that resample prompts
+    Strategies, by which a prompt is won:
+      weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
+                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2);
+                   trials: passAtK, passExpK and 1 - flakiness, weighted by COMPARE_CAPABILITY (0.4),
+                   COMPARE_RELIABILITY (0.4) and COMPARE_CONSISTENCY (0.2)
+      statistical  results: score; trials: pass rate. Adds bootstrap intervals that resample prompts
                    (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
-      custom       a comparison grader (-g), given {id, input, hint, metadata, runs: {LABEL: RUN}},
-                   answers {rankings: [{run, rank, score}], reasoning}. RUN is {output, trajectory,
-                   score, duration, toolErrors}; {passRate, passAtK, passExpK, k, trials}
+      custom       a comparison grader (-g). It gets {id, input, hint, metadata, runs: {LABEL: RUN}},
+                   where RUN is {output, trajectory, score, duration, toolErrors} or, of trials,
+                   {passRate, passAtK, passExpK, k, trials}, and answers
+                   {rankings: [{run, rank, score}], reasoning}
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md

@@ -20,8 +20,8 @@ from agenteval.wire.json_schema import SCHEMAS, schema_of, summary_of
 def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
     """Export the wire format as JSON Schema (2020-12), for validation in any language.
 
-    Without a NAME: the names and what they stand for. With one: its schema. Each schema stands for
-    itself; fields that it does not name are allowed everywhere, as the tools let them through.
+    Without a NAME: the names and what they describe. With one: its schema, which refers to no other.
+    Unknown fields are allowed everywhere, as the tools pass them through.
 
     Examples:
       ae-schemas

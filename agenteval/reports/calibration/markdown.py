@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agenteval.reports.figures import breakdown, number, percent, percent_span
+from agenteval.reports.figures import breakdown, number, percent, percent_span, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.results.markdown import verdict
@@ -14,7 +14,6 @@ from agenteval.review.document import TITLE, harmless, review_block
 from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, preview
 from agenteval.wire.calibration import (
     Agreement,
-    AgreementTable,
     CalibrationReport,
     Label,
     ReviewSample,
@@ -132,21 +131,19 @@ def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
     ]
     lines = table(["Grader", *(name for name, _ in columns)], [[name, *cells] for name, cells in rows])
     parts = ["## Agreement with the labels", "\n".join(lines)]
-    parts += ["\n".join(two_by_two(name, found.table)) for name, found in columns]
+    for name, found in columns:
+        title = "The recorded verdict" if name == "recorded" else f"The {name}'s verdict"
+        counts = found.table
+        passes, failures = (counts.true_pass, counts.false_pass), (counts.false_fail, counts.true_fail)
+        parts.append(two_by_two(title, "Human", passes, failures))
     parts += [caution for caution in [one_sided(recorded)] if caution]
     return "\n\n".join(parts)
 
 
-def two_by_two(name: str, counts: AgreementTable) -> list[str]:
-    """How often the grader and the person pass and fail."""
-    header = [f"The {name}'s verdict" if name != "recorded" else "The recorded verdict", "Human: pass", "Human: fail"]
-    return table(
-        header,
-        [
-            ["pass", f"{counts.true_pass:,}", f"{counts.false_pass:,}"],
-            ["fail", f"{counts.false_fail:,}", f"{counts.true_fail:,}"],
-        ],
-    )
+def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tuple[int, int]) -> str:
+    """Counts by two verdicts: how many of the passes, and of the failures, the other passes and fails."""
+    rows = [["pass", *map(whole, passes)], ["fail", *map(whole, failures)]]
+    return "\n".join(table([recorded, f"{other}: pass", f"{other}: fail"], rows))
 
 
 def one_sided(found: Agreement) -> str | None:
@@ -173,12 +170,11 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
     if changes.grader_errors:
         text += f" It could not grade {changes.grader_errors:,} more."
     failed, passed = changes.failed_before, changes.n - changes.failed_before
-    rows = [
-        ["pass", f"{passed - changes.pass_to_fail:,}", f"{changes.pass_to_fail:,}"],
-        ["fail", f"{changes.fail_to_pass:,}", f"{failed - changes.fail_to_pass:,}"],
-    ]
-    header = ["The recorded verdict", "Second grader: pass", "Second grader: fail"]
-    return "\n\n".join(["## Re-scored", text, "\n".join(table(header, rows))])
+    before = (
+        (passed - changes.pass_to_fail, changes.pass_to_fail),
+        (changes.fail_to_pass, failed - changes.fail_to_pass),
+    )
+    return "\n\n".join(["## Re-scored", text, two_by_two("The recorded verdict", "Second grader", *before)])
 
 
 # --- one record ---------------------------------------------------------------------------------
