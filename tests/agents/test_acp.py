@@ -15,7 +15,7 @@ import pytest
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.reader import Reading
 from agenteval.agents.acp.client import Client, RequestHandler
-from agenteval.agents.acp.messages import find_message
+from agenteval.agents.acp.rpc import find_message
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 

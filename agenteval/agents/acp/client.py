@@ -12,19 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agenteval import __version__
+from agenteval.agents.acp import rpc
 from agenteval.agents.acp.files import WorkFiles
-from agenteval.agents.acp.messages import (
-    AUTHENTICATION_REQUIRED,
-    METHOD_NOT_FOUND,
-    PROTOCOL_VERSION,
-    Message,
-    RequestError,
-    find_message,
-    integer_param,
-    message_line,
-    response,
-    text_param,
-)
+from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.streams.jsonl import encode
 
 CAPABILITIES = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
@@ -57,13 +47,13 @@ class Client:
         self._last_id = 0
         self._on_result: Callable[[Any], bytes] = lambda _result: b""
         info = {"name": "agenteval", "title": "agenteval", "version": __version__}
-        params = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": info}
+        params = {"protocolVersion": rpc.PROTOCOL_VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": info}
         self.opening = self._request("initialize", params, self._initialized)
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to send in reply to a line of the agent; lines that are not messages are ignored."""
         self._lines += 1
-        message = find_message(line)
+        message = rpc.find_message(line)
         if message is None or self.done:
             return b""
         if "method" not in message:
@@ -77,7 +67,7 @@ class Client:
     def _request(self, method: str, params: Message, on_result: Callable[[Any], bytes]) -> bytes:
         self._last_id += 1
         self.waiting, self._on_result = method, on_result
-        return message_line({"id": self._last_id, "method": method, "params": params})
+        return rpc.message_line({"id": self._last_id, "method": method, "params": params})
 
     def _answered(self, message: Message) -> bytes:
         number, error = message["id"], message.get("error")
@@ -95,10 +85,12 @@ class Client:
 
     def _initialized(self, result: Any) -> bytes:
         answer = result if isinstance(result, dict) else {}
-        version = answer.get("protocolVersion", PROTOCOL_VERSION)
-        if version != PROTOCOL_VERSION or isinstance(version, bool):
+        version = answer.get("protocolVersion", rpc.PROTOCOL_VERSION)
+        if version != rpc.PROTOCOL_VERSION or isinstance(version, bool):
             shown = encode(version).decode()
-            return self._fail(f"the agent speaks version {shown} of the Agent Client Protocol, not {PROTOCOL_VERSION}")
+            return self._fail(
+                f"the agent speaks version {shown} of the Agent Client Protocol, not {rpc.PROTOCOL_VERSION}"
+            )
         methods = answer.get("authMethods")
         for method in methods if isinstance(methods, list) else []:
             if isinstance(method, dict):
@@ -135,7 +127,7 @@ class Client:
 
     def _refusal(self, error: Any) -> str:
         text = f"{self.waiting} failed: {_error_text(error)}"
-        if isinstance(error, dict) and error.get("code") == AUTHENTICATION_REQUIRED:
+        if isinstance(error, dict) and error.get("code") == rpc.AUTHENTICATION_REQUIRED:
             ways = f" (it offers: {', '.join(self._logins)})" if self._logins else ""
             text += f"; log in with the agent's own command first{ways}"
         return text
@@ -151,18 +143,18 @@ class RequestHandler:
         """Returns the response to a request, as a line."""
         params = request.get("params")
         given = params if isinstance(params, dict) else {}
-        return message_line(response(request["id"], lambda: self._result(request["method"], given)))
+        return rpc.message_line(rpc.response(request["id"], lambda: self._result(request["method"], given)))
 
     def _result(self, method: Any, params: Message) -> Message:
         if method == "session/request_permission":
             return {"outcome": self._permission(params)}
         if method == "fs/read_text_file":
-            line, limit = integer_param(params, "line"), integer_param(params, "limit")
-            return {"content": self.files.read(text_param(params, "path"), line, limit)}
+            line, limit = rpc.integer_param(params, "line"), rpc.integer_param(params, "limit")
+            return {"content": self.files.read(rpc.text_param(params, "path"), line, limit)}
         if method == "fs/write_text_file":
-            self.files.write(text_param(params, "path"), text_param(params, "content"))
+            self.files.write(rpc.text_param(params, "path"), rpc.text_param(params, "content"))
             return {}
-        raise RequestError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        raise RequestError(rpc.METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _permission(self, params: Message) -> Message:
         """Selects the option that allows (or, with `deny`, rejects) the request, once rather than always."""

@@ -10,7 +10,8 @@ import os
 import stat
 from itertools import islice
 
-from agenteval.agents.acp.messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError
+from agenteval.agents.acp import rpc
+from agenteval.agents.acp.rpc import RequestError
 
 LARGEST = 16 << 20  # bytes of a file to read: it goes through a pipe, and stays in memory until it is read
 
@@ -26,7 +27,7 @@ class WorkFiles:
         with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise RequestError(INVALID_PARAMS, f"{path}: larger than {LARGEST} bytes")
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: larger than {LARGEST} bytes")
         if line is not None or limit is not None:
             start = max(1, line or 1) - 1
             lines = islice(data.splitlines(keepends=True), start, None if limit is None else start + max(0, limit))
@@ -48,21 +49,21 @@ class WorkFiles:
             # O_NONBLOCK: opening a FIFO would otherwise wait until its other end is opened.
             fd = _open_at(fd, parts[-1], flags | os.O_NONBLOCK)
         except OSError as error:
-            code = RESOURCE_NOT_FOUND if isinstance(error, FileNotFoundError) else INTERNAL_ERROR
+            code = rpc.RESOURCE_NOT_FOUND if isinstance(error, FileNotFoundError) else rpc.INTERNAL_ERROR
             raise RequestError(code, f"{path}: {error.strerror}") from None
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise RequestError(INVALID_PARAMS, f"{path}: not a regular file")
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: not a regular file")
         return fd
 
     def _parts(self, path: str) -> list[str]:
         """Returns the components of a path below the root; RequestError if it is outside."""
         if not path or "\0" in path:
-            raise RequestError(INVALID_PARAMS, "the path is empty or has a NUL character")
+            raise RequestError(rpc.INVALID_PARAMS, "the path is empty or has a NUL character")
         real = os.path.realpath(os.path.join(self.root, path))
         parts = os.path.relpath(real, self.root).split(os.sep)
         if parts[0] in (os.pardir, os.curdir):
-            raise RequestError(INVALID_PARAMS, f"{path}: only files inside {self.root} can be read and written")
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: only files inside {self.root} can be read and written")
         return parts
 
 

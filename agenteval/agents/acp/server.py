@@ -16,22 +16,8 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.adapters.reader import Reading
-from agenteval.agents.acp.messages import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PROTOCOL_VERSION,
-    RESOURCE_NOT_FOUND,
-    Message,
-    RequestError,
-    error_response,
-    integer_param,
-    message_line,
-    parse_message,
-    response,
-    text_param,
-)
+from agenteval.agents.acp import rpc
+from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.agents.acp.updates import LiveTrajectory, Update, result_chunk, text_block
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
@@ -91,7 +77,7 @@ class AcpServer:
     def send(self, message: Message) -> None:
         """Writes a message; if stdout is closed or cannot be written, the server ends."""
         try:
-            self._output.write_bytes(message_line(message))
+            self._output.write_bytes(rpc.message_line(message))
         except (ClosedPipe, CannotGoOn) as error:
             self._problem = self._problem or error
             self._ended.set()
@@ -100,14 +86,14 @@ class AcpServer:
         """Answers a request with what `compute` returns or raises; a notification gets no answer."""
         ident = request.get("id")
         try:
-            answer = response(ident, compute)
+            answer = rpc.response(ident, compute)
         except Exception as error:
             if self.trace is not None:
                 import traceback
 
                 self.trace(traceback.format_exc())
             problem = f"internal error: {type(error).__name__}: {error}"
-            answer = error_response(ident, RequestError(INTERNAL_ERROR, problem))
+            answer = rpc.error_response(ident, RequestError(rpc.INTERNAL_ERROR, problem))
         if "id" in request:
             self.send(answer)
 
@@ -128,25 +114,25 @@ class AcpServer:
     def _handle(self, line: bytes) -> None:
         ident = None
         try:
-            request = parse_message(line)
+            request = rpc.parse_message(line)
             ident, method, params = request.get("id"), request.get("method"), request.get("params") or {}
             if method == "session/prompt" and "id" in request:
                 self._session(params).start_turn(request, prompt_text(params.get("prompt")))
             elif method is not None:  # else it is a response, and the server sends no requests
                 self.respond(request, lambda: self._call(method, params))
         except RequestError as error:
-            self.send(error_response(ident, error))
+            self.send(rpc.error_response(ident, error))
 
     def _call(self, method: str, params: Message) -> Any:
         if method not in self._methods:
-            raise RequestError(METHOD_NOT_FOUND, f"Method not found: {method}")
+            raise RequestError(rpc.METHOD_NOT_FOUND, f"Method not found: {method}")
         return self._methods[method](params)
 
     def _initialize(self, params: Message) -> Message:
         """Returns version and capabilities; the version is ours, whatever the client's is."""
-        version = integer_param(params, "protocolVersion")
+        version = rpc.integer_param(params, "protocolVersion")
         if version is None or not 0 <= version <= 65535:
-            raise RequestError(INVALID_PARAMS, 'Invalid params: "protocolVersion" must be between 0 and 65535')
+            raise RequestError(rpc.INVALID_PARAMS, 'Invalid params: "protocolVersion" must be between 0 and 65535')
         capabilities: Message = {
             "loadSession": self.agent.resumable,
             "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
@@ -154,7 +140,7 @@ class AcpServer:
         if self.agent.resumable:
             capabilities["sessionCapabilities"] = {"resume": {}}
         return {
-            "protocolVersion": PROTOCOL_VERSION,
+            "protocolVersion": rpc.PROTOCOL_VERSION,
             "agentCapabilities": capabilities,
             "authMethods": [],
             "agentInfo": {"name": self.agent.config.name, "version": __version__},
@@ -165,29 +151,29 @@ class AcpServer:
 
     def _load_session(self, params: Message) -> Message:
         """Continues a session: one of this server, or the one of that id in the command line's own storage."""
-        name = text_param(params, "sessionId")
+        name = rpc.text_param(params, "sessionId")
         if name in self._sessions:
             return {"sessionId": name}
         if not name or name.startswith((OWN_SESSION, "-")):
-            raise RequestError(RESOURCE_NOT_FOUND, f'no such session: "{name}" ({WHICH_ID})')
+            raise RequestError(rpc.RESOURCE_NOT_FOUND, f'no such session: "{name}" ({WHICH_ID})')
         return self._open_session(name, params, self.agent.resume(name))
 
     def _open_session(self, name: str, params: Message, conversation: Session) -> Message:
-        cwd = text_param(params, "cwd") if params.get("cwd") is not None else self.cwd
+        cwd = rpc.text_param(params, "cwd") if params.get("cwd") is not None else self.cwd
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-            raise RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
+            raise RequestError(rpc.INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
         self._sessions[name] = ServedSession(self, name, cwd, conversation)
         return {"sessionId": name}
 
     def _cancel(self, params: Message) -> None:
-        session = self._sessions.get(text_param(params, "sessionId"))
+        session = self._sessions.get(rpc.text_param(params, "sessionId"))
         if session is not None:
             session.cancel()
 
     def _session(self, params: Message) -> ServedSession:
-        name = text_param(params, "sessionId")
+        name = rpc.text_param(params, "sessionId")
         if name not in self._sessions:
-            raise RequestError(INVALID_PARAMS, f"no such session: {name}")
+            raise RequestError(rpc.INVALID_PARAMS, f"no such session: {name}")
         return self._sessions[name]
 
 
@@ -208,7 +194,7 @@ class ServedSession:
     def start_turn(self, request: Message, text: str) -> None:
         """Starts a thread that runs a turn and answers the request."""
         if self._busy:
-            raise RequestError(INVALID_REQUEST, "a prompt is being answered in this session; cancel it first")
+            raise RequestError(rpc.INVALID_REQUEST, "a prompt is being answered in this session; cancel it first")
         self._busy, self.done = True, False
         # A key per turn: what ends a cancelled turn may still be at work when the next one starts.
         self._key = self.server.processes.new_agent_key()
@@ -280,7 +266,7 @@ class ServedSession:
             self._send_update(result_chunk(output))
         problems = [*([problem] if problem else []), *self.reader.out.errors]
         if problems:
-            raise RequestError(INTERNAL_ERROR, "; ".join(problems), {"output": output} if output != last else None)
+            raise RequestError(rpc.INTERNAL_ERROR, "; ".join(problems), {"output": output} if output != last else None)
         reply: Message = {"stopReason": "end_turn", "content": [text_block(output)]}  # content: the older dialect
         if usage := _turn_usage(usage_before, self.reader.usage):
             reply["usage"] = usage
@@ -317,7 +303,7 @@ def prompt_text(blocks: Any) -> str:
             ):
                 texts.append(text)
             case _:
-                raise RequestError(INVALID_PARAMS, "a prompt is a list of blocks: text, links and embedded text")
+                raise RequestError(rpc.INVALID_PARAMS, "a prompt is a list of blocks: text, links and embedded text")
     return "\n".join(texts)
 
 
