@@ -115,9 +115,12 @@ def _getter(keys: tuple[Key, ...]) -> Getter:
     """Returns what looks up the value under these keys; for one or two names, the usual paths, a fast function."""
     if not keys:
         return _itself
-    if len(keys) <= 2 and not any(isinstance(key, int) or key.isdigit() for key in keys):
-        return _one(keys[0]) if len(keys) == 1 else _two(*keys)
-    return lambda value: _walk(value, keys)
+    if len(keys) > 2 or any(isinstance(key, int) or key.isdigit() for key in keys):
+        return lambda value: _walk(value, keys)
+    first, second = keys[0], keys[-1]
+    if len(keys) == 1:
+        return lambda value: value.get(first) if type(value) is dict else None
+    return lambda value: inner.get(second) if type(value) is dict and type(inner := value.get(first)) is dict else None
 
 
 def _itself(value: Any) -> Any:
@@ -126,24 +129,6 @@ def _itself(value: Any) -> Any:
 
 def nothing(value: Any) -> None:
     """Returns None: what an empty path finds."""
-
-
-def _one(name: Key) -> Getter:
-    def get(value: Any) -> Any:
-        return value.get(name) if type(value) is dict else None
-
-    return get
-
-
-def _two(first: Key, second: Key) -> Getter:
-    def get(value: Any) -> Any:
-        if type(value) is dict:
-            value = value.get(first)
-            if type(value) is dict:
-                return value.get(second)
-        return None
-
-    return get
 
 
 def _walk(value: Any, keys: tuple[Key, ...]) -> Any:

@@ -59,14 +59,6 @@ class Adapter:
         reading.add_turns(lines, times, turns)
         return reading
 
-    def turn_output(self, lines: list[str]) -> str:
-        """Returns the output text of one turn."""
-        return self.read(lines).output
-
-    def session_id(self, lines: Iterable[str]) -> str | None:
-        """Returns the id to resume the session by, the last one found; None if no line has one."""
-        return self.read(list(lines)).session_id
-
     def follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
         decode, dispatch, spare, unfold = self._decode, self._dispatch, self._spare_session, self._unfold
@@ -116,7 +108,8 @@ class Reading:
     """What the lines of one record contain, read turn by turn.
 
     Each turn is read once: by `add_turn`, or as its lines come by `begin_turn`, `take` and `end_turn`. `output` is that
-    of the last turn, `usage`, `errors` and `session_id` are those of all turns so far.
+    of the last turn; `usage` and `errors` are those of all turns so far; `session_id`, by which the session can be
+    resumed, is the last one found.
     """
 
     def __init__(self, adapter: Adapter, out: Trajectory) -> None:

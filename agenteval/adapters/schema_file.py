@@ -1,4 +1,4 @@
-"""Schema file → adapter schema, or one line that says which field is wrong."""
+"""Schema file → adapter schema, or an error that names the wrong field."""
 
 from __future__ import annotations
 

@@ -182,18 +182,9 @@ class Trajectory:
             return self._open[ident]
         if self._pieces:
             self._join()
-        step = {
-            "type": "tool_call",
-            "name": name or "unknown",
-            "status": "pending",
-            "input": given,
-            "output": None,
-            "duration": None,
-        }
-        if self.time is not None:
-            step["timestamp"] = self.time
-        step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
-        self.steps.append(step)
+        step = {"type": "tool_call", "name": name or "unknown", "status": "pending", "input": given}
+        step |= {"output": None, "duration": None}
+        self._add(step)
         if ident is None:
             self._count += 1
             ident = self._count
@@ -203,11 +194,11 @@ class Trajectory:
     def report(
         self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
     ) -> Step:
-        """Takes in a call, its progress or result, and returns the step; `otherwise` is the status if nothing tells."""
-        if word == UNCHANGED and not flag:
-            return self._amend(ident, name, given, output)
+        """Takes in a call, its progress or result, and returns the step; `otherwise` is the status by default."""
         if flag is not None and flag is not False and is_true(flag):
             status = "failed"
+        elif word == UNCHANGED and not flag:
+            status = UNCHANGED
         elif word is None or (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":
@@ -216,38 +207,26 @@ class Trajectory:
             ident = as_text(ident)
         if name is not None and type(name) is not str:
             name = as_text(name)
-        if self._pieces:
-            self._join()
-        step = self._step_for(ident, name, status)
-        step["status"] = status
+        if status == UNCHANGED:
+            step = self._open.get(ident) or self._closed.get(ident) or self.call(ident, name, given)
+        else:
+            if self._pieces:
+                self._join()
+            step = self._step_for(ident, name, status)
+            step["status"] = status
+            if duration is not None and type(duration) in (int, float):
+                step["duration"] = duration
         if given is not None:
             step["input"] = given
         if output is not None:
             step["output"] = output
-        if duration is not None and type(duration) in (int, float):
-            step["duration"] = duration
         if name and step["name"] == "unknown":
             step["name"] = name
-        if status == "in_progress":
-            return step
-        if status == "failed":
-            self.tool_errors = True
-        if ident is not None:
-            self._closed[ident] = step
-        _leave_out_unknown(step)
-        return step
-
-    def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
-        """Adds what else is known of a call, open or closed, and returns its step."""
-        if type(ident) is not str and ident is not None:
-            ident = as_text(ident)
-        step = self._open.get(ident) or self._closed.get(ident) or self.call(ident, name, given)
-        if name and step["name"] == "unknown":
-            step["name"] = as_text(name)
-        if given is not None:
-            step["input"] = given
-        if output is not None:
-            step["output"] = output
+        if status in ("completed", "failed"):
+            self.tool_errors = self.tool_errors or status == "failed"
+            if ident is not None:
+                self._closed[ident] = step
+            _leave_out_unknown(step)
         return step
 
     def _step_for(self, ident: str | None, name: str | None, status: str) -> Step:
@@ -288,11 +267,10 @@ class Trajectory:
         return step
 
     def _add(self, step: Step) -> None:
-        steps = self.steps
         if self.time is not None:
             step["timestamp"] = self.time
-        step["stepId"] = f"{self._prefix}{len(steps) + 1}"
-        steps.append(step)
+        step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
+        self.steps.append(step)
 
 
 def _leave_out_unknown(step: Step) -> None:

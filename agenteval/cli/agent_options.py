@@ -79,9 +79,7 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable."),
     click.option("--clean-env", is_flag=True, help="Pass on nothing else but PATH, HOME, LANG and the like."),
     click.option("--no-redact", is_flag=True, help="Record the values of variables that look like secrets."),
-    click.option(
-        "--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Most starts per unit of time."
-    ),
+    click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Most starts per unit of time."),
     click.option(
         "--retries",
         type=click.IntRange(0),

@@ -56,7 +56,7 @@ OUTPUTS: list[tuple[str, dict[str, Any] | None, list[Any], list[int] | None, str
         "a",
     ),
     ("of the last turn", RESULT, [{"type": "result", "r": "1"}, say("b")], [1, 1], "b"),
-    ("of a last turn that said nothing", RESULT, [say("a")], [1, 0], ""),
+    ("of a last turn without a message", RESULT, [say("a")], [1, 0], ""),
     ("nothing at all", None, [], None, ""),
 ]
 
@@ -172,7 +172,7 @@ def test_usage_of_separate_sessions_is_never_cumulative() -> None:
 )
 def test_session_id(path: str | None, events: list[Any], found: str | None) -> None:
     schema = adapter(resume={"flag": "--resume", **({"sessionIdPath": path} if path else {})})
-    assert schema.session_id(lines(*events)) == found
+    assert schema.read(lines(*events)).session_id == found
 
 
 @pytest.mark.parametrize(

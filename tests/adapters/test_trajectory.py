@@ -37,18 +37,18 @@ PAIRS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
     ),
     ("never answered stays pending", [call(id="1", name="a", **{"in": {}})], [("a", "pending", {})]),
     (
-        "an id that nobody called does not close another's",
+        "an id that no call has does not close another call",
         [call(id="1", name="a"), end(id="2", out=3)],
         [("a", "pending"), ("unknown", "completed", 3)],
     ),
     ("a call without id, its result with one", [call(name="a"), end(id="9", out=3)], [("a", "completed", 3)]),
     (
-        "a result told twice is one step",
+        "a result reported twice is one step",
         [call(id="1", name="a"), end(id="1", out=1), end(id="1", out=2)],
         [("a", "completed", 2)],
     ),
     (
-        "a call told twice is one step",
+        "a call reported twice is one step",
         [call(id="1", name="a"), call(id="1", name="a", **{"in": 5})],
         [("a", "pending", 5)],
     ),
@@ -84,7 +84,7 @@ PAIRS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
         [("a", "in_progress"), ("a", "in_progress")],
     ),
     (
-        "failed by flag, though the status says completed",
+        "failed by flag, though the status is completed",
         [call(id="1", name="a"), end(id="1", status="completed", err=3)],
         [("a", "failed")],
     ),
@@ -178,9 +178,9 @@ def test_times_and_the_order_of_fields() -> None:
 def test_a_duration_that_the_agent_tells() -> None:
     schema = adapter(outputEvents=[event(is_type("t"), "tool_call", title="$.n", output="$.o", duration="$.ms")])
     raw = lines({"type": "t", "n": "a", "o": 1, "ms": 78}, {"type": "t", "n": "b", "o": 1, "ms": "?"})
-    told, untold = schema.read(raw, [1, 2]).trajectory
-    assert told["duration"] == 78
-    assert "duration" not in untold, "one line tells no duration, and 0 is not to be invented"
+    timed, untimed = schema.read(raw, [1, 2]).trajectory
+    assert timed["duration"] == 78
+    assert "duration" not in untimed, "one line shows no duration, and 0 is not to be invented"
 
 
 DELTAS = [

@@ -47,7 +47,7 @@ def test_every_adapter_of_a_program_was_tried_on_it() -> None:
     assert tried == set(bundled_adapters()) - {"acp", "text", "wikiagent"}
 
 
-# --- what the goldens must say ------------------------------------------------------------------
+# --- what the goldens must have -----------------------------------------------------------------
 
 FIRST = ("message", "I'll create the file now.")
 THOUGHT = ("thought", "The user wants a file. I will run one shell command.")
@@ -121,7 +121,7 @@ TOOLFAIL: dict[str, tuple[list[Any], str, Any, str, dict[str, Any]]] = {
 def test_a_command_that_fails(agent: str) -> None:
     before, name, given, output, usage = TOOLFAIL[agent]
     reading = read(agent, "toolfail")
-    status = "completed" if agent == "gemini" else "failed"  # gemini alone tells the exit code nowhere
+    status = "completed" if agent == "gemini" else "failed"  # only gemini does not report the exit code
     steps = brief(reading)
     assert steps[: len(before)] == before
     kind, *call, given_back = steps[len(before)]
@@ -188,7 +188,9 @@ def test_every_failure_of_an_agent_is_looked_at() -> None:
 
 @pytest.mark.parametrize(("agent", "scenario"), ERRORS)
 def test_the_agent_says_that_it_failed(agent: str, scenario: str) -> None:
-    assert read(agent, scenario).errors == [ERRORS[agent, scenario]], "retries are no errors, one error is told once"
+    assert read(agent, scenario).errors == [ERRORS[agent, scenario]], (
+        "retries are no errors, one error is reported once"
+    )
 
 
 THREE = {"inputTokens": 3600, "outputTokens": 171, "cachedTokens": 1500}  # requests

@@ -38,7 +38,7 @@ def test_the_list_as_json() -> None:
 def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
     shown = on_terminal("ae-adapters", cwd=tmp_path, env={"COLUMNS": str(columns)}).expect(0)
     head, *lines = shown.stdout.splitlines()
-    assert head.split()[:2] == ["ADAPTER", "TELLS"]
+    assert head.split()[:2] == ["ADAPTER", "TRAJECTORY"]
     assert [line.split()[0] for line in lines] == NAMES
     assert max(map(len, (head, *lines))) <= columns
     column = head.find("WHAT")
@@ -55,7 +55,7 @@ def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
 def test_one_entry_as_json() -> None:
     entry = json.loads(run("ae-adapters", "--json", "codex").expect(0, stderr="").stdout)
     assert (entry["name"], entry["kind"], entry["command"]) == ("codex", "full", ["codex", "exec"])
-    assert entry["description"].endswith("Costs are not reported.")
+    assert entry["description"].endswith("It reports no costs.")
 
 
 def test_proven_on_what_was_tried() -> None:

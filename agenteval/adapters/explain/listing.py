@@ -169,7 +169,7 @@ def span(start: int, end: int) -> str:
 
 
 def discriminators(adapter: Adapter) -> list[Discriminator]:
-    """Returns the fields by which the schema tells events apart, the most used one first."""
+    """Returns the fields by which the schema distinguishes events, the most used one first."""
     rules = [*adapter.rules, *adapter.actions]
     tests = [test for rule in rules for test in rule.tests]
     items = [rule.item for rule in rules if rule.item]

@@ -17,7 +17,7 @@ from agenteval.streams.text import as_lines, clip, pad, pretty_json, terminal_co
 from agenteval.wire.richness import richness_of
 
 WIDEST = 44  # width of a column in a pipe; a longer cell shifts the rest of its line
-TITLES = ("ADAPTER", "TELLS", "TRIED ON", "WHAT IT IS")
+TITLES = ("ADAPTER", "TRAJECTORY", "TRIED ON", "WHAT IT IS")
 
 
 class AdapterEntry(msgspec.Struct, rename="camel"):
@@ -43,9 +43,9 @@ class AdapterEntry(msgspec.Struct, rename="camel"):
 def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
     """List the adapter schemas that come with the suite, or print one to start your own from.
 
-    Without a NAME: each adapter, how much it tells (full: thoughts and tool calls; messages-only),
-    the program and version it was tried on, and what it is for. A terminal shows of each what fits
-    on a line, a pipe gets it whole. With a NAME: its schema, as it is. `ae-run -s NAME` uses it.
+    Without a NAME: each adapter, what its trajectories have (full: thoughts and tool calls; or
+    messages-only), the program and version it was tried on, and what it is for. In a terminal a line
+    is cut to its width, in a pipe it is not. With a NAME: its schema file. `ae-run -s NAME` uses it.
 
     Examples:
       ae-adapters

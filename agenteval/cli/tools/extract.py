@@ -15,7 +15,6 @@ from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_records
-from agenteval.streams.text import as_lines
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 
@@ -98,4 +97,4 @@ def write_explanations(
 def write_lines(target: Output, lines: Iterator[str]) -> None:
     """Writes lines as they come, many at a time."""
     while some := list(islice(lines, 1000)):
-        target.write_bytes(as_lines(some))
+        target.write_bytes("".join(f"{line}\n" for line in some).encode())
