@@ -39,9 +39,8 @@ def test_grader_failure_on_record_2_of_4_costs_only_record_2(failure: str, says:
     limit = 1500 if "sleep" in failure else 60_000
     done = run("ae-grade", "-g", grader, "-t", limit, "-j", 2, stdin=results, cwd=tmp_path).expect(1)
     assert done.ids == ["1", "2", "3", "4"], done
-    assert [record["score"]["pass"] for record in done.records] == [True, False, True, True], done
-    assert [record.get("graderError") for record in done.records] == [None, True, None, None], done
-    assert done.records[1]["score"]["reasoning"].startswith("grader error: "), done
+    assert [record["score"]["pass"] for record in done.records if "score" in record] == [True] * 3, done
+    assert ["graderError" in record for record in done.records] == [False, True, False, False], done
     done.says("2: grader grader: ", says)
 
 

@@ -14,6 +14,7 @@ from agenteval.cli.options import (
     Parsed,
     append_options,
     concurrency_option,
+    grade_failed_option,
     grader_option,
     grader_timeout_option,
     output_option,
@@ -113,8 +114,8 @@ def agent_options(function: F) -> F:
 
 
 def inline_grader_options(function: F) -> F:
-    """Adds the options of graders that run beside agents: -g, --stream and --grader-timeout."""
-    function = grader_timeout_option("--grader-timeout")(function)
+    """Adds the options of graders that run beside agents: -g, --stream, --grader-timeout and --grade-failed."""
+    function = grade_failed_option(grader_timeout_option("--grader-timeout")(function))
     return grader_option(required=False)(stream_option(function))
 
 
@@ -165,6 +166,7 @@ class GraderSettings(NamedTuple):
     grader: tuple[str, ...]
     stream: bool
     grader_timeout: float
+    grade_failed: bool = False
 
 
 # --- the agent ----------------------------------------------------------------------------------

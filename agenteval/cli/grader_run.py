@@ -8,6 +8,7 @@ from agenteval.cli.suite import own_tools
 from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
 from agenteval.grading.spec import GraderSpec, grader_specs
+from agenteval.grading.verdict import passed
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
@@ -38,6 +39,7 @@ class GraderRun:
         stream: bool,
         concurrency: int,
         timeout: float,
+        grade_failed: bool = False,
     ) -> None:
         specs = named_graders(texts, stream=stream)
         self.output, self.console = output, console
@@ -45,7 +47,7 @@ class GraderRun:
         self.processes = ProcessSupervisor(concurrency * each)
         self.workers = max(1, self.processes.concurrency // each)
         try:
-            self.graders = GraderSet(specs, self.processes, console.say, timeout=timeout)
+            self.graders = GraderSet(specs, self.processes, console.say, timeout=timeout, grade_failed=grade_failed)
             output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
         except UserError:
             self.processes.close()
@@ -61,11 +63,11 @@ class GraderRun:
             record = finish(graded)
             if record is not None:
                 self.output.write(record)
-            self.console.advance(failed=not graded["score"]["pass"], label=graded["id"])
+            self.console.advance(failed=not passed(graded), label=graded["id"])
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
         items = batches(self.graders.batch_size(self.workers))
         run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
-        return not self.graders.failed
+        return not self.graders.erred

@@ -153,6 +153,11 @@ def grader_timeout_option(*names: str) -> Decorator:
     return click.option(*names, type=MILLISECONDS, default=60_000, help="Limit of a grader per record.")
 
 
+grade_failed_option: Decorator = click.option(
+    "--grade-failed", is_flag=True, help="Grade also what agents that failed have left; else it does not pass."
+)
+
+
 def grader_options(function: F) -> F:
     """How graders are run: --stream, -j and -t."""
     return stream_option(concurrency_option("Graders")(grader_timeout_option("-t", "--timeout")(function)))

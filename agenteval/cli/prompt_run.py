@@ -97,7 +97,7 @@ class PromptRun:
         self.output.close()
         if self.journal:
             self.journal.close()
-        ungraded = self.graders is not None and self.graders.failed
+        ungraded = self.graders is not None and self.graders.erred
         failed = self.console.refused or ungraded or (self.failures and self.settings.exit_status)
         return FAILED if failed else OK
 
@@ -124,8 +124,13 @@ class PromptRun:
             if self.specs and self.grader_settings:
                 from agenteval.grading.apply import GraderSet
 
-                timeout = self.grader_settings.grader_timeout
-                self.graders = GraderSet(self.specs, self.processes, self.console.say, timeout=timeout)
+                self.graders = GraderSet(
+                    self.specs,
+                    self.processes,
+                    self.console.say,
+                    timeout=self.grader_settings.grader_timeout,
+                    grade_failed=self.grader_settings.grade_failed,
+                )
             self.output.open()
             if self.journal:
                 self.journal.open()

@@ -60,6 +60,10 @@ class Comparison(ABC, Generic[R]):
     def row(self, view: Any, line: int = 0) -> R:
         """What is kept of a record; BadRecord if it is of another kind."""
 
+    def complete(self, rows: dict[str, R]) -> dict[str, R]:
+        """The rows of a run once all are read."""
+        return rows
+
     @abstractmethod
     def weighted_scores(self, rows: Mapping[str, R], weights: Weights) -> Scores:
         """The scores of one prompt by the weighted strategy."""

@@ -103,7 +103,7 @@ def read_run(label: str, source: RunSource, console: Console, kind: Comparison[R
             rows[view.id] = kind.row(view, source.number)
         except BadRecord as error:
             console.refuse(f"{source.name}:{source.number}", str(error))
-    return RunRows(label, rows)
+    return RunRows(label, kind.complete(rows))
 
 
 def read_runs(

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.errors import BadRecord
@@ -105,6 +107,16 @@ def result_row(result: ComparedResult, line: int = 0) -> ResultRow:
     )
 
 
+def with_failures_graded(rows: dict[str, ResultRow]) -> dict[str, ResultRow]:
+    """The rows of a run; if any is graded, an agent that failed and has no score has not passed, with score 0."""
+    if not any(row.score is not None for row in rows.values()):
+        return rows
+    return {
+        id: structs.replace(row, score=0.0) if row.failed and row.score is None and not row.grader_error else row
+        for id, row in rows.items()
+    }
+
+
 def _float(value: float | None) -> float | None:
     """The value as the float that the report's types promise."""
     return None if value is None else float(value)
@@ -122,6 +134,7 @@ def quality(run: RunRows[ResultRow]) -> Quality:
         n=len(scores),
         ungraded=len(run.rows) - len(scores) - grader_errors,
         grader_errors=grader_errors,
+        errors=sum(row.failed for row in run.rows.values()),
         avg_score=stats.mean(scores),
         pass_rate=stats.mean(run.values("passes")),
         pass_count=passes,

@@ -28,6 +28,7 @@ from agenteval.comparison.result_rows import (
     reliability,
     result_row,
     trajectory_info,
+    with_failures_graded,
 )
 from agenteval.wire.comparison import (
     ComparisonReport,
@@ -55,6 +56,10 @@ class ResultsComparison(Comparison[ResultRow]):
     def row(self, view: ComparedResult, line: int = 0) -> ResultRow:
         """What is kept of a result; BadRecord if it is a trial."""
         return result_row(view, line)
+
+    def complete(self, rows: dict[str, ResultRow]) -> dict[str, ResultRow]:
+        """The rows of a run, agents that failed graded as such."""
+        return with_failures_graded(rows)
 
     def weighted_scores(self, rows: Mapping[str, ResultRow], weights: Weights) -> Scores:
         """Quality, speed and reliability in one number, over the terms that all the rows have.

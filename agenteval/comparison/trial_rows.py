@@ -15,7 +15,7 @@ from agenteval.comparison import statistics as stats
 from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.comparison.pass_at_k import pass_curves, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.errors import BadRecord
-from agenteval.wire.records import Id, Rate, Wire
+from agenteval.wire.records import GraderErrorText, Id, Rate, Wire
 from agenteval.wire.result_view import Measured, measured_time
 from agenteval.wire.trials_comparison import (
     Capability,
@@ -38,7 +38,7 @@ class ComparedTrial(Wire):
 
     pass_: bool | None = msgspec.field(name="pass", default=None)
     score: Rate | None = None
-    grader_error: bool = False
+    grader_error: GraderErrorText = None
     errors: list[str] | None = None
     duration: float | None = None
     timing: Measured | None = None
@@ -74,7 +74,6 @@ class TrialRow(ComparedRow, frozen=True, gc=False):
     graded: int = 0
     passed: int = 0
     failed: int = 0
-    failed_unscored: int = 0
     grader_errors: int = 0
     pass_rate: float | None = None
     pass_at_k: float | None = None
@@ -118,13 +117,25 @@ def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
         graded=graded,
         passed=passed,
         failed=sum(trial.agent_failed for trial in trials),
-        failed_unscored=sum(trial.agent_failed and trial.score is None for trial in trials),
-        grader_errors=sum(trial.grader_error for trial in trials),
+        grader_errors=sum(bool(trial.grader_error) for trial in trials),
         pass_rate=rate,
         pass_at_k=plug_in_pass_at_k(rate, k) if rate is not None and at is None else at,
         pass_exp_k=plug_in_pass_exp_k(rate, k) if rate is not None and exp is None else exp,
-        scores=tuple([trial.score for trial in trials if trial.score is not None and not trial.grader_error]),
+        scores=_scores(trials) if graded else (),
         durations=tuple([float(took) for trial in trials if (took := trial.milliseconds) is not None]),
+    )
+
+
+def _scores(trials: Sequence[ComparedTrial]) -> tuple[float, ...]:
+    """The scores of the trials that have one; that of an agent that failed is 0."""
+    known = [0.0 if trial.agent_failed and trial.score is None else trial.score for trial in trials]
+    scored = any(trial.score is not None and not trial.agent_failed for trial in trials)
+    return (
+        tuple(
+            [score for score, trial in zip(known, trials, strict=True) if score is not None and not trial.grader_error]
+        )
+        if scored
+        else ()
     )
 
 
@@ -200,11 +211,11 @@ def trial_quality(rows: Collection[TrialRow]) -> TrialQuality | None:
     if not scores:
         return None
     grader_errors = sum(row.grader_errors for row in rows)
-    failed = sum(row.failed_unscored for row in rows)
+    failed = sum(row.failed for row in rows)
     return TrialQuality(
         type="trial",
         n=len(scores),
-        ungraded=sum(row.trials for row in rows) - len(scores) - grader_errors - failed,
+        ungraded=sum(row.trials for row in rows) - len(scores) - grader_errors,
         grader_errors=grader_errors,
         failed_trials=failed,
         **_spread("score", scores),

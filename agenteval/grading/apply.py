@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import Failure, Verdict, with_verdicts
+from agenteval.grading.verdict import GraderError, Verdict, failed_agent, with_verdicts
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, Record
@@ -26,26 +26,42 @@ class GraderSet:
     """The graders of a run; `report` takes a line for each record that one of them could not grade."""
 
     def __init__(
-        self, specs: list[GraderSpec], processes: ProcessSupervisor, report: Callable[[str], None], *, timeout: float
+        self,
+        specs: list[GraderSpec],
+        processes: ProcessSupervisor,
+        report: Callable[[str], None],
+        *,
+        timeout: float,
+        grade_failed: bool = False,
     ) -> None:
         self.graders = open_graders(specs, processes, timeout=timeout)
         self.processes, self.report = processes, report
         self.all_stream = all(spec.streams for spec in specs)
         self.keep_each = len(specs) > 1 or specs[0].named
-        self.failed = False  # whether a grader could not grade some record
+        self.grade_failed = grade_failed
+        self.erred = False  # whether a grader could not grade some record
 
     def grade(self, records: list[Record]) -> Iterator[Record]:
-        """Returns the records graded; fewer if the tool is stopping, for then a grader's failure is not its own.
+        """Returns the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
 
-        All graders but the last see all records before the first record comes out.
+        A record whose agent failed is shown to no grader, unless `grade_failed`. All graders but the last see all
+        records before the first record comes out.
         """
-        inputs = [grader_input(record) for record in records]
+        inputs = [grader_input(record) for record in records if not self._is_failure(record)]
         *first, last = self.graders
         earlier = [list(grader.verdicts(inputs)) for grader in first]
-        for record, *verdicts in zip(records, *earlier, last.verdicts(inputs), strict=True):
+        verdicts = zip(*earlier, last.verdicts(inputs), strict=True)
+        for record in records:
+            if self._is_failure(record):
+                yield failed_agent(record)
+                continue
+            found = next(verdicts)
             if self.processes.stopping:
                 return
-            yield self._graded(record, verdicts)
+            yield self._graded(record, found)
+
+    def _is_failure(self, record: Record) -> bool:
+        return not self.grade_failed and bool(record.get("errors") or record.get("error"))
 
     def batch_size(self, workers: int) -> int:
         """Returns how many records a worker should take at once: few enough that each worker gets some."""
@@ -58,10 +74,10 @@ class GraderSet:
         for grader in self.graders:
             grader.finish()
 
-    def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
+    def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
         named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
         for name, verdict in named.items():
-            if isinstance(verdict, Failure):
-                self.failed = True
+            if isinstance(verdict, GraderError):
+                self.erred = True
                 self.report(f"{record['id']}: grader {name}: {verdict.reason}")
         return with_verdicts(record, named, keep_each=self.keep_each)

@@ -1,6 +1,6 @@
 """The two kinds of graders: a process per record, and a long-lived process that answers line by line.
 
-A grader takes grader inputs as JSON lines and returns, for each, the checked answer or a Failure. It may be used by
+A grader takes grader inputs as JSON lines and returns, for each, the checked answer or a GraderError. It may be used by
 many threads at once.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agenteval.errors import USAGE, BadRecord, UserError
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import Failure, Verdict, error_in, read_answer
+from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer
 from agenteval.processes.line_process import LineProcess, NoAnswer
 from agenteval.processes.outcome import failure_of
 from agenteval.processes.process import Command
@@ -92,7 +92,7 @@ class CommandGrader:
             error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
         except BadRecord:
             error = None
-        return Failure(error or problem)
+        return GraderError(error or problem)
 
     def finish(self) -> None:
         """No process outlives its record."""
@@ -162,7 +162,7 @@ class GraderStream:
                 self._group_size = 1
                 if len(group) > 1:
                     continue
-                verdicts = [Failure("it printed more than one line for a record")]
+                verdicts = [GraderError("it printed more than one line for a record")]
             yield from verdicts
             inputs = inputs[len(group) :]
 
@@ -191,7 +191,7 @@ class GraderStream:
                 return
             except (NoAnswer, UserError) as error:
                 self._drop()
-                yield Failure(str(error))
+                yield GraderError(str(error))
             inputs = inputs[answered + 1 :]
 
     def _has_more(self, patience: float) -> bool:

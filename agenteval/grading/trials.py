@@ -12,15 +12,14 @@ OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspace
 
 
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:
-    """A result as a trial; one that failed has not passed, and has no score: nobody graded it."""
+    """Returns a result as a trial; one that a grader could not grade has no verdict."""
     trial: Record = {"trialNum": number, "output": result["output"], "trajectory": result["trajectory"]}
     trial["duration"] = result["timing"]["total"]
     trial |= {field: result[field] for field in KEPT if field in result}
     trial |= {field: value for field in OF_ONE_RUN if (value := result["metadata"].get(field)) is not None}
-    if result.get("errors") and graded:
-        trial["pass"] = False
-    elif graded:
-        trial |= {field: result["score"][field] for field in VERDICT if field in result["score"]}
+    if graded:
+        score = result.get("score") or {}
+        trial |= {field: score[field] for field in VERDICT if field in score}
         trial |= {field: result[field] for field in ("scores", "graderError") if field in result}
     return trial
 
@@ -39,9 +38,8 @@ def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record
 
 def pass_fields(trials: list[Record], k: int) -> Record:
     """How often the prompt passes, over the trials that have a verdict; nothing where none was graded."""
-    graded = [trial for trial in trials if "pass" in trial]
-    verdicts = [trial["pass"] for trial in graded if not trial.get("graderError")]
-    unknown = len(graded) - len(verdicts)
+    verdicts = [trial["pass"] for trial in trials if "pass" in trial and not trial.get("graderError")]
+    unknown = sum(bool(trial.get("graderError")) for trial in trials)
     fields: Record = {}
     n, passes = len(verdicts), sum(verdicts)
     if n:

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import Record
+from agenteval.wire.records import AGENT_FAILED, Record
 from agenteval.wire.validation import check
 
 VERDICT_FIELDS = ("score", "scores", "outcome", "graderError")
 
 
-class Failure(NamedTuple):
+class GraderError(NamedTuple):
     """Why a grader could not grade a record."""
 
     reason: str
 
 
-Verdict = Record | Failure
+Verdict = Record | GraderError
 
 
 def read_answer(answer: bytes, kind: type) -> Verdict:
-    """Returns a grader's answer, checked; anything but a proper result is a Failure."""
+    """Returns a grader's answer, checked; anything but a proper result is a GraderError."""
     if not answer.strip():
-        return Failure("it printed nothing")
+        return GraderError("it printed nothing")
     try:
         result = decode(answer)
     except BadRecord as error:
         shown = " ".join(answer[:100].decode("utf-8", "replace").split())
-        return Failure(f"its answer is {error}: {shown}")
+        return GraderError(f"its answer is {error}: {shown}")
     if error_text := error_in(result):
-        return Failure(error_text)
+        return GraderError(error_text)
     try:
         check(result, kind)
     except BadRecord as error:
-        return Failure(f"its answer is no grader result: {error}")
+        return GraderError(f"its answer is no grader result: {error}")
     return result  # type: ignore[no-any-return]
 
 
@@ -50,31 +51,53 @@ def ungraded(record: Record) -> Record:
     return {field: value for field, value in record.items() if field not in VERDICT_FIELDS}
 
 
+def passed(record: Record) -> bool:
+    """Returns whether the record was graded and passes."""
+    score = record.get("score")
+    return isinstance(score, dict) and score.get("pass") is True
+
+
+def failed_agent(record: Record) -> Record:
+    """Returns the record of an agent that failed with the score of one: no grader sees it."""
+    errors = record.get("errors") or [record.get("error") or "unknown error"]
+    return ungraded(record) | {"score": {"pass": False, "score": 0.0, "reasoning": f"{AGENT_FAILED}{errors[0]}"}}
+
+
 def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bool) -> Record:
-    """Returns the record with `score`, and with `scores` if graders are distinguished by name."""
-    results = {name: _as_result(verdict) for name, verdict in verdicts.items()}
-    graded = {field: value for field, value in record.items() if field not in ("graderError", "outcome")}
+    """Returns the record with `score`, or with `graderError` if one erred; `keep_each` adds `scores` by name."""
+    results = {name: verdict for name, verdict in verdicts.items() if not isinstance(verdict, GraderError)}
+    errors = [
+        f"{name}: {verdict.reason}" if keep_each else verdict.reason
+        for name, verdict in verdicts.items()
+        if isinstance(verdict, GraderError)
+    ]
+    graded = ungraded(record)
     if keep_each:
-        results = {**(record.get("scores") or {}), **results}
-        graded["scores"] = results
+        earlier = record.get("scores")
+        kept = earlier.items() if isinstance(earlier, dict) else ()
+        results = {name: verdict for name, verdict in kept if name not in verdicts} | results
+        errors += _other_errors(record.get("graderError"), verdicts)
+        if results:
+            graded["scores"] = results
+    if errors:
+        return graded | {"graderError": "; ".join(errors)}
     graded["score"] = combine(list(results.values()))
     if "outcome" in graded["score"]:
         graded["outcome"] = graded["score"]["outcome"]
-    if any(result.get("graderError") for result in results.values()):
-        graded["graderError"] = True
     return graded
 
 
-def _as_result(verdict: Verdict) -> Record:
-    if isinstance(verdict, Failure):
-        return {"pass": False, "score": 0.0, "reasoning": f"grader error: {verdict.reason}", "graderError": True}
-    return verdict
+def _other_errors(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
+    """Returns the errors of an earlier run of graders with other names: their verdicts are still missing."""
+    parts = earlier.split("; ") if isinstance(earlier, str) else []
+    named = [part for part in parts if re.match(r"[A-Za-z][\w-]*: ", part)]
+    return [part for part in named if part.partition(": ")[0] not in verdicts]
 
 
 def combine(results: list[Record]) -> Record:
     """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
     if len(results) == 1:
-        return {field: value for field, value in results[0].items() if field != "graderError"}
+        return results[0]
     reasons = [result["reasoning"] for result in results if not result["pass"] and result.get("reasoning")]
     combined: Record = {
         "pass": all(result["pass"] for result in results),

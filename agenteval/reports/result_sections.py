@@ -48,11 +48,21 @@ def quality_section(report: ComparisonReport) -> list[str]:
         intervals = found.confidence_intervals
         score = [number(found.avg_score), *([span(intervals.avg_score)] if intervals else [])]
         rate = [percent(found.pass_rate), *([percent_span(intervals.pass_rate)] if intervals else [])]
-        counts = (found.pass_count, found.fail_count, found.n, found.ungraded, found.grader_errors)
+        counts = (found.pass_count, found.fail_count, found.errors, found.n, found.ungraded, found.grader_errors)
         return [*score, *rate, *map(str, counts)]
 
     interval = intervals_title(report.meta)
-    header = ["Mean score", *interval, "Pass rate", *interval, "Passed", "Failed", "Graded", "Ungraded"]
+    header = [
+        "Mean score",
+        *interval,
+        "Pass rate",
+        *interval,
+        "Passed",
+        "Not passed",
+        "Agents failed",
+        "Graded",
+        "Ungraded",
+    ]
     return by_run("## Quality", [*header, "Grader errors"], report.quality, cells)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import breakdown, duration_text, percent, percent_span, whole
+from agenteval.streams.text import counted
 from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import Number, ResultView, is_grader_error
 
@@ -71,6 +72,8 @@ class RunSummary:
     ungraded: int = 0
     grader_errors: int = 0
     agent_failures: int = 0
+    graded_failures: int = 0  # of these, the ones with a score
+    ungraded_failures: int = 0  # of these, the ones without a score, which count as 0 if anything is graded
     tool_errors: int = 0
     durations: array[float] = field(default_factory=lambda: array("d"))
     measured: dict[str, Mean] = field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
@@ -78,7 +81,7 @@ class RunSummary:
     def add(self, row: ResultView) -> None:
         """Adds a result."""
         self.records += 1
-        self.agent_failures += bool(row.failures)
+        self.agent_failures += row.agent_failed
         self.tool_errors += bool(row.tool_errors)
         self._add_grades(row)
         if row.duration is not None:
@@ -90,14 +93,24 @@ class RunSummary:
     def _add_grades(self, row: ResultView) -> None:
         if row.grader_error:
             self.grader_errors += 1
-        elif row.score is None:
-            self.ungraded += 1
-        else:
+        elif row.score is not None:
             self.grades.add(row.score)
+            self.graded_failures += row.agent_failed
+        elif row.agent_failed:
+            self.ungraded_failures += 1
+        else:
+            self.ungraded += 1
         for name, grade in (row.scores or {}).items():
             grades = self.graders.setdefault(name, Grades())
             if not is_grader_error(row, grade):
                 grades.add(grade)
+
+    def overall(self) -> Grades:
+        """The grades of all records; an agent that failed has not passed, with score 0, if anything is graded."""
+        if not self.grades.count:
+            return self.grades
+        scores = self.grades.score
+        return Grades(self.grades.passed, Mean(scores.total, scores.count + self.ungraded_failures))
 
 
 # --- as text ------------------------------------------------------------------------------------
@@ -105,24 +118,24 @@ class RunSummary:
 
 def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Names and values of what the graders found; without a grade there is no rate."""
+    grades, failed = summary.overall(), counted(summary.agent_failures, "agent") + " failed"
     records = breakdown(
-        (summary.grades.passed, "passed"),
-        (summary.grades.failed, "failed"),
+        (grades.passed, "passed"),
+        (summary.grades.failed - summary.graded_failures, "did not pass"),
+        (summary.agent_failures, failed.partition(" ")[2]),
         (summary.ungraded, "ungraded"),
         (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors"),
     )
     facts = [("Records", f"{summary.records:,}{records}")]
-    if summary.grades.count:
-        facts.append(("Pass rate", pass_rate(summary.grades)))
-        facts.append(("Average score", f"{summary.grades.score.value:.3f} over {summary.grades.count:,}"))
+    if grades.count:
+        facts.append(("Pass rate", pass_rate(grades)))
+        facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
 
 
 def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Names and values of how the agent did; what was not measured is left out."""
     facts = []
-    if summary.agent_failures:
-        facts.append(("Agent failures", f"{summary.agent_failures:,} of {summary.records:,} records"))
     if summary.tool_errors:
         facts.append(("Tool errors", f"in {summary.tool_errors:,} of {summary.records:,} records"))
     if summary.durations:

@@ -106,7 +106,7 @@ class Calibration:
         for record, (row, label) in read_checked(source, self._accept, refusals):
             count_record(self.records, row)
             seen(row.id)
-            if row.grade is None:
+            if row.grade is None or row.agent_failed:
                 self.label_counts.ungraded += label is not None
             elif label is not None:
                 if label.verdict is None:
@@ -183,6 +183,8 @@ def count_record(counts: VerdictCounts, row: ResultView) -> None:
     counts.total += 1
     if row.grader_error:
         counts.grader_errors += 1
+    elif row.agent_failed:
+        counts.errors += 1
     elif row.score is None:
         counts.ungraded += 1
     elif row.score.pass_:

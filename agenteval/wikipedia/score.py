@@ -4,6 +4,7 @@ Data flow: graded record → the figures of a question → means. A missing valu
 every mean has its n in `counts`. Field names are snake_case, those of the reference evaluation of a Wikipedia agent.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from math import fsum
 from typing import Any, NamedTuple
@@ -67,14 +68,17 @@ def score_question(record: Record, weights: ScoreWeights, count_text: CountText)
     row = check(record, GradedView)
     sources, judge = verdict_of(row, SOURCES, "hit_rate"), verdict_of(row, JUDGE, "overall_score")
     hit_rate, judge_score = rate_in(sources, SOURCES, "hit_rate"), rate_in(judge, JUDGE, "overall_score")
-    tokens = tokens_of(record, row, judge, count_text)
+    mrr, tokens = rate_in(sources, SOURCES, "mrr"), tokens_of(record, row, judge, count_text)
+    combined = combined_score(hit_rate, judge_score, tokens.total if tokens.positive else None, weights)
+    if row.agent_failed:
+        hit_rate = mrr = judge_score = combined = 0.0
     result = QuestionScore(
         question=text_field(record, "question") or row.turns(TURNS),
         hit_rate=hit_rate,
-        mrr=rate_in(sources, SOURCES, "mrr"),
+        mrr=mrr,
         judge_score=judge_score,
         num_tokens=tokens.total,
-        combined_score=combined_score(hit_rate, judge_score, tokens.total if tokens.positive else None, weights),
+        combined_score=combined,
         id=row.id,
         failed=bool(row.failures),
         errors=row.failures or None,
@@ -106,6 +110,8 @@ def verdict_of(row: GradedView, name: str, field: str) -> GraderResult | None:
 def failed_graders(row: GradedView) -> list[str]:
     """Returns the names of the graders that erred on a record; `grader` for one without a name."""
     named = [name for name, verdict in (row.scores or {}).items() if is_grader_error(row, verdict)]
+    if isinstance(row.grader_error, str):
+        named = re.findall(r"(?:^|; )([A-Za-z][\w-]*): ", row.grader_error)
     return named or (["grader"] if row.grader_error else [])
 
 

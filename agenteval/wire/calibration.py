@@ -104,7 +104,9 @@ class VerdictCounts(Wire, omit_defaults=False):
     passed: int = 0
     """Graded a pass."""
     failed: int = 0
-    """Graded a failure."""
+    """Graded, and did not pass."""
+    errors: int = 0
+    """Agents that failed: no grader saw these records."""
     ungraded: int = 0
     """Without a score."""
     grader_errors: int = 0

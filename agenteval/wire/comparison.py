@@ -76,6 +76,8 @@ class Quality(Wire):
     """Records without a grade."""
     grader_errors: Count
     """Records whose grader erred."""
+    errors: Count
+    """Records whose agent failed; where anything is graded, they are among those that did not pass."""
     avg_score: Rate | None
     """Mean score; null if nothing is graded."""
     pass_rate: Rate | None

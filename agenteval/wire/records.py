@@ -24,6 +24,8 @@ Count = Annotated[int, Meta(ge=0)]
 Interval = tuple[float, float]
 Milliseconds = Annotated[float, Meta(ge=0)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
+GraderErrorText = str | bool | None
+AGENT_FAILED = "agent failed: "  # starts the reasoning of a record that no grader saw
 StepType = Literal["thought", "message", "tool_call", "plan"]
 
 
@@ -199,9 +201,10 @@ class Result(GraderInput):
     scores: dict[str, GraderResult] | None = None
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
-    """What else the grader found."""
-    grader_error: bool = False
-    """The grader erred: `score` is a placeholder and counts in no mean."""
+    """What the grader found besides."""
+    grader_error: GraderErrorText = None
+    """Why a grader could not grade the record; there is no `score` then. `true`, beside a score that counts in no
+    mean, is the form of earlier versions."""
     error: str | None = None
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
@@ -239,8 +242,8 @@ class TrialEntry(Wire):
     """What else the grader found."""
     scores: dict[str, GraderResult] | None = None
     """The verdict of each grader, by its name."""
-    grader_error: bool = False
-    """The grader erred: there is no verdict on this trial."""
+    grader_error: GraderErrorText = None
+    """Why a grader could not grade the trial; there is no verdict then."""
 
 
 class Trial(Wire):
@@ -296,14 +299,14 @@ class Validation(Wire):
     """The prompt, or its turns."""
     reference: str
     """The answer that was graded."""
-    pass_: bool = msgspec.field(name="pass")
-    """Whether the grader passes it."""
-    score: Rate
-    """The grader's score, from 0 to 1."""
+    pass_: bool | None = msgspec.field(name="pass", default=None)
+    """Whether the grader passes it; not there when the grader erred."""
+    score: Rate | None = None
+    """How good the grader finds it, from 0 to 1; not there when the grader erred."""
     reasoning: str | None = None
     """Why, for a reader."""
-    grader_error: bool = False
-    """The grader erred: `score` is a placeholder."""
+    grader_error: GraderErrorText = None
+    """Why the grader could not grade it."""
 
 
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

@@ -4,7 +4,18 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from agenteval.wire.records import Grade, GraderResult, Id, Input, Record, Step, StepType, Wire
+from agenteval.wire.records import (
+    AGENT_FAILED,
+    Grade,
+    GraderErrorText,
+    GraderResult,
+    Id,
+    Input,
+    Record,
+    Step,
+    StepType,
+    Wire,
+)
 from agenteval.wire.richness import Richness as Richness
 from agenteval.wire.richness import richness_of as richness_of
 
@@ -44,7 +55,7 @@ class ResultFacts(Wire, kw_only=True):
     output: str | None = None
     timing: Measured | None = None
     score: Grade | None = None
-    grader_error: bool | None = None
+    grader_error: GraderErrorText = None
     tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
@@ -81,13 +92,27 @@ class ResultView(ResultFacts, kw_only=True):
     score: GraderResult | None = None
     scores: dict[str, GraderResult] | None = None
 
+    @property
+    def agent_failed(self) -> bool:
+        """Whether the agent failed and no grader saw what it left (ae-grade --grade-failed shows it to them)."""
+        graded = self.score is not None and not (self.score.reasoning or "").startswith(AGENT_FAILED)
+        return bool(self.failures) and not graded and not self.grader_error
+
+    @property
+    def why_not_graded(self) -> str | None:
+        """Why the grader erred; None if it did not."""
+        if not self.grader_error:
+            return None
+        older = (self.score.reasoning or "").removeprefix("grader error: ") if self.score else ""
+        return self.grader_error if isinstance(self.grader_error, str) else older or "grader error"
+
     def turns(self, separator: str) -> str:
         """The input as one text."""
         return self.input or "" if isinstance(self.input, str | None) else separator.join(self.input)
 
 
 def is_grader_error(row: ResultView, grade: GraderResult) -> bool:
-    """Whether this is the grade of a grader that erred: of several, only the reasoning tells which."""
+    """Whether this is a stand-in of earlier versions for the grade of a grader that erred."""
     return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
 
 

@@ -59,7 +59,7 @@ def test_failures_are_drawn_and_the_rest_counted(tmp_path: Path) -> None:
     records.append(result("broken", BROKEN, graderError=True))
     text = calibrate(stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="").stdout
     assert listed(text) == ["f1", "f2"]
-    assert "- **Records**: 5 (1 passed, 2 failed, 1 ungraded, 1 grader error)\n" in text
+    assert "- **Records**: 5 (1 passed, 2 did not pass, 1 ungraded, 1 grader error)\n" in text
     assert "- **To review**: 2 failures, all there are\n" in text
     everything = calibrate("--all", stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="").stdout
     assert listed(everything) == ["f1", "ok", "f2"]

@@ -103,7 +103,7 @@ def test_a_failed_trial_is_told_from_a_failure(tmp_path: Path) -> None:
     passed, failed, missed = record["trials"]
     assert (passed["pass"], passed["score"]) == (True, 1.0)
     assert (failed["pass"], failed["errors"], failed["exitCode"]) == (False, ["exited with code 7"], 7)
-    assert "score" not in failed, "nobody graded it"
+    assert (failed["score"], failed["reasoning"]) == (0.0, "agent failed: exited with code 7")
     assert (missed["pass"], missed["score"]) == (False, 0.0)
     assert "errors" not in missed
     assert record["passRate"] == 1 / 3
@@ -119,7 +119,8 @@ def test_a_grader_error_counts_neither_way(tmp_path: Path) -> None:
     [record] = done.records
     assert (record["passRate"], record["graderErrors"]) == (1.0, 1)
     assert record["passAt"] == {"1": 1.0, "2": 1.0, "3": None}, "three of two cannot be estimated"
-    assert record["trials"][1]["graderError"] is True
+    assert record["trials"][1]["graderError"] == "exited with code 3"
+    assert "pass" not in record["trials"][1] and "score" not in record["trials"][1]
 
 
 PASSES: dict[str, tuple[list[Record], Record]] = {
@@ -127,7 +128,7 @@ PASSES: dict[str, tuple[list[Record], Record]] = {
     "none": ([{"pass": False}] * 2, {"passRate": 0.0, "passAtK": 0.0, "passExpK": 0.0}),
     "half": ([{"pass": True}, {"pass": False}], {"passRate": 0.5, "passAtK": 0.75, "passExpK": 0.25}),
     "not graded": ([{}, {}], {}),
-    "graders all broken": ([{"pass": False, "graderError": True}] * 2, {"graderErrors": 2}),
+    "graders all broken": ([{"graderError": "why"}] * 2, {"graderErrors": 2}),
 }
 
 

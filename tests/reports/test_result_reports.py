@@ -132,7 +132,7 @@ def test_duration_text(milliseconds: float, shown: str) -> None:
 def test_what_was_not_graded_is_counted_apart() -> None:
     summary = summary_of(row(score=PASS), row(score=FAIL), row(), row(score=BROKEN, graderError=True))
     assert grade_facts(summary) == [
-        ("Records", "4 (1 passed, 1 failed, 1 ungraded, 1 grader error)"),
+        ("Records", "4 (1 passed, 1 did not pass, 1 ungraded, 1 grader error)"),
         ("Pass rate", "1/2 (50.0%), 95% interval 9.5% to 90.5%"),
         ("Average score", "0.750 over 2"),
     ]
@@ -150,6 +150,19 @@ def test_without_a_grade_there_is_no_rate(rows: list[ResultView], told: str) -> 
     assert grade_facts(summary_of(*rows)) == [("Records", told)]
 
 
+def test_an_agent_that_failed_has_not_passed_and_is_shown_apart() -> None:
+    failed = {"pass": False, "score": 0.0, "reasoning": "agent failed: boom"}
+    summary = summary_of(row(score=PASS), row(errors=["boom"]), row(errors=["boom"], score=failed))
+    assert grade_facts(summary) == [
+        ("Records", "3 (1 passed, 2 agents failed)"),
+        ("Pass rate", "1/3 (33.3%), 95% interval 6.1% to 79.2%"),
+        ("Average score", "0.333 over 3"),
+    ]
+    graded_all_the_same = summary_of(row(errors=["boom"], score=PASS))
+    assert grade_facts(graded_all_the_same)[0] == ("Records", "1 (1 passed)"), "--grade-failed"
+    assert grade_facts(summary_of(row(errors=["boom"]), row())) == [("Records", "2 (1 agent failed, 1 ungraded)")]
+
+
 def test_run_facts_say_over_how_many() -> None:
     measured = {"total": 100, "inputTokens": 1000, "outputTokens": 10, "cachedTokens": 5, "costUsd": 0.5}
     rows = [
@@ -158,7 +171,6 @@ def test_run_facts_say_over_how_many() -> None:
         row(errors=["boom"], toolErrors=True),
     ]
     assert run_facts(summary_of(*rows)) == [
-        ("Agent failures", "1 of 3 records"),
         ("Tool errors", "in 1 of 3 records"),
         ("Duration", "p50 300 ms, p90 300 ms, p99 300 ms, over 2"),
         ("Input tokens", "4,000, mean 2,000 over 2"),

@@ -15,6 +15,7 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import input_argument, keep_raw_option
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
+from agenteval.grading.verdict import passed
 from agenteval.wire.records import Record
 
 
@@ -29,6 +30,7 @@ def main(
     grader: tuple[str, ...],
     stream: bool,
     grader_timeout: float,
+    grade_failed: bool,
     extract: str | None,
     keep_raw: bool,
     **options: Any,
@@ -48,10 +50,12 @@ def main(
     With -o FILE an answer is kept in FILE.unfinished until it is graded and written; --resume reads both,
     so that no agent that has answered is run again.
 
-    An agent that fails is data: its record has `errors` and the exit code stays 0 (see -e). A grader
-    that fails costs its record only: `graderError` is true there, and the exit code is 1.
+    An agent that fails is data: its record has `errors`, does not pass (see --grade-failed), and the exit
+    code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
+    why, and the exit code is 1.
     """
-    run = PromptRun("ae-capture", path, AgentSettings(**options), GraderSettings(grader, stream, grader_timeout))
+    graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
+    run = PromptRun("ae-capture", path, AgentSettings(**options), graders)
     adapter = extraction_adapter(run.agent, extract)
 
     def capture(prompt: Record) -> Record | None:
@@ -74,7 +78,7 @@ def main(
         run.report(result["id"], result.get("errors"), passed=passes(result), grader_error=broken)
 
     def passes(result: Record) -> bool:
-        return run.graders is None or result["score"]["pass"]
+        return run.graders is None or passed(result)
 
     def hold(result: Record) -> None:
         run.save(result, result, graded=run.graders is not None)

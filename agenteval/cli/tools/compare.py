@@ -108,7 +108,7 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
     """Loads the grader; returns a function that asks it."""
     from agenteval.cli.grader_run import named_graders
     from agenteval.grading.graders import open_graders
-    from agenteval.grading.verdict import Failure
+    from agenteval.grading.verdict import GraderError
     from agenteval.processes.supervisor import ProcessSupervisor
     from agenteval.processes.worker_pool import Pool
 
@@ -122,7 +122,7 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
 
     def work(payload: Record) -> Iterator[object]:
         for verdict in grader.verdicts([encode(payload)]):
-            yield verdict.reason if isinstance(verdict, Failure) else verdict
+            yield verdict.reason if isinstance(verdict, GraderError) else verdict
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from agenteval.cli.grader_run import GraderRun
 from agenteval.cli.options import (
     append_options,
+    grade_failed_option,
     grader_option,
     grader_options,
     input_argument,
@@ -26,6 +27,7 @@ from agenteval.wire.records import Gradable, Record
 @input_argument("RESULTS")
 @grader_option(required=True)
 @grader_options
+@grade_failed_option
 @output_option
 @append_options
 @strict_option
@@ -36,6 +38,7 @@ def main(
     stream: bool,
     concurrency: int,
     timeout: float,
+    grade_failed: bool,
     output: str | None,
     append: bool,
     resume: bool,
@@ -56,13 +59,16 @@ def main(
       ae-grade results.jsonl -g ./grader.py -g style=./style.sh -j 4 -o graded.jsonl --resume
       ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
 
-    A grader that crashes, times out or prints nonsense costs only that record: `graderError` is true
-    there, it is reported, and the exit code is 1.
+    A record with `errors` (its agent failed) is shown to no grader and does not pass, unless
+    --grade-failed. A grader that crashes, times out or prints nonsense costs only that record: it has no
+    `score`, `graderError` says why, it is reported, and the exit code is 1.
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
-    run = GraderRun(grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
+    run = GraderRun(
+        grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout, grade_failed=grade_failed
+    )
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:

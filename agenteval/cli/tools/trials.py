@@ -60,7 +60,7 @@ class Trials:
             result = run.capture(prompt, self.adapter, number)
             if result is None:
                 return None
-        if self.graded and not graded and not result.get("errors"):
+        if self.graded and not graded:
             run.save(prompt, result, number)
             result = run.grade(result)
             if result is None:
@@ -112,6 +112,7 @@ def main(
     grader: tuple[str, ...],
     stream: bool,
     grader_timeout: float,
+    grade_failed: bool,
     extract: str | None,
     **options: Any,
 ) -> int:
@@ -120,9 +121,9 @@ def main(
     Every trial is a fresh session and, with --workspace-dir, has a directory of its own
     (prompt-<id>-trial-<n>). Trials of one prompt and of different prompts run side by side, -j at a
     time. A record per prompt: its trials and, graded, passRate, passAtK = 1-(1-p)^k and passExpK = p^k,
-    beside them passAt and passExp, the unbiased estimates for 1 to k trials. A trial that fails is not
-    graded: it has `errors`, and counts as not passed. One whose grader fails has `graderError`, and
-    counts neither way.
+    beside them passAt and passExp, the unbiased estimates for 1 to k trials. A trial whose
+    agent fails has `errors` and does not pass (see --grade-failed). One whose grader errs has
+    `graderError`, and counts neither way.
 
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 -g ./grader.py -o trials.jsonl
@@ -135,5 +136,6 @@ def main(
     settings = AgentSettings(**options)
     if settings.resume and settings.output:
         _refuse_another_k(settings.output, k)
-    run = PromptRun("ae-trials", path, settings, GraderSettings(grader, stream, grader_timeout))
+    graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
+    run = PromptRun("ae-trials", path, settings, graders)
     return Trials(run, extract, k)()

@@ -17,7 +17,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.grading.verdict import ungraded
+from agenteval.grading.verdict import passed, ungraded
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -59,7 +59,7 @@ def answered(prompt: Record) -> Record:
 
 def validation(prompt: Record, graded: Record) -> Record:
     """The verdict on a prompt's reference, flat, and the prompt's other fields behind it."""
-    score = graded["score"]
+    score = graded.get("score") or {}
     record = {field: prompt[field] for field in ("id", "input", "reference")}
     record |= {field: score[field] for field in VERDICT if field in score}
     record |= {field: graded[field] for field in ("scores", "graderError") if field in graded}
@@ -70,29 +70,29 @@ class ValidationCounts:
     """How many references passed, and which did not."""
 
     def __init__(self) -> None:
-        self.passed = self.failed = self.unjudged = 0
+        self.passed = self.not_passed = self.unjudged = 0
         self.failing: list[str] = []
 
     def add(self, graded: Record) -> None:
         """One more verdict."""
         if graded.get("graderError"):
             self.unjudged += 1
-        elif graded["score"]["pass"]:
+        elif passed(graded):
             self.passed += 1
         else:
-            self.failed += 1
+            self.not_passed += 1
             if len(self.failing) < IDS_SHOWN:
                 self.failing.append(clip(graded["id"], ID_WIDTH))
 
     def summary(self) -> str | None:
         """What there is to say; None where every reference passed."""
-        if not (self.failed or self.unjudged):
+        if not (self.not_passed or self.unjudged):
             return None
-        total = self.passed + self.failed + self.unjudged
+        total = self.passed + self.not_passed + self.unjudged
         parts = [f"{self.passed} of {total} references passed"]
-        if self.failed:
-            more = f" and {self.failed - IDS_SHOWN} more" if self.failed > IDS_SHOWN else ""
-            parts.append(f"{self.failed} failed ({', '.join(self.failing)}{more})")
+        if self.not_passed:
+            more = f" and {self.not_passed - IDS_SHOWN} more" if self.not_passed > IDS_SHOWN else ""
+            parts.append(f"{self.not_passed} did not pass ({', '.join(self.failing)}{more})")
         if self.unjudged:
             parts.append(f"{self.unjudged} could not be graded")
         return ", ".join(parts)
@@ -153,7 +153,7 @@ def main(
     run(batches, finish)
     target.close()
     report(tally, references.without, console)
-    return FAILED if console.refused or tally.failed or tally.unjudged else OK
+    return FAILED if console.refused or tally.not_passed or tally.unjudged else OK
 
 
 def report(tally: ValidationCounts, without: int, console: Console) -> None:

@@ -21,7 +21,7 @@ from agenteval.wire.calibration import (
     output_hash,
 )
 from agenteval.wire.records import GraderResult, Step
-from agenteval.wire.result_view import ResultView, ResultWithSteps, is_grader_error
+from agenteval.wire.result_view import ResultView, ResultWithSteps
 
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
 SHORT = 200
@@ -87,7 +87,8 @@ def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
     counts = report.records
     yield f"- **Records**: {counts.total:,}" + breakdown(
         (counts.passed, "passed"),
-        (counts.failed, "failed"),
+        (counts.failed, "did not pass"),
+        (counts.errors, "agent failed" if counts.errors == 1 else "agents failed"),
         (counts.ungraded, "ungraded"),
         (counts.grader_errors, "grader error" if counts.grader_errors == 1 else "grader errors"),
     )
@@ -286,16 +287,17 @@ def verdict_parts(item: Item) -> Iterator[str]:
 
 def verdict_rows(name: str, row: ResultView) -> Iterator[list[str]]:
     """A row for the verdict and, if several graders made it, one for each."""
-    if row.score is None:  # pragma: no cover - only graded records are shown
-        return
-    yield _verdict_row(f"**{name}**", row.score, bool(row.grader_error))
+    if row.why_not_graded is not None:
+        yield [f"**{name}**", "⚠️ grader error", inline(preview(row.why_not_graded, CELL))]
+    elif row.score is not None:
+        yield _verdict_row(f"**{name}**", row.score)
     if row.scores and len(row.scores) > 1:
         for grader, grade in row.scores.items():
-            yield _verdict_row(f"{name}: {inline(grader)}", grade, is_grader_error(row, grade))
+            yield _verdict_row(f"{name}: {inline(grader)}", grade)
 
 
-def _verdict_row(name: str, grade: GraderResult, grader_error: bool) -> list[str]:
-    return [name, verdict(grade, grader_error), inline(preview(grade.reasoning or "", CELL))]
+def _verdict_row(name: str, grade: GraderResult) -> list[str]:
+    return [name, verdict(grade), inline(preview(grade.reasoning or "", CELL))]
 
 
 def boxes(item: Item) -> str:

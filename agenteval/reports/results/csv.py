@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.text import visible
+from agenteval.wire.records import AGENT_FAILED
 from agenteval.wire.result_view import Number, ResultView
 
 COLUMNS = ("id", "input", "hint", "output", "tool_errors", "duration_ms")
@@ -46,11 +47,12 @@ def plain_cells(row: ResultView) -> tuple[str, ...]:
 
 
 def graded_cells(row: ResultView) -> tuple[str, ...]:
-    """The grade; only the reasoning if the grader erred: a 0 would count in the mean of the column."""
-    reasoning = text_cell(row.score.reasoning if row.score else None)
+    """The grade; only the reason if the grader erred: a 0 would count in the mean of the column."""
     if row.grade is None:
-        return "", "", reasoning
-    return flag_cell(row.grade.pass_), number_cell(row.grade.score), reasoning
+        failed = f"{AGENT_FAILED}{row.failures[0]}" if row.agent_failed else None
+        return "false" if failed else "", "0.0" if failed else "", text_cell(row.why_not_graded or failed)
+    score = row.score
+    return flag_cell(row.grade.pass_), number_cell(row.grade.score), text_cell(score.reasoning if score else None)
 
 
 def flag_cell(value: bool | None) -> str:

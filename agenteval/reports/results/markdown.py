@@ -12,7 +12,7 @@ from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import Grades, RunSummary, grade_facts, run_facts
 from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
-from agenteval.wire.result_view import ResultView, is_grader_error
+from agenteval.wire.result_view import ResultView
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
@@ -63,11 +63,13 @@ def section(row: ResultView) -> str:
     if row.hint:
         parts.append(f"**Hint**: {inline(row.hint)}")
     parts.append(output_block(row.output))
-    if row.score is not None:
+    if row.why_not_graded is not None:
+        parts.append(f"**Score**: ⚠️ grader error: {inline(row.why_not_graded)}")
+    elif row.score is not None and not row.agent_failed:
         parts.append(score_block(row, row.score))
     if row.tool_errors:
         parts.append("⚠️ **Tool errors detected**")
-    parts += [f"❌ **Error**: {inline(failure)}" for failure in row.failures]
+    parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in row.failures]
     return "\n\n".join([*parts, "---"]) + "\n\n"
 
 
@@ -81,19 +83,17 @@ def output_block(output: str) -> str:
 
 def score_block(row: ResultView, score: GraderResult) -> str:
     """The grade and its reasoning; with several graders, each one's too."""
-    lines = [f"**Score**: {verdict(score, bool(row.grader_error))}"]
+    lines = [f"**Score**: {verdict(score)}"]
     if score.reasoning:
         lines += ["", f"**Reasoning**: {inline(score.reasoning)}"]
     if row.scores and len(row.scores) > 1:
         lines.append("")
         for name, grade in row.scores.items():
             why = f": {inline(grade.reasoning)}" if grade.reasoning else ""
-            lines.append(f"- **{inline(name)}** {verdict(grade, is_grader_error(row, grade))}{why}")
+            lines.append(f"- **{inline(name)}** {verdict(grade)}{why}")
     return "\n".join(lines)
 
 
-def verdict(score: GraderResult, grader_error: bool) -> str:
-    """PASS or FAIL and the score; neither if the grader erred."""
-    if grader_error:
-        return "⚠️ grader error"
+def verdict(score: GraderResult) -> str:
+    """PASS or FAIL and the score."""
     return f"✅ {score.score:.3f} (PASS)" if score.pass_ else f"❌ {score.score:.3f} (FAIL)"

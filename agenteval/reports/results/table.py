@@ -11,7 +11,7 @@ from agenteval.reports.run_summary import RunSummary, grade_facts, pass_rate, ru
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.result_view import ResultView
 
-TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT FAILED")
+TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
 ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
 MIN_ID, MIN_TEXT, MAX_NAME = 8, 12, 24
 
@@ -57,8 +57,10 @@ def verdict(row: ResultView) -> str:
     """One word for the grade of a record."""
     if row.grader_error:
         return "no grade"
+    if row.agent_failed:
+        return "error"
     if row.score is None:
-        return "error" if row.failures else "-"
+        return "-"
     return "pass" if row.score.pass_ else "FAIL"
 
 
@@ -78,9 +80,9 @@ def story(row: ResultView) -> str:
     """The error, or the reasoning of a grade that is no pass; else the output."""
     if row.failures:
         return row.failures[0]
-    if row.score is not None and row.score.reasoning and (row.grader_error or not row.score.pass_):
-        return row.score.reasoning
-    return row.output
+    if row.score is not None and row.score.reasoning and not row.score.pass_:
+        return row.why_not_graded or row.score.reasoning
+    return row.why_not_graded or row.output
 
 
 def record_line(row: ResultView, columns: list[int], context: ReportContext) -> str:

@@ -56,10 +56,12 @@ def fact_lines(result: ResultWithSteps) -> Iterator[str]:
         yield f"**Duration:** {result.duration:.0f}ms"
     for failure in result.failures:
         yield f"**Error:** {inline(failure)}"
+    if result.why_not_graded is not None:
+        yield f"**Score:** none (grader error: {inline(result.why_not_graded)})"
+        return
     if result.score is None:
         return
-    verdict = "PASS" if result.score.pass_ else "FAIL"
-    yield "**Score:** " + ("none (grader error)" if result.grader_error else f"{verdict} ({result.score.score:g})")
+    yield f"**Score:** {'PASS' if result.score.pass_ else 'FAIL'} ({result.score.score:g})"
     if result.score.reasoning:
         yield f"**Reasoning:** {inline(result.score.reasoning)}"
 
