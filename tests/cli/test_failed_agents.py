@@ -12,10 +12,8 @@ from tests.support.tool import Record, jsonl, read, run, script, write
 PROMPTS = [{"id": "good", "input": "yes", "hint": "yes"}, {"id": "crash", "input": "die", "hint": "yes"}]
 AGENT = 'echo yes; [ "$PROMPT" != die ] || { echo "no key" >&2; exit 3; }'
 FAILED = {"pass": False, "score": 0.0, "reasoning": "agent failed: exited with code 3: no key"}
-RESULTS = [
-    {"id": "good", "output": "yes", "hint": "yes"},
-    {"id": "crash", "output": "yes", "hint": "yes", "errors": ["x"]},
-]
+CRASHED: Record = {"id": "crash", "input": "q", "output": "yes", "hint": "yes", "errors": ["boom"]}
+CRASHED_GRADED = {**CRASHED, "score": {"pass": False, "score": 0.0, "reasoning": "agent failed: boom"}}
 
 
 @pytest.mark.parametrize("tool", ["ae-capture", "pipeline"])
@@ -85,13 +83,6 @@ def test_a_failed_trial_counts_as_0_in_the_mean_score(tmp_path: Path) -> None:
 
 
 def test_ae_score_counts_it_as_0(tmp_path: Path) -> None:
-    failed = {
-        "id": "a",
-        "input": "q",
-        "output": "",
-        "errors": ["boom"],
-        "score": {**FAILED, "reasoning": "agent failed: boom"},
-    }
     done = run("ae-score", "-o", "evaluation.json", stdin=jsonl(CRASHED_GRADED), cwd=tmp_path)
     [question] = json.loads((tmp_path / "evaluation.json").read_text())["results"]
     assert done.code == 0, done
@@ -99,13 +90,6 @@ def test_ae_score_counts_it_as_0(tmp_path: Path) -> None:
 
 
 def test_ae_calibrate_does_not_ask_a_person_about_it(tmp_path: Path) -> None:
-    failed = {
-        "id": "a",
-        "input": "q",
-        "output": "",
-        "errors": ["boom"],
-        "score": {**FAILED, "reasoning": "agent failed: boom"},
-    }
     wrong = {"id": "b", "input": "q", "output": "x", "score": {"pass": False, "score": 0.0}}
     write(tmp_path / "graded.jsonl", CRASHED_GRADED, wrong)
     run("ae-calibrate", "graded.jsonl", "-f", "json", "-o", "report.json", cwd=tmp_path).expect(0)
