@@ -118,7 +118,7 @@ def test_the_most_flaky_are_few_and_in_order() -> None:
 def test_quality_counts_why_a_trial_has_no_score() -> None:
     found = trial_rows.trial_quality([row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)])
     assert found is not None
-    assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (2, 0.5, 1, 1, 1)
+    assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (3, 1 / 3, 1, 1, 1)
     assert trial_rows.trial_quality([row({})]) is None
 
 

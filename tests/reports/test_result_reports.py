@@ -248,7 +248,7 @@ def test_control_characters_become_pictures() -> None:
         ),
         ({"timing": {"total": 0.5}, "score": FAIL}, ["a", "", "", "o", "", "0.5", "false", "0.5", ""]),
         ({"timing": {"total": -0.5}}, ["a", "", "", "o", "", "", "", "", ""]),
-        ({"score": BROKEN, "graderError": True}, ["a", "", "", "o", "", "", "", "", "grader error: exit 1"]),
+        ({"score": BROKEN, "graderError": True}, ["a", "", "", "o", "", "", "", "", "exit 1"]),
     ],
 )
 def test_csv_cells(fields: dict[str, Any], cells: list[str]) -> None:
@@ -305,13 +305,13 @@ def test_section() -> None:
     assert text == (
         f"### a&lt;b&gt;\n\n**Input**: {'x' * 60} → {'y' * 37}...\n\n**Hint**: h\n\n**Output**:\n\n```text\no\n```\n\n"
         "**Score**: ❌ 0.500 (FAIL)\n\n- **one\\|1** ✅ 1.000 (PASS): good\n- **two** ❌ 0.500 (FAIL)\n\n"
-        "⚠️ **Tool errors detected**\n\n❌ **Error**: boom<br>\\# no\n\n---\n\n"
+        "⚠️ **Tool errors detected**\n\n❌ **Agent failed**: boom<br>\\# no\n\n---\n\n"
     )
 
 
 def test_a_failed_grader_gives_no_verdict() -> None:
     text = section(row(score=BROKEN, graderError=True))
-    assert "**Score**: ⚠️ grader error\n" in text
+    assert "**Score**: ⚠️ grader error: exit 1\n" in text
     assert "FAIL" not in text
 
 
@@ -376,7 +376,7 @@ def test_visible_leaves_lines_alone() -> None:
         ({"score": PASS}, "pass", "o"),
         ({"score": FAIL}, "FAIL", "o"),
         ({"score": {**FAIL, "reasoning": "why"}}, "FAIL", "why"),
-        ({"score": BROKEN, "graderError": True}, "no grade", "grader error: exit 1"),
+        ({"score": BROKEN, "graderError": True}, "no grade", "exit 1"),
         ({"errors": ["boom"]}, "error", "boom"),
         ({"score": FAIL, "error": "boom"}, "FAIL", "boom"),
     ],
