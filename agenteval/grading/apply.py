@@ -59,6 +59,7 @@ class GraderSet:
             if self.processes.stopping:
                 return
             yield self._graded(record, found)
+        next(verdicts, None)  # lets each grader see that all its answers were taken
 
     def _is_failure(self, record: Record) -> bool:
         return not self.grade_failed and bool(record.get("errors") or record.get("error"))

@@ -95,8 +95,9 @@ class ResultView(ResultFacts, kw_only=True):
     @property
     def agent_failed(self) -> bool:
         """Whether the agent failed and no grader saw what it left (ae-grade --grade-failed shows it to them)."""
-        graded = self.score is not None and not (self.score.reasoning or "").startswith(AGENT_FAILED)
-        return bool(self.failures) and not graded and not self.grader_error
+        reasoning = (self.score.reasoning or "") if self.score else AGENT_FAILED
+        graded = bool(self.scores or self.grader_error) or not reasoning.startswith(AGENT_FAILED)
+        return bool(self.failures) and not graded
 
     @property
     def why_not_graded(self) -> str | None:

@@ -150,7 +150,7 @@ def test_markdown(three: Path) -> None:
     assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
     assert "**a is better than b.** Paired difference of scores (a - b) +0.695, 95 % interval" in text
-    assert "| a | 0.855 | 100.0% | 10 | 0 | 10 | 0 | 0 |" in text
+    assert "| a | 0.855 | 100.0% | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
     assert (three / "x.md").read_text().startswith("{")

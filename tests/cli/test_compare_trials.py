@@ -196,7 +196,7 @@ def test_failures_and_grader_errors_are_counted_apart(tmp_path: Path) -> None:
     assert (found.failed_trials, found.grader_errors, found.ungraded_trials, found.incomplete) == (1, 1, 0, 0)
     assert report.quality is not None
     quality = report.quality["a"]
-    assert (quality.n, quality.avg_score, quality.failed_trials, quality.grader_errors) == (1, 0.8, 1, 1)
+    assert (quality.n, quality.avg_score, quality.failed_trials, quality.grader_errors) == (2, 0.4, 1, 1)
     assert quality.ungraded == 0
     assert report.capability["a"].pass_at == {"1": 0.5, "2": 1.0}, "of two graded trials nothing is known for three"
 
