@@ -99,7 +99,9 @@ def test_the_same_records_as_the_pipeline(graders: str, workers: int, piped_once
 
 def write_graders(folder: Path) -> None:
     script(folder / "grader.sh", 'jq -c "{pass: (.output != \\"\\"), score: 0.5, outcome: {seen: .id}}"')
-    script(folder / "broken.sh", 'case "$(cat)" in *fails*) exit 3;; esac; echo \'{"pass": true, "score": 1}\'')
+    script(
+        folder / "broken.sh", 'case "$(cat)" in *\'"id":"turns"\'*) exit 3;; esac; echo \'{"pass": true, "score": 1}\''
+    )
     write(folder / "grade.py", "def grade(record): return {'pass': True, 'score': 1.0, 'reasoning': record['id']}")
 
 

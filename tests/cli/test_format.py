@@ -143,7 +143,10 @@ def without_date(report: bytes) -> list[bytes]:
 
 def test_markdown_summary_comes_first() -> None:
     text = ae_format("-f", "markdown", stdin=MIXED).stdout
-    assert "Records**: 3 (1 passed, 1 agent failed, 1 ungraded)\n- **Pass rate**: 1/2 (50.0%), 95% interval 9.5% to 90.5%" in text
+    assert (
+        "Records**: 3 (1 passed, 1 agent failed, 1 ungraded)\n- **Pass rate**: 1/2 (50.0%), 95% interval 9.5% to 90.5%"
+        in text
+    )
     assert text.index("## Summary") < text.index("## Results") < text.index("### one") < text.index("### three")
 
 

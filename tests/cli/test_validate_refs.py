@@ -77,7 +77,9 @@ def test_a_reference_that_fails_is_exit_1_and_named(tmp_path: Path) -> None:
 
 def test_only_a_few_of_many_failing_ids_are_named(tmp_path: Path) -> None:
     prompts = [prompt(f"p{number}" + "x" * 100, "Rome") for number in range(12)]
-    message = validate(*prompts, cwd=tmp_path).expect(1).says("0 of 12 references passed, 12 did not pass (p0xx", "7 more")
+    message = (
+        validate(*prompts, cwd=tmp_path).expect(1).says("0 of 12 references passed, 12 did not pass (p0xx", "7 more")
+    )
     assert len(message) < 350
 
 
