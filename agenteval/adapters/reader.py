@@ -59,7 +59,7 @@ class Adapter:
         reading.add_turns(lines, times, turns)
         return reading
 
-    def follow(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
+    def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
         decode, dispatch, spare, unfold = self._decode, self._dispatch, self._spare_session, self._unfold
         table, other = dispatch.table, dispatch.other
@@ -78,7 +78,7 @@ class Adapter:
             except TypeError:  # a list where other events have a string
                 handle = dispatch.any
             if unfold is not None:
-                self.apply(event, time, out)
+                self.read_event(event, time, out)
             elif handle is not None:
                 out.time = time
                 handle(event, out)
@@ -88,7 +88,7 @@ class Adapter:
                 spare_id = found
         return session_id, spare_id
 
-    def apply(self, event: Event, time: Time, out: Trajectory) -> None:
+    def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
         out.time, first = time, len(out.steps)
         for one in self._unfold(event) if self._unfold else [event]:
@@ -151,7 +151,7 @@ class Reading:
         if self.adapter.reads_text:
             self._take_text(lines, times)
             return
-        named, spare = self.adapter.follow(lines, times, self.out)
+        named, spare = self.adapter.read_lines(lines, times, self.out)
         self.named = self.named if named is None else named
         self.spare = spare or self.spare
 
@@ -168,7 +168,7 @@ class Reading:
     def end_turn(self) -> None:
         """Ends the turn: its output, usage and session id are known."""
         if self._held and self.adapter.reads_text_as_event:
-            self.adapter.apply({"text": "\n".join(self._held)}, self._time, self.out)
+            self.adapter.read_event({"text": "\n".join(self._held)}, self._time, self.out)
         self.out.end_turn()
         self.output = self._turn_output()
         self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}

@@ -170,6 +170,24 @@ def test_result_usage_and_metadata() -> None:
     ]
 
 
+def test_the_session_id_that_counts() -> None:
+    shown = explained(
+        {"session_id": "spare"},
+        {"thread": "own"},
+        {"session_id": "ignored"},
+        {"thread": "own"},
+        resume={"flag": "-r", "sessionIdPath": "$.thread"},
+    )
+    assert shown == [
+        '1 session $.session_id "spare"',
+        '2 session resume "own"',
+        '3 - has session_id {"session_id": "ignored"}',
+        '4 - has thread {"thread": "own"}',
+        "2 of 4 lines matched no rule: has session_id (1), has thread (1)",
+        'gives output=""',
+    ]
+
+
 # --- what was not ---------------------------------------------------------------------------------
 
 

@@ -175,6 +175,21 @@ def test_session_id(path: str | None, events: list[Any], found: str | None) -> N
     assert schema.read(lines(*events)).session_id == found
 
 
+def test_a_reading_goes_on_where_it_stands() -> None:
+    schema = adapter(outputEvents=SAY, usage=USAGE, resume={"flag": "-r"})
+    first = [{**say("a"), "session_id": "s"}, REPORTS[0]]
+    second = [say("b"), {"type": "text", "text": "not read again"}]
+    raw = lines(*first, *second)
+    reading = schema.begin("r")
+    reading.add_turn(raw[:2], [1, 2])
+    assert (reading.session_id, reading.output, reading.turns) == ("s", "a", 1)
+    record = {"id": "r", "input": ["x", "y"], "rawLines": raw, "lineTimes": [1, 2, 3, 4], "timing": {}}
+    record["turns"] = [{"lines": 2}, {"lines": 2}]
+    result = result_of(record, schema, reading=reading)
+    assert result == result_of(record, schema)
+    assert result_of(record, schema, reading=reading) == result, "nothing is left to read"
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -260,7 +275,7 @@ SPLITS: list[tuple[str, str, list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("why", "text", "parts"), SPLITS, ids=[row[0] for row in SPLITS])
-def test_a_text_taken_apart(why: str, text: str, parts: list[dict[str, Any]]) -> None:
+def test_a_text_split_into_parts(why: str, text: str, parts: list[dict[str, Any]]) -> None:
     split = {"path": "$.text", "into": "parts", "patterns": PARTS, "json": ["args"]}
     schema = adapter(splits=[split], metadata={"parts": "$.parts"})
     assert schema.read(lines({"text": text}, {"text": None})).facts == {"parts": parts}
@@ -354,7 +369,7 @@ def test_passthrough() -> None:
 def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine").write_text("\ufeff" + json.dumps(BASE | {"unknown": {"key": 1}}))
-    assert load_adapter("mine").config.name == "my", "a file without .json, a BOM and an unknown key are let through"
+    assert load_adapter("mine").config.name == "my", "a file without .json, a BOM and an unknown key are allowed"
     assert load_adapter("claude").config.command == ["claude"]
     with pytest.raises(UserError, match=r"^no\.json: No such file or directory$"):
         load_adapter("no.json")
@@ -363,13 +378,13 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", bundled_adapters())
-def test_bundled_schemas_say_what_they_are(name: str) -> None:
+def test_bundled_schemas_have_name_and_description(name: str) -> None:
     config = load_adapter(name).config
     assert config.name == name
     assert config.description
 
 
-def test_what_a_run_tells_of_itself() -> None:
+def test_metadata_from_events() -> None:
     facts = {"model": ["$.model", "$.message.model"], "mode": "$.config.mode"}
     schema = adapter(metadata=facts, outputEvents=[event(is_type("text"), "message", content="$.text")])
     raw = lines({"type": "init", "model": "a"}, "noise", {"type": "text", "text": "x", "message": {"model": "b"}}, {})
