@@ -107,11 +107,7 @@ class Tool(click.Command):
 
 def _fill_standard_descriptors() -> None:
     """Opens /dev/null as a closed stdin, stdout or stderr: no file that is opened later may get its number."""
-    for fd, flags in (
-        (0, os.O_WRONLY),
-        (1, os.O_RDONLY),
-        (2, os.O_WRONLY),
-    ):  # the wrong direction: using it fails
+    for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # the wrong direction: its use fails
         try:
             os.fstat(fd)
         except OSError:
