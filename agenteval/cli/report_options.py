@@ -6,7 +6,6 @@ from agenteval.cli.options import Decorator, F
 from agenteval.cli.startup import click
 from agenteval.errors import FAILED, OK
 from agenteval.reports.forms import ReportForms
-from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -50,6 +49,8 @@ def write_results(
     strict: bool,
 ) -> int:
     """Writes every result of the file in that form; returns the exit code."""
+    from agenteval.reports.result_reader import ResultReader
+
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source])

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     field: str
 
 
-def means(
+def interval_samples(
     owner: Any, intervals_type: type[msgspec.Struct], **columns: Sequence[float] | stats.Clusters
 ) -> Iterator[Sample]:
     """Gives the owner its confidence_intervals; yields a sample for each of their fields."""

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
-import msgspec
-
 from agenteval.comparison.comparison import Comparison
 from agenteval.comparison.pairing import R, RunRows
-from agenteval.comparison.result_rows import RecordShape, is_trial
+from agenteval.comparison.result_rows import is_trial
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
+from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, read_typed
 
 NOUNS = {"capture": "results", "trials": "trials"}
@@ -81,12 +80,12 @@ def find_format(sources: Sequence[RunSource], asked: str) -> str:
 
 def first_record(source: RunSource) -> str | None:
     """`capture` or `trials`, by the first record of a file; None if it has none."""
-    parse = msgspec.json.Decoder(RecordShape).decode
     for line in islice(source.peek(), PEEKED):
         try:
-            return "trials" if is_trial(parse(line)) else "capture"
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # refused when the file is read
+            record = decode_record(line)
+        except BadRecord:
+            continue  # reported when the file is read
+        return "trials" if is_trial(record.get("trials"), record.get("k")) else "capture"
     return None
 
 

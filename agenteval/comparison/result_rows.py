@@ -48,16 +48,9 @@ class ComparedResult(ResultFacts):
     k: Any = None
 
 
-class RecordShape(Wire):
-    """The fields by which trials differ from results."""
-
-    trials: Any = None
-    k: Any = None
-
-
-def is_trial(record: RecordShape | ComparedResult) -> bool:
-    """Whether this is a record of trials; agent-eval-harness decides by the same two fields."""
-    return isinstance(record.trials, list) and isinstance(record.k, int | float)
+def is_trial(trials: Any, k: Any) -> bool:
+    """Whether a record with these fields holds trials; agent-eval-harness decides by the same two."""
+    return isinstance(trials, list) and isinstance(k, int | float)
 
 
 class ResultRow(ComparedRow, frozen=True, gc=False):
@@ -88,7 +81,7 @@ class ResultRow(ComparedRow, frozen=True, gc=False):
 
 def result_row(result: ComparedResult, line: int = 0) -> ResultRow:
     """What is kept of a result; BadRecord if it is a trial."""
-    if is_trial(result):
+    if is_trial(result.trials, result.k):
         raise BadRecord("a trial, where a result is expected")
     grade, notes = result.grade, result.metadata or NO_NOTES
     return ResultRow(

@@ -8,7 +8,7 @@ from itertools import combinations
 from msgspec import structs
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights, means
+from agenteval.comparison.comparison import Comparison, Sample, Weights, interval_samples
 from agenteval.comparison.pairing import (
     RunRows,
     Scores,
@@ -113,9 +113,9 @@ class ResultsComparison(Comparison[ResultRow]):
         """The values of every run, and the differences of scores of every pair."""
         for run in runs:
             scores, passes = run.values("score"), run.values("passes")
-            yield from means(report.quality[run.label], QualityIntervals, avg_score=scores, pass_rate=passes)
+            yield from interval_samples(report.quality[run.label], QualityIntervals, avg_score=scores, pass_rate=passes)
             durations = run.values("duration")
-            yield from means(report.performance[run.label], PerformanceIntervals, latency_mean=durations)
+            yield from interval_samples(report.performance[run.label], PerformanceIntervals, latency_mean=durations)
         for (a, b), pair in zip(combinations(runs, 2), report.statistics.pairs, strict=True):
             yield Sample(differences(a, b, "score"), pair, "bootstrap_interval")
 

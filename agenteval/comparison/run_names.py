@@ -30,7 +30,10 @@ def named_run(text: str, *, labelled: bool) -> NamedRun:
 
 def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
     """Label and path of each run: the user's label, else one made from the path; UserError if two are the same."""
-    check_runs(runs)
+    if len(runs) < 2:
+        raise UserError("two runs or more are needed: ae-compare A.jsonl B.jsonl")
+    if [run.path for run in runs].count("-") > 1:
+        raise UserError("stdin (-) can be one run only")
     made = iter(distinct_labels([run.path for run in runs if run.label is None]))
     labelled = [(next(made) if run.label is None else run.label, run.path) for run in runs]
     seen: set[str] = set()
@@ -39,14 +42,6 @@ def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
             raise UserError(f"{path}: another run is called {label} too; name it: --run LABEL:{path}")
         seen.add(label)
     return labelled
-
-
-def check_runs(runs: Sequence[NamedRun]) -> None:
-    """UserError if there are fewer than two runs, or if stdin is given twice."""
-    if len(runs) < 2:
-        raise UserError("two runs or more are needed: ae-compare A.jsonl B.jsonl")
-    if [run.path for run in runs].count("-") > 1:
-        raise UserError("stdin (-) can be one run only")
 
 
 def distinct_labels(paths: Sequence[str]) -> list[str]:

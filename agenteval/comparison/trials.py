@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights, means
+from agenteval.comparison.comparison import Comparison, Sample, Weights, interval_samples
 from agenteval.comparison.pairing import (
     TIE,
     RunRows,
@@ -125,13 +125,13 @@ class TrialsComparison(Comparison[TrialRow]):
         for run in runs:
             rows, label = run.rows.values(), run.label
             once, every = run.values("pass_at_k"), run.values("pass_exp_k")
-            yield from means(report.capability[label], CapabilityIntervals, avg_pass_at_k=once)
-            yield from means(report.reliability[label], ReliabilityIntervals, avg_pass_exp_k=every)
+            yield from interval_samples(report.capability[label], CapabilityIntervals, avg_pass_at_k=once)
+            yield from interval_samples(report.reliability[label], ReliabilityIntervals, avg_pass_exp_k=every)
             if report.quality and label in report.quality:
                 scores = Clusters.of(row.scores for row in rows)
-                yield from means(report.quality[label], ScoreIntervals, avg_score=scores)
+                yield from interval_samples(report.quality[label], ScoreIntervals, avg_score=scores)
             durations = Clusters.of(row.durations for row in rows)
-            yield from means(report.performance[label], PerformanceIntervals, latency_mean=durations)
+            yield from interval_samples(report.performance[label], PerformanceIntervals, latency_mean=durations)
             graded = [row for row in rows if row.graded]
             passes = Clusters([row.passed for row in graded], [row.graded for row in graded])
             yield Sample(passes, report.statistics.runs[label], "bootstrap_interval")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.text import pretty_json
-from agenteval.wire.comparison import ComparisonReport
-from agenteval.wire.trials_comparison import TrialsComparisonReport
+
+if TYPE_CHECKING:  # a comparison of results does not need the types of trials, which take milliseconds to make
+    from agenteval.wire.comparison import ComparisonReport
+    from agenteval.wire.trials_comparison import TrialsComparisonReport
 
 
 def render(report: ComparisonReport | TrialsComparisonReport, _context: ReportContext) -> Iterator[bytes]:
