@@ -199,10 +199,26 @@ class _HistorySession:
 # --- templates ----------------------------------------------------------------------------------
 
 
-class TemplateAgent:
-    """`--simple "cmd {} …"`: split like a shell would, run without one, each turn on its own."""
+class TextAgent:
+    """An agent that prints plain text and has no sessions: each turn starts from nothing."""
 
     timeout: float | None = None
+
+    def open(self) -> Session:
+        return self
+
+    def adapter(self) -> Adapter:
+        return _bundled("text")
+
+    def next_command(self, text: str, cwd: str) -> Invocation:
+        raise NotImplementedError
+
+    def observe(self, text: str, read: Callable[[], Reading]) -> None:
+        """Does nothing: no turn needs the one before."""
+
+
+class TemplateAgent(TextAgent):
+    """`--simple "cmd {} …"`: split like a shell would, run without one."""
 
     def __init__(self, template: str) -> None:
         self.argv = split_words(template)
@@ -212,39 +228,19 @@ class TemplateAgent:
             raise UserError("--simple: the command itself cannot be {}")
         self.program = find_program(self.argv[0])
 
-    def open(self) -> Session:
-        return self
-
-    def adapter(self) -> Adapter:
-        return _bundled("text")
-
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
 
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        """A template has no session."""
 
-
-class ShellAgent:
+class ShellAgent(TextAgent):
     """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment."""
-
-    timeout: float | None = None
 
     def __init__(self, line: str) -> None:
         self.line = line
         self.program = find_program("sh")
 
-    def open(self) -> Session:
-        return self
-
-    def adapter(self) -> Adapter:
-        return _bundled("text")
-
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
-
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        """A shell line has no session."""
 
 
 class AcpAgent:

@@ -102,12 +102,12 @@ class PromptJob(NamedTuple):
 
     @property
     def timeout(self) -> float:
-        """The limit per turn in ms: the prompt's own, the user's, the agent's or the default."""
+        """Returns the limit per turn in ms: the prompt's own, the user's, the agent's or the default."""
         own = self.prompt.get("timeout")
         return own or self.conditions.limits.timeout or self.agent.timeout or DEFAULT_TIMEOUT
 
     def run(self) -> Answer:
-        """Run the prompt until a try succeeds or there are no retries left."""
+        """Runs the prompt until a try succeeds or there are no retries left."""
         retried: list[str] = []
         while True:
             self._wait_for_start()
@@ -168,7 +168,7 @@ class PromptJob(NamedTuple):
         return reader.reading
 
     def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
-        """Run one process for all turns, with a client that converses with it."""
+        """Runs one process for all turns, with a client that converses with it."""
         invocation, client = agent.start_client(texts, cwd)
         outcome = raw.without_secrets(self._run_process(invocation, cwd, 0, client))
         raw.add_conversation(outcome, client)
@@ -176,7 +176,7 @@ class PromptJob(NamedTuple):
             raw.fail(client.turn, len(texts), problem)
 
     def _run_process(self, invocation: Invocation, cwd: str, printed: int, peer: ProcessPeer | None = None) -> Outcome:
-        """Run a command of an agent that has printed so many bytes before."""
+        """Runs a command of an agent that has printed so many bytes before."""
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
         environment, limits = self.conditions.environment, self.conditions.limits

@@ -32,16 +32,15 @@ class GraderRun:
 
     def __init__(
         self,
-        texts: tuple[str, ...],
         output: Output,
         console: Console,
-        *,
+        grader: Iterable[str],
         stream: bool,
         concurrency: int,
         timeout: float,
         grade_failed: bool = False,
     ) -> None:
-        specs = named_graders(texts, stream=stream)
+        specs = named_graders(grader, stream=stream)
         self.output, self.console = output, console
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)

@@ -71,7 +71,7 @@ class GraderSet:
         return READ_AHEAD if workers == 1 else max(1, READ_AHEAD // (4 * workers))
 
     def finish(self) -> None:
-        """Let the graders exit: everything is graded."""
+        """Lets the graders exit: everything is graded."""
         for grader in self.graders:
             grader.finish()
 

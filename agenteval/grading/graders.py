@@ -38,7 +38,7 @@ class Grader(Protocol):
         ...
 
     def finish(self) -> None:
-        """Let its processes exit: nothing more is to be graded."""
+        """Lets its processes exit: nothing more is to be graded."""
         ...
 
 
@@ -61,7 +61,7 @@ def open_graders(
 
 
 def _check_options(spec: GraderSpec, processes: ProcessSupervisor) -> None:
-    """Start a grader of the suite on no input: it finds a wrong option or a missing key before anything is paid for."""
+    """Starts a bundled grader on no input: it finds a wrong option or a missing key before anything is paid for."""
     command = Command(spec.program, spec.argv, os.getcwd(), {}, b"")
     outcome = processes.run(processes.new_agent_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
     if outcome.exit_code == USAGE:
@@ -95,7 +95,7 @@ class CommandGrader:
         return GraderError(error or problem)
 
     def finish(self) -> None:
-        """No process outlives its record."""
+        """Does nothing: no process outlives its record."""
 
 
 class StreamGrader:
@@ -116,13 +116,13 @@ class StreamGrader:
         self._idle.append(stream)  # only now: one whose answers were not all taken is not used again
 
     def load(self) -> None:
-        """Start one process; raises UserError if it cannot load the grader."""
+        """Starts one process; raises UserError if it cannot load the grader."""
         stream = GraderStream(self)
         stream.process()
         self._idle.append(stream)
 
     def finish(self) -> None:
-        """Let the processes exit by themselves: one may have a cache to write."""
+        """Lets the processes exit by themselves: one may have a cache to write."""
         for stream in self._idle:
             stream.finish()
         self._idle.clear()
@@ -177,7 +177,7 @@ class GraderStream:
         return self._process
 
     def finish(self) -> None:
-        """Let the process exit by itself."""
+        """Lets the process exit by itself."""
         if self._process is not None:
             self._process.finish()
 

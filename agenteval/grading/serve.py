@@ -1,4 +1,4 @@
-"""The bundled graders' loop: grader inputs on stdin, one result line each on stdout."""
+"""The main loop of the bundled graders: grader inputs on stdin, one result line each on stdout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Grade = Callable[[Record], Record]
 
 
 def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:
-    """Grade every record that comes in, in order; exit code 1 when a record got an error for an answer.
+    """Grades every record, in order; returns exit code 1 if the answer to one was an error.
 
-    A grader that has to wait for others may work on several records at a time: on `ahead` of them, in threads.
+    A grader that waits for a model may grade several records at a time: `ahead` of them, in threads.
     """
     source = Source(path)
     target = Output(output, inputs=[source])
@@ -42,7 +42,7 @@ def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int
 
 
 def _answer(grade: Grade, record: Record | BadRecord) -> Record:
-    """The result, or an error: a line that is no record or a field of an odd type costs only itself."""
+    """Returns the result, or an error: a bad line or a field of a wrong type costs only itself."""
     if isinstance(record, BadRecord):
         return {"error": str(record)}
     try:
@@ -52,7 +52,7 @@ def _answer(grade: Grade, record: Record | BadRecord) -> Record:
 
 
 def _inputs(source: Source) -> Iterator[Record | BadRecord]:
-    """Records, one per line; a lone record may also be spread over lines, as `jq .` prints it."""
+    """Yields the records, one per line; a single record may also be spread over lines, as `jq .` prints it."""
     batches = source.lines()
     for batch in batches:
         for number, line in batch:

@@ -1,4 +1,4 @@
-"""The trials of a prompt, from results one by one to the record that says how often it passes."""
+"""The trials of a prompt: results → trials → the record with how often the prompt passes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trial_of(result: Record, number: int, *, graded: bool) -> Record:
 
 
 def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record) -> Record:
-    """A prompt's record, in the order of the contract, its unknown fields behind."""
+    """Returns a prompt's record: fields in the order of the contract, then its unknown ones."""
     record: Record = {"id": prompt["id"], "input": prompt["input"]}
     if "hint" in prompt:
         record["hint"] = prompt["hint"]

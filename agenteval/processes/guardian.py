@@ -33,7 +33,7 @@ class Guardian:
         os.close(watched)
 
     def dismiss(self) -> None:
-        """Make the guardian exit: everything has been terminated."""
+        """Makes the guardian exit: everything has been terminated."""
         try:
             os.write(self._lifeline, b".")
             os.waitpid(self.pid, 0)
@@ -60,7 +60,7 @@ def _watch(watched: int, tool: int) -> NoReturn:
 
 
 def _kill_marked(tool: int) -> None:
-    """SIGKILL everything that the tool ever started, until nothing of it is left."""
+    """Kills everything that the tool ever started, until nothing of it is left."""
     while True:
         table = process_table()
         table.pop(os.getpid(), None)
@@ -72,7 +72,7 @@ def _kill_marked(tool: int) -> None:
 
 
 def _rename() -> None:
-    """Change the command line that ps shows, so that `pkill -9 ae-run` does not match the guardian."""
+    """Changes the command line that ps shows, so that `pkill -9 ae-run` does not match the guardian."""
     if sys.platform != "linux":
         return
     import ctypes

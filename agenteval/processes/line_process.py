@@ -70,13 +70,13 @@ class LineProcess:
         return bool(self.answers or any(self.unfinished_line) or unread)
 
     def finish(self) -> None:
-        """Close its stdin and give it time to exit by itself."""
+        """Closes its stdin and gives it time to exit by itself."""
         os.close(self.stdin.fd)
         self._await_exit()
         self._release()
 
     def close(self) -> None:
-        """Kill it and all it started."""
+        """Kills it and all it started."""
         os.close(self.stdin.fd)
         self._release()
 
@@ -93,7 +93,7 @@ class LineProcess:
         os.close(self.stderr)
 
     def _handle(self, fd: int) -> bool:
-        """Do what an event asks for; returns whether the process has ended."""
+        """Handles an event; returns whether the process has ended."""
         if fd == self.stdout:
             return not self._read_answers()
         if fd == self.stderr:

@@ -37,7 +37,7 @@ class PipeWriter:
         self._unsent: deque[memoryview] = deque()
 
     def write(self, data: bytes = b"") -> None:
-        """Write as much of what is unsent, and then of `data`, as there is room for."""
+        """Writes as much of what is unsent, and then of `data`, as there is room for."""
         if data:
             self._unsent.append(memoryview(data))
             self.unsent_size += len(data)

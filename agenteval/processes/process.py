@@ -90,7 +90,7 @@ class RunningProcess:
         self.signalled: set[int] = set()
 
     def run(self) -> Outcome:
-        """Start the process and attend to it until it has ended; returns what it printed and how it ended."""
+        """Starts the process and attends to it until it has ended; returns what it printed and how it ended."""
         self._start()
         while not self._has_ended():
             if self.kill_at is not None:
@@ -102,7 +102,7 @@ class RunningProcess:
         return self._outcome()
 
     def _start(self) -> None:
-        """Start the process; `error` says why it could not be started."""
+        """Starts the process; `error` says why it could not be started."""
         theirs: list[int] = []
         try:
             stdout = self._open_output(self._take_stdout, theirs, PIPE_SIZE)
@@ -118,7 +118,7 @@ class RunningProcess:
                 os.close(fd)
 
     def _open_output(self, take: Callable[[bytes], None], theirs: list[int], size: int | None = None) -> int:
-        """Open a pipe to read from; returns the end for the process."""
+        """Opens a pipe to read from; returns the end for the process."""
         ours, other = open_pipe(size)
         theirs.append(other)
         self.outputs[ours] = take
@@ -126,7 +126,7 @@ class RunningProcess:
         return other
 
     def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
-        """Open a pipe to write to, and write as much as it takes; returns the end for the process."""
+        """Opens a pipe to write to, and writes as much as it takes; returns the end for the process."""
         other, ours = open_pipe(PIPE_SIZE)
         theirs.append(other)
         self.stdin = PipeWriter(ours)
@@ -187,7 +187,7 @@ class RunningProcess:
     # --- stdout and stderr ---
 
     def _read(self, fd: int, event: int) -> bool:
-        """Take what a pipe has; returns whether there was anything."""
+        """Takes what a pipe has; returns whether there was anything."""
         try:
             data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
         except BlockingIOError:
@@ -201,7 +201,7 @@ class RunningProcess:
         return False
 
     def _drain(self, fd: int) -> None:
-        """Take what the process left in a pipe; a helper that holds it open is not waited for."""
+        """Takes what the process left in a pipe; a helper that holds it open is not waited for."""
         os.set_blocking(fd, False)
         while self._read(fd, select.POLLIN) and self.size <= self.max_output:
             pass
@@ -237,7 +237,7 @@ class RunningProcess:
     # --- stdin ---
 
     def _write_stdin(self, data: bytes = b"") -> None:
-        """Write what there is room for; close stdin after the last of it, unless a peer may have more to write."""
+        """Writes what there is room for; closes stdin after the last of it, unless a peer may have more to write."""
         if self.stdin is None:
             return
         self.stdin.write(data)
@@ -261,7 +261,7 @@ class RunningProcess:
     # --- the conversation with a peer ---
 
     def _split_lines(self, data: bytes) -> None:
-        """Give the peer the lines that are complete."""
+        """Gives the peer the lines that are complete."""
         first, *more = data.split(b"\n")
         self.unfinished_line.append(first)
         if more:
@@ -271,9 +271,9 @@ class RunningProcess:
         self._answer_lines()
 
     def _answer_lines(self) -> None:
-        """Answer the lines read so far.
+        """Answers the lines read so far.
 
-        Back-pressure: stdout is not read while more than PIPE_SIZE bytes of replies are unread.
+        Back-pressure: stops reading stdout while more than PIPE_SIZE bytes of replies are unread.
         """
         if self.peer is None:
             return
@@ -292,7 +292,7 @@ class RunningProcess:
         return self.stdin is not None and self.stdin.unsent_size > PIPE_SIZE
 
     def _follow_peer(self) -> None:
-        """Start the time limit anew with a new turn, and let the process exit when the peer is done."""
+        """Starts the time limit anew with a new turn, and lets the process exit when the peer is done."""
         if self.peer is None or self.exiting:
             return
         if self.peer.done:
@@ -302,7 +302,7 @@ class RunningProcess:
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
 
     def _expect_exit(self) -> None:
-        """Close stdin once all is sent; a process that does not exit soon is terminated."""
+        """Closes stdin once all is sent; a process that does not exit soon is terminated."""
         self.exiting = True
         self.deadline = time.monotonic() + EXIT_GRACE
         self._write_stdin()

@@ -26,9 +26,9 @@ def run_pool(
     console: Console,
     finish: Callable[[], None] = lambda: None,
 ) -> None:
-    """Work through the items, then `finish`; the output is left open.
+    """Works through the items, then calls `finish`; the output is left open.
 
-    A signal, a closed output or an error terminates all processes and is raised again.
+    On a signal, a closed output or an error, terminates all processes and raises it again.
     """
     raise_on_signals()
     try:
@@ -56,7 +56,7 @@ def raise_on_signals() -> None:
 
 
 def _stop(processes: ProcessSupervisor) -> None:
-    """Terminate all processes; on a second signal the tool exits at once, and the guardian kills the rest."""
+    """Terminates all processes; on a second signal the tool exits at once, and the guardian kills the rest."""
     for signum in SIGNALS:
         signal.signal(signum, _exit_at_once)
     processes.stop()

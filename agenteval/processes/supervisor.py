@@ -94,17 +94,17 @@ class ProcessSupervisor:
     def run(
         self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: ProcessPeer | None = None
     ) -> Outcome:
-        """Run one process of agent `key` to its end; `timeout` is in seconds, None is no limit."""
+        """Runs one process of agent `key` to its end; `timeout` is in seconds, None is no limit."""
         return RunningProcess(self, key, command, timeout, max_output, peer).run()
 
     def pause(self, seconds: float) -> None:
-        """Sleep; the tool's stopping ends it early."""
+        """Sleeps; wakes early when the tool is stopping."""
         self._stopped.wait(seconds)
 
     # --- start ---
 
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
-        """Start a process on these descriptors; raises OSError or ValueError if it cannot be started."""
+        """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started."""
         mark = mark_of(self._pid, key)
         env = {} if command.alone else dict(self._environment)
         env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
@@ -137,27 +137,27 @@ class ProcessSupervisor:
         return Child(pid)
 
     def _set_mark(self, mark: int | None) -> None:
-        """Mark this process, for the one it starts next; None restores its own, which may be another tool's mark."""
+        """Marks this process, for the one it starts next; None restores its own, which may be another tool's mark."""
         if MARKED_LIMIT is not None and self._own_mark is not None:
             soft, hard = self._own_mark
             resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
 
     def collect(self, child: Child) -> tuple[int, bool]:
-        """Reap a process that has ended; returns its status, and whether helpers of any agent are left behind."""
+        """Reaps a process that has ended; returns its status, and whether helpers of any agent are left behind."""
         with self._lock:  # from waitpid on, the next start may get the same pid
             status = child.status()
             del self._running[child.pid]
             return status, self._orphans.reap(self._running)
 
     def reap_orphans(self) -> None:
-        """Reap the orphans that have exited: an agent may run for hours and leave thousands."""
+        """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
         with self._lock:
             self._orphans.reap(self._running)
 
     # --- end ---
 
     def signal_tree(self, key: int | None, kill_at: float, signalled: set[int]) -> bool:
-        """Signal what is left of an agent's tree (None: of all); returns whether anything is.
+        """Signals what is left of an agent's tree (None: of all); returns whether anything is.
 
         The processes that exist at the first call get SIGTERM, once (`signalled` are those that got it); what one of
         them starts to clean up does not. From the time `kill_at` on, all get SIGKILL.
@@ -171,21 +171,21 @@ class ProcessSupervisor:
         return bool(left)
 
     def terminate_tree(self, key: int | None, grace: float = TERM_GRACE) -> None:
-        """Terminate an agent's whole tree (None: all of them); returns when nothing of it is left."""
+        """Terminates an agent's whole tree (None: all of them); returns when nothing of it is left."""
         kill_at = time.monotonic() + grace
         signalled: set[int] = set()
         while self.signal_tree(key, kill_at, signalled):
             time.sleep(TREE_INTERVAL)
 
     def stop(self) -> None:
-        """Start nothing more and terminate everything; returns when nothing is left."""
+        """Starts nothing more and terminates everything; returns when nothing is left."""
         with self._lock:
             self._stopped.set()
             self._table = (0.0, {})  # it may be older than the last start
         self.terminate_tree(None)
 
     def close(self) -> None:
-        """Terminate what is left, then the guardian."""
+        """Terminates what is left, then the guardian."""
         self.stop()
         self.guardian.dismiss()
 
@@ -207,7 +207,7 @@ class ProcessSupervisor:
 
 
 def _allow_descriptors(concurrency: int) -> int:
-    """Raise the limit on open files as far as that many processes at once need; returns how many it allows."""
+    """Raises the limit on open files as far as that many processes at once need; returns how many it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -79,7 +79,7 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every orphan below this process (a child subreaper), where the system supports it."""
+    """Makes this process the parent of every orphan below it (a child subreaper), where the system supports it."""
     if sys.platform == "linux":
         import ctypes
 
@@ -98,7 +98,7 @@ class Orphans:
             self._children = None
 
     def reap(self, started: Container[int]) -> bool:
-        """Reap the orphans that have exited; returns whether others are alive. `started` are our own children."""
+        """Reaps the orphans that have exited; returns whether others are alive. `started` are our own children."""
         if self._children is not None:
             children = [int(pid) for pid in os.pread(self._children, 1 << 16, 0).split()]
         else:
@@ -115,7 +115,7 @@ def _reap(pid: int) -> bool:
 
 
 def send_signal(pids: Iterable[int], signum: int) -> None:
-    """Signal all of them; a stopped process is continued, so that SIGTERM reaches it."""
+    """Signals all of them; a stopped process is continued, so that SIGTERM reaches it."""
     for pid in pids:
         with suppress(OSError):
             os.kill(pid, signum)

@@ -50,7 +50,7 @@ class Pool(Generic[T, R]):
         self._done, self._signal_done = os.pipe()
 
     def run(self, items: Iterator[T], watch: int | None = None, tick: Callable[[], None] | None = None) -> None:
-        """Work through the items; raises what a worker raised.
+        """Works through the items; raises what a worker raised.
 
         `watch` is the output: if it is a pipe, its closing ends the run, too. `tick` is called about every second.
         """
@@ -67,7 +67,7 @@ class Pool(Generic[T, R]):
             raise self._error
 
     def flush(self, seconds: float) -> None:
-        """After an error: wait, at most so long, until the results that were ready before it are written."""
+        """After an error, waits until the results that were ready before it are written, but not longer than that."""
         deadline = time.monotonic() + seconds
         while self._emitters and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -95,7 +95,7 @@ class Pool(Generic[T, R]):
     # --- workers ---
 
     def _add_worker(self) -> None:
-        """Start a worker if there may be one more; called with the state locked."""
+        """Starts a worker if there may be one more; called with the state locked."""
         if self._started < self.workers and self._error is None:
             self._started += 1
             self._running += 1
@@ -164,7 +164,7 @@ class Pool(Generic[T, R]):
             raise
 
     def _finish(self, index: int) -> None:
-        """Note that an item is finished, and emit the results that waited for it."""
+        """Marks an item as finished and emits the results that waited for it."""
         with self._emitting:
             if self._error is not None:
                 return  # the item may have been cut short; nothing overtakes it

@@ -86,8 +86,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
-    texts, stream, concurrency, timeout = graders
-    run = GraderRun(texts, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
+    run = GraderRun(target, console, *graders)
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:

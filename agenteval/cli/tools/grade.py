@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from agenteval.cli.grader_run import GraderRun
 from agenteval.cli.options import (
@@ -34,17 +35,13 @@ from agenteval.wire.records import Gradable, Record
 @progress_option
 def main(
     path: str | None,
-    grader: tuple[str, ...],
-    stream: bool,
-    concurrency: int,
-    timeout: float,
-    grade_failed: bool,
     output: str | None,
     append: bool,
     resume: bool,
     strict: bool,
     progress: bool | None,
     debug: bool,
+    **graders: Any,
 ) -> int:
     """Apply one or more graders to results.
 
@@ -66,9 +63,7 @@ def main(
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
-    run = GraderRun(
-        grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout, grade_failed=grade_failed
-    )
+    run = GraderRun(target, console, **graders)
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.grader_run import GraderRun
@@ -21,7 +22,7 @@ from agenteval.grading.verdict import passed, ungraded
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
-from agenteval.streams.text import clip
+from agenteval.streams.text import clip, counted, first_few
 from agenteval.wire.records import Record
 
 NAME = "ae-validate-refs"
@@ -35,12 +36,12 @@ class References(Prompts):
     """The prompts that have a reference; those without one are counted."""
 
     def __init__(self, source: Source, console: Console) -> None:
-        self._without: set[int] = set()  # a file is gone through twice
+        self._without: set[int] = set()  # of each the hash of its id: a file is read twice
         super().__init__(source, console, None, set())
 
     @property
     def without(self) -> int:
-        """How many prompts have no reference."""
+        """Returns how many prompts have no reference."""
         return len(self._without)
 
     def _accept(self, line: bytes) -> Record | None:
@@ -52,13 +53,13 @@ class References(Prompts):
 
 
 def answered(prompt: Record) -> Record:
-    """The result of an agent that answers the prompt with its reference and does nothing else."""
+    """Returns the result of an agent that answers the prompt with its reference and does nothing else."""
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
 def validation(prompt: Record, graded: Record) -> Record:
-    """The verdict on a prompt's reference, flat, and the prompt's other fields behind it."""
+    """Returns the verdict on a prompt's reference, flat, followed by the prompt's other fields."""
     score = graded.get("score") or {}
     record = {field: prompt[field] for field in ("id", "input", "reference")}
     record |= {field: score[field] for field in VERDICT if field in score}
@@ -70,32 +71,31 @@ class ValidationCounts:
     """How many references passed, and which did not."""
 
     def __init__(self) -> None:
-        self.passed = self.not_passed = self.unjudged = 0
-        self.failing: list[str] = []
+        self.passed = self.ungraded = 0
+        self.not_passed: list[str] = []
 
     def add(self, graded: Record) -> None:
-        """One more verdict."""
+        """Counts one more verdict."""
         if graded.get("graderError"):
-            self.unjudged += 1
+            self.ungraded += 1
         elif passed(graded):
             self.passed += 1
         else:
-            self.not_passed += 1
-            if len(self.failing) < IDS_SHOWN:
-                self.failing.append(clip(graded["id"], ID_WIDTH))
+            self.not_passed.append(graded["id"])
 
-    def summary(self) -> str | None:
-        """What there is to say; None where every reference passed."""
-        if not (self.not_passed or self.unjudged):
-            return None
-        total = self.passed + self.not_passed + self.unjudged
-        parts = [f"{self.passed} of {total} references passed"]
+    def report(self, without: int, console: Console) -> None:
+        """Reports how many prompts have no reference, and which references did not pass."""
+        if without:
+            console.say(f"{counted(without, 'prompt')} ha{'s' if without == 1 else 've'} no reference: not validated")
+        parts = []
         if self.not_passed:
-            more = f" and {self.not_passed - IDS_SHOWN} more" if self.not_passed > IDS_SHOWN else ""
-            parts.append(f"{self.not_passed} did not pass ({', '.join(self.failing)}{more})")
-        if self.unjudged:
-            parts.append(f"{self.unjudged} could not be graded")
-        return ", ".join(parts)
+            names = [clip(id, ID_WIDTH) for id in self.not_passed]
+            parts.append(f"{len(names):,} did not pass ({first_few(names, IDS_SHOWN)})")
+        if self.ungraded:
+            parts.append(f"{self.ungraded} could not be graded")
+        if parts:
+            total = self.passed + len(self.not_passed) + self.ungraded
+            console.say(", ".join([f"{self.passed} of {total} references passed", *parts]))
 
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
@@ -105,17 +105,7 @@ class ValidationCounts:
 @output_option
 @strict_option
 @progress_option
-def main(
-    path: str | None,
-    grader: tuple[str, ...],
-    stream: bool,
-    concurrency: int,
-    timeout: float,
-    output: str | None,
-    strict: bool,
-    progress: bool | None,
-    debug: bool,
-) -> int:
+def main(path: str | None, output: str | None, strict: bool, progress: bool | None, debug: bool, **graders: Any) -> int:
     """Check that the reference answers of prompts pass the grader, before any agent is judged by it.
 
     PROMPTS is JSONL with `id`, `input` and `reference` (or stdin). The grader sees what it would see of
@@ -135,10 +125,10 @@ def main(
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
     references = References(source, console)
-    run = GraderRun(grader, target, console, stream=stream, concurrency=concurrency, timeout=timeout)
+    run = GraderRun(target, console, **graders)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
-    tally = ValidationCounts()
+    counts = ValidationCounts()
 
     def batches(limit: int) -> Iterator[list[Record]]:
         prompts = iter(references)
@@ -147,19 +137,10 @@ def main(
             yield [answered(prompt) for prompt in batch]
 
     def finish(graded: Record) -> Record:
-        tally.add(graded)
+        counts.add(graded)
         return validation(waiting.pop(graded["id"]), graded)
 
     run(batches, finish)
     target.close()
-    report(tally, references.without, console)
-    return FAILED if console.refused or tally.not_passed or tally.unjudged else OK
-
-
-def report(tally: ValidationCounts, without: int, console: Console) -> None:
-    """Say what did not pass, and what was passed over."""
-    if without:
-        what = "1 prompt has no reference" if without == 1 else f"{without} prompts have no reference"
-        console.say(f"{what}: not validated")
-    if summary := tally.summary():
-        console.say(summary)
+    counts.report(references.without, console)
+    return FAILED if console.refused or counts.not_passed or counts.ungraded else OK

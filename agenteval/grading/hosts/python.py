@@ -19,9 +19,9 @@ encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def main() -> None:
-    """Load the grader named by the first argument, then answer until stdin ends."""
-    questions, answers = os.dup(0), os.dup(1)  # for us alone: what the grader or its children
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # read from stdin is nothing,
+    """Loads the grader that the first argument names, then answers until stdin ends."""
+    questions, answers = os.dup(0), os.dup(1)  # kept from the grader and its children:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # they read nothing from stdin,
     os.dup2(2, 1)  # and what they print goes to stderr
     try:
         grade = load(sys.argv[1])
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def load(reference: str) -> Callable[[Any], Any]:
-    """The grade function of a file, or the function that package.module:function names."""
+    """Returns the grade function of a file, or the function that package.module:function names."""
     if reference.endswith(".py"):
         path = os.path.abspath(reference)
         sys.path.insert(0, os.path.dirname(path))
@@ -58,7 +58,7 @@ def load(reference: str) -> Callable[[Any], Any]:
 
 
 def answer(grade: Callable[[Any], Any], record: Any) -> bytes:
-    """The grader's result as JSON, or its failure."""
+    """Returns the grader's result as JSON, or its error."""
     try:
         result = grade(record)
         if hasattr(result, "__await__"):
@@ -75,7 +75,7 @@ async def _wait_for(awaitable: Any) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """The error in one line, with the place in the user's code where it was raised."""
+    """Returns the error in one line, with the place in the user's code where it was raised."""
     place = ""
     trace = error.__traceback__
     while trace is not None:
