@@ -75,7 +75,7 @@ class RawRecordBuilder:
         self.size += len(outcome.stdout)
         self.stderr = (self.stderr + outcome.stderr)[-STDERR_TAIL:]
         self.left_helpers = self.left_helpers or outcome.left_helpers
-        self.last = outcome
+        self.last = outcome._replace(stdout=b"")  # it is in `lines`, and may be large
         return lines
 
     def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:

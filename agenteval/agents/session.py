@@ -114,7 +114,9 @@ class PromptJob(NamedTuple):
             attempt = self._try()
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
             if attempt.overload:
-                self.conditions.pacer.hold(pause)  # after the last try, too: the next prompt would fare the same
+                self.conditions.pacer.hold(
+                    pause
+                )  # after the last try, too: the next prompt would meet the same overload
             last = len(retried) >= self.conditions.limits.retries or self.processes.stopping
             if attempt.retry_reason is None or last:
                 break

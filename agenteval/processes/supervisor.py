@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 import threading
 import time
+from contextlib import suppress
 from itertools import count
 
 from agenteval.processes.guardian import Guardian
@@ -22,6 +24,7 @@ from agenteval.processes.tree import Orphans, Table, adopt_orphans, below, proce
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
+M_ARENA_MAX = -8  # of mallopt(3)
 TABLE_AGE = 0.01  # seconds for which a process table may be used again
 # Signals that Python or the tool ignore or handle; an agent starts with their defaults.
 DEFAULTED = [
@@ -71,6 +74,7 @@ class ProcessSupervisor:
         self.concurrency = _allow_descriptors(concurrency)
         self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
         adopt_orphans()
+        _use_one_heap()
         self._pid = os.getpid()
         self._stopped = threading.Event()
         self._keys = count(1)
@@ -204,6 +208,15 @@ class ProcessSupervisor:
             table.pop(self.guardian.pid, None)  # not ours to terminate
             self._table = (time.monotonic(), table)
         return self._table[1]
+
+
+def _use_one_heap() -> None:
+    """Makes all threads allocate from one heap: by default glibc gives each its own, and none returns what is freed."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(AttributeError):  # a C library without mallopt
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def _allow_descriptors(concurrency: int) -> int:

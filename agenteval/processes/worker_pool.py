@@ -96,10 +96,17 @@ class Pool(Generic[T, R]):
 
     def _add_worker(self) -> None:
         """Starts a worker if there may be one more; called with the state locked."""
-        if self._started < self.workers and self._error is None:
+        if self._started == self.workers or self._error is not None:
+            return
+        try:
+            threading.Thread(target=self._serve, daemon=True).start()
+        except RuntimeError:  # the system has no more threads or memory for us
+            if not self._started:
+                raise
+            self.workers = self._started
+        else:
             self._started += 1
             self._running += 1
-            threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
         try:

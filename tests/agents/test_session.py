@@ -142,7 +142,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("outcome", "message"),
     [
         (GOOD, None),
         (GOOD._replace(stderr=b"a warning"), None),
@@ -155,8 +155,8 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
         (UNSTARTED, "cannot start x: not executable"),
     ],
 )
-def test_failure_of(outcome: Outcome, said: str | None) -> None:
-    assert failure_of(outcome, 250) == said
+def test_failure_of(outcome: Outcome, message: str | None) -> None:
+    assert failure_of(outcome, 250) == message
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_an_error_of_one_grader_leaves_the_others_their_results(graders: Path) -
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "grader"),
         (["-g", ""], "grader"),
@@ -250,13 +250,13 @@ def test_an_error_of_one_grader_leaves_the_others_their_results(graders: Path) -
         (["-g", "./each 'open"], "quot"),
     ],
 )
-def test_graders_that_cannot_be(args: list[str], said: str, graders: Path) -> None:
+def test_graders_that_cannot_be(args: list[str], message: str, graders: Path) -> None:
     (graders / "sub").mkdir()
     script(graders / "sub" / "each", PASSES)
     for name, text in {"plain.txt": "x", "empty.py": "", "syntax.py": "def grade(:\n"}.items():
         (graders / name).write_text(text)
     write(graders / "out", {"id": "kept"})
-    grade(*args, "-o", "out", stdin=many(1), cwd=graders).expect(2).says(said)
+    grade(*args, "-o", "out", stdin=many(1), cwd=graders).expect(2).says(message)
     assert [record["id"] for record in read(graders / "out")] == ["kept"]
 
 
@@ -391,13 +391,13 @@ def test_a_javascript_grader_may_print_and_throw(tmp_path: Path) -> None:
 
 @needs_javascript
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("export const grade = (", "Unexpected"), ("export const x = 1", "grade"), ("throw new Error('boom')", "boom")],
 )
-def test_javascript_that_cannot_be_loaded(text: str, said: str, tmp_path: Path) -> None:
+def test_javascript_that_cannot_be_loaded(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.mjs").write_text(text)
     done = grade("-g", "bad.mjs", stdin=many(2), cwd=tmp_path).expect(2)
-    done.says("bad.mjs", said)
+    done.says("bad.mjs", message)
     assert done.out == b""
 
 
@@ -431,7 +431,7 @@ def test_typescript(tmp_path: Path) -> None:
 
 # --- graders that fail ----------------------------------------------------------------------------
 
-# What a grader does at the record whose output is "trouble", in sh; and what is said.
+# What a grader does at the record whose output is "trouble", in sh, and a part of the message.
 TROUBLES = {
     "exit 3": "exited with code 3",
     "echo why >&2; exit 1": "exited with code 1: why",
@@ -649,13 +649,15 @@ def test_sigkill_takes_the_graders_along(mark: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grader", "said"), [("ae-grader-hint --exakt", "--exakt"), ("ae-grader-judge", "OPENAI_API_KEY")]
+    ("grader", "message"), [("ae-grader-hint --exakt", "--exakt"), ("ae-grader-judge", "OPENAI_API_KEY")]
 )
-def test_a_grader_of_the_suite_that_cannot_work_is_found_at_once(grader: str, said: str, tmp_path: Path) -> None:
+def test_a_grader_of_the_suite_that_cannot_work_is_found_at_once(grader: str, message: str, tmp_path: Path) -> None:
     """Before an agent is paid for, and not once per record."""
     out = write(tmp_path / "out", "precious")
     source = jsonl({"id": "a", "input": "x", "output": "x"}, {"id": "b", "input": "x", "output": "x"})
-    run("ae-grade", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(said)
-    run("ae-capture", "--shell", "touch ran", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(said)
+    run("ae-grade", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(message)
+    run("ae-capture", "--shell", "touch ran", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(
+        message
+    )
     assert out.read_text() == "precious\n"
     assert not (tmp_path / "ran").exists()

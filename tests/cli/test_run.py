@@ -321,7 +321,7 @@ def test_a_clone_that_fails_costs_only_that_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--workspace-template", "."), "--workspace-dir"),
         (("--workspace-dir", "ws", "--workspace-template", "nowhere"), "nowhere"),
@@ -329,10 +329,10 @@ def test_a_clone_that_fails_costs_only_that_record(tmp_path: Path) -> None:
         (("--workspace-dir", "file"), "file"),
     ],
 )
-def test_workspaces_that_cannot_be(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_workspaces_that_cannot_be(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = shell("touch ran", *args, stdin=prompts("x"), cwd=tmp_path).expect(2)
-    done.says(said)
+    done.says(message)
     assert not (tmp_path / "ran").exists()
 
 
@@ -598,7 +598,7 @@ def test_braces_inside_an_argument_and_more_than_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         ("echo {} | cat", "--shell"),
         ("echo {} > file", "--shell"),
@@ -619,9 +619,9 @@ def test_braces_inside_an_argument_and_more_than_once(tmp_path: Path) -> None:
         ("./plain-file {}", "chmod"),
     ],
 )
-def test_templates_that_are_refused(template: str, said: str, tmp_path: Path) -> None:
+def test_templates_that_are_refused(template: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "plain-file").write_text("x")
-    run("ae-run", "--simple", template, stdin=prompts("x"), cwd=tmp_path).expect(2).says(said)
+    run("ae-run", "--simple", template, stdin=prompts("x"), cwd=tmp_path).expect(2).says(message)
 
 
 def test_the_prompt_of_a_shell_line_is_only_in_the_environment(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_what_an_agent_finds(tmp_path: Path) -> None:
 
 
 def test_default_dispositions_of_sigpipe_and_sigint(tmp_path: Path) -> None:
-    """`cat /proc/self/status` ignores nothing by itself, even when whoever started the tool did."""
+    """`cat /proc/self/status` ignores nothing by itself, even if the program that started the tool did."""
     launcher = python_script(
         tmp_path / "launch",
         "import os, signal, sys\n"

@@ -1,1 +1,1 @@
-"""Long-lived processes that hold a grader written in Python or JavaScript."""
+"""Programs that run a grader written in Python or JavaScript."""

@@ -1,24 +1,24 @@
-// Holds a JavaScript or TypeScript grader: one grader input per line on stdin, one answer per line on stdout.
-// Run by bun or node. The first line out says whether the grader could be loaded; what the grader prints goes
-// to stderr, so that it cannot spoil the answers.
+// Runs a JavaScript or TypeScript grader, in bun or node: one grader input per line on stdin, one answer per line on
+// stdout. The first line of output is {"ready":true}, or an error if the grader cannot be loaded. What the grader
+// prints goes to stderr, so that it does not mix with the answers.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { pathToFileURL } from "node:url";
 
-// Our own ends of the pipes; a descriptor that is opened takes the lowest free number, so these lines put
-// /dev/null in the place of stdin and stderr in the place of stdout, for the grader and for its children.
-const questions = openSync("/dev/stdin", "r");
-const answers = openSync("/dev/stdout", "w");
+// Keeps the pipes under other numbers. A file that is opened gets the lowest free descriptor, so these lines replace
+// stdin by /dev/null and stdout by stderr, for the grader and its children.
+const stdin = openSync("/dev/stdin", "r");
+const stdout = openSync("/dev/stdout", "w");
 closeSync(0);
 openSync("/dev/null", "r");
 closeSync(1);
 openSync("/dev/stderr", "w");
 
-const say = (value) => {
+const send = (value) => {
   let rest = Buffer.from(JSON.stringify(value) + "\n");
   while (rest.length > 0) {
     try {
-      rest = rest.subarray(writeSync(answers, rest));
+      rest = rest.subarray(writeSync(stdout, rest));
     } catch (error) {
       if (error.code !== "EAGAIN") throw error;
     }
@@ -33,15 +33,15 @@ try {
   grade = module.grade ?? module.compare ?? (typeof module.default === "function" ? module.default : module.default?.grade);
   if (typeof grade !== "function") throw new TypeError("it exports no function 'grade'");
 } catch (error) {
-  say({ error: describe(error) });
+  send({ error: describe(error) });
   process.exit(0);
 }
-say({ ready: true });
+send({ ready: true });
 
 // node reads a pipe well as a socket (a file stream would keep process.exit waiting), bun as a file.
 const input = globalThis.Bun
-  ? Bun.file(questions).stream()
-  : new Socket({ fd: questions, readable: true, writable: false });
+  ? Bun.file(stdin).stream()
+  : new Socket({ fd: stdin, readable: true, writable: false });
 
 // Lines end at a newline and nowhere else: node:readline would also break at U+2028, which JSON may hold.
 async function* lines(chunks) {
@@ -60,8 +60,8 @@ async function* lines(chunks) {
 
 for await (const line of lines(input)) {
   try {
-    say((await grade(JSON.parse(line))) ?? null);
+    send((await grade(JSON.parse(line))) ?? null);
   } catch (error) {
-    say({ error: describe(error) });
+    send({ error: describe(error) });
   }
 }

@@ -1,7 +1,7 @@
-"""Holds a Python grader: one grader input per line on stdin, one answer per line on stdout.
+"""Runs a Python grader: one grader input per line on stdin, one answer per line on stdout.
 
-`python -m agenteval.grading.hosts.python FILE.py` or `… package.module:function`. The first line out says whether the
-grader could be loaded. What the grader prints goes to stderr, so that it cannot spoil the answers.
+`python python.py FILE.py` or `… package.module:function`. The first line of output is {"ready":true}, or an error if
+the grader cannot be loaded. What the grader prints goes to stderr, so that it does not mix with the answers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ encode = msgspec.json.Encoder(enc_hook=str).encode
 
 def main() -> None:
     """Loads the grader that the first argument names, then answers until stdin ends."""
-    questions, answers = os.dup(0), os.dup(1)  # kept from the grader and its children:
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # they read nothing from stdin,
+    stdin, stdout = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the grader and its children read nothing,
     os.dup2(2, 1)  # and what they print goes to stderr
     try:
         grade = load(sys.argv[1])
     except BaseException as error:
-        os.write(answers, encode({"error": describe(error)}) + b"\n")
+        os.write(stdout, encode({"error": describe(error)}) + b"\n")
         return
-    os.write(answers, b'{"ready":true}\n')
+    os.write(stdout, b'{"ready":true}\n')
     decode = msgspec.json.Decoder().decode
-    with open(questions, "rb") as lines:
+    with open(stdin, "rb") as lines:
         for line in lines:
-            os.write(answers, answer(grade, decode(line)) + b"\n")
+            os.write(stdout, answer(grade, decode(line)) + b"\n")
 
 
 def load(reference: str) -> Callable[[Any], Any]:
