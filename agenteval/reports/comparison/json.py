@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.text import pretty_json
 
-if TYPE_CHECKING:  # a comparison of results does not need the types of trials, which take milliseconds to make
+if TYPE_CHECKING:  # results do not need the types of trials, which take nearly a millisecond of the start
     from agenteval.wire.comparison import ComparisonReport
     from agenteval.wire.trials_comparison import TrialsComparisonReport
 
