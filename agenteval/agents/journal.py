@@ -53,6 +53,11 @@ class Journal:
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
+    def agents(self) -> set[tuple[str | None, str]]:
+        """Returns name and digest of the agents whose records an earlier run kept."""
+        found = (entry.record.get("metadata") or {} for entry in self._earlier.values())
+        return {(one.get("agent"), one["agentDigest"]) for one in found if one.get("agentDigest")}
+
     def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
         """Returns what an earlier run kept of this prompt, once; None if its input was another."""
         entry = self._earlier.pop((prompt["id"], trial), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
@@ -24,9 +24,6 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
-
-if TYPE_CHECKING:  # ae-run with --simple and --shell needs no adapter
-    from agenteval.adapters.reader import Adapter
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -95,6 +92,11 @@ AGENT_OPTIONS: list[Decorator] = [
     ),
     click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),
+    click.option(
+        "--max-failures", type=click.IntRange(1), metavar="N", help="Stop after N failed agents, with exit 1."
+    ),
+    click.option("--retry-failed", is_flag=True, help="--resume, and run prompts whose agent failed again."),
+    click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
 ]
 extraction_option: Decorator = click.option(
     "--extract",
@@ -117,13 +119,6 @@ def inline_grader_options(function: F) -> F:
     """Adds the options of graders that run beside agents: -g, --stream, --grader-timeout and --grade-failed."""
     function = grade_failed_option(grader_timeout_option("--grader-timeout")(function))
     return grader_option(required=False)(stream_option(function))
-
-
-def extraction_adapter(agent: Agent, extract: str | None) -> Adapter:
-    """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
-    from agenteval.adapters.bundled import load_adapter
-
-    return load_adapter(extract) if extract is not None else agent.adapter()
 
 
 class AgentSettings(NamedTuple):
@@ -152,6 +147,9 @@ class AgentSettings(NamedTuple):
     shard: tuple[int, int] | None
     max_output: int
     exit_status: bool
+    max_failures: int | None
+    retry_failed: bool
+    force: bool
     output: str | None
     append: bool
     resume: bool

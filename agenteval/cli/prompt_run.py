@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from agenteval.agents.environment import agent_environment
+from agenteval.agents.identity import identity_of
 from agenteval.agents.journal import Journal
-from agenteval.agents.kinds import Agent, SchemaAgent
+from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
 from agenteval.agents.prompts import Prompts
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Answer, Conditions, Limits, PromptJob
 from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of
+from agenteval.cli.failures import FailureCount
+from agenteval.cli.resume import describe_resumption, refuse_another_agent
 from agenteval.errors import FAILED, OK, StrictStop, UserError
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -44,11 +47,18 @@ class PromptRun:
     """One tool's run over its prompts; if the user named graders, `graders` applies them."""
 
     def __init__(
-        self, tool: str, path: str | None, settings: AgentSettings, graders: GraderSettings | None = None
+        self,
+        tool: str,
+        path: str | None,
+        settings: AgentSettings,
+        graders: GraderSettings | None = None,
+        extract: str | None = None,
     ) -> None:
         self.settings, self.grader_settings = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
+        self._extract = _load_adapter(extract) if extract is not None else None
+        self.identity = identity_of(self.agent, self._extract)
         self.specs = _grader_specs(graders) if graders and graders.grader else []
         if settings.retry_on and not settings.retries:
             raise UserError("--retry-on needs --retries N")
@@ -56,27 +66,35 @@ class PromptRun:
         if not settings.workspace_dir and (option := _workspace_option(settings)):
             raise UserError(f"{option} needs --workspace-dir")
         source = Source(path)
-        self.output, done = open_output(settings.output, source, append=settings.append, resume=settings.resume)
-        self.journal = _journal_beside(settings, done)
+        resume = settings.resume or settings.retry_failed
+        self.output, done = open_output(
+            settings.output, source, append=settings.append, resume=resume, retry_failed=settings.retry_failed
+        )
+        self.journal = _journal_beside(settings, done, resume=resume)
+        if resume and not settings.force:
+            agents = {*self.output.written.agents, *(self.journal.agents() if self.journal else ())}
+            refuse_another_agent(self.output.name, agents, self.identity)
         self.prompts = Prompts(source, self.console, settings.shard, done)
         self.conditions = conditions_of(settings, self.agent)
         self.console.redact = self.conditions.redact
         self.workspaces: Workspaces | None = None
         self.graders: GraderSet | None = None
-        self.failures = 0
+        self.failures = FailureCount(
+            _program(self.agent), self.console.say, settings.max_failures, resumable=self.output.resumable
+        )
         self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
         self._lock = threading.Lock()  # of the journal, and of the warning
 
     def __call__(
         self,
         items: Iterator[T],
-        work: Callable[[T], R | None],
+        work: Callable[[T], Iterable[R]],
         emit: Callable[[R], None],
         *,
         hold: Callable[[R], None],
         trials: int | None = None,
     ) -> int:
-        """Does the work on all items and emits what it returns; returns the exit code.
+        """Does the work on all items and emits each of its results; returns the exit code.
 
         `hold` saves a result that has to wait for its turn (--keep-order).
         """
@@ -86,19 +104,19 @@ class PromptRun:
             self.console.begin(total)
         else:
             self.console.begin(total and total * trials, "trials")
-
-        def results(item: T) -> list[R]:
-            result = work(item)
-            return [] if result is None else [result]
-
-        pool = Pool(results, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
+        if line := describe_resumption(self.output, total, retry_failed=self.settings.retry_failed):
+            self.console.say(line)
+        pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         run_pool(pool, items, self.processes, self.output, self.console, finish)
         self.output.close()
         if self.journal:
             self.journal.close()
+        if total is None and not self.console.done and self.output.written.ids:
+            self.console.say("nothing left to do")
+        self.failures.report()
         ungraded = self.graders is not None and self.graders.erred
-        failed = self.console.refused or ungraded or (self.failures and self.settings.exit_status)
+        failed = self.console.refused or ungraded or (self.failures.failed and self.settings.exit_status)
         return FAILED if failed else OK
 
     def _open(self) -> int:
@@ -141,13 +159,17 @@ class PromptRun:
 
     # --- one prompt, in the thread of a worker ---
 
+    def adapter(self) -> Adapter:
+        """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
+        return self._extract or self.agent.adapter()
+
     def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
         """Runs a prompt in a fresh session; returns None if it was cut short because the tool is stopping."""
         self._warn_of_turns(prompt)
         key = self.processes.new_agent_key()
         name = prompt["id"] if trial is None else f"{prompt['id']}, trial {trial}"
         job = PromptJob(
-            self._with_workspace(prompt, trial),
+            self._with_metadata(prompt, trial),
             self.agent,
             self.processes,
             key,
@@ -206,7 +228,6 @@ class PromptRun:
 
     def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
         """Reports one more that is done: progress, --debug, -e and --strict."""
-        self.failures += bool(errors)
         self.console.advance(failed=bool(errors) or not passed, label=name)
         message = "; ".join(errors or ())
         if self.settings.debug:
@@ -215,6 +236,7 @@ class PromptRun:
             raise StrictStop(f"{name}: {message} (stopped by --strict)")
         if grader_error and self.settings.strict:
             raise StrictStop("stopped at the first grader error (--strict)")
+        self.failures.add(errors, self.console.total)
 
     def _warn_of_repository(self, workspaces: Workspaces) -> None:
         if repository := workspaces.repository_around():
@@ -234,11 +256,22 @@ class PromptRun:
                 '(give it resume, or "sessionMode": "iterative")'
             )
 
-    def _with_workspace(self, prompt: Record, trial: int | None) -> Record:
-        if self.workspaces is None:
-            return prompt
-        path = self.workspaces.path(prompt["id"], trial)
-        return {**prompt, "metadata": {**(prompt.get("metadata") or {}), "workspaceDir": path}}
+    def _with_metadata(self, prompt: Record, trial: int | None) -> Record:
+        """Returns the prompt with its workspace and the agent's identity in its metadata."""
+        own: Record = {"agent": self.identity.name, "agentDigest": self.identity.digest}
+        if self.workspaces is not None:
+            own["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
+        return {**prompt, "metadata": {**(prompt.get("metadata") or {}), **own}}
+
+
+def at_most_one(work: Callable[[T], R | None]) -> Callable[[T], list[R]]:
+    """Returns the function with its result in a list, which is empty for None."""
+
+    def results(item: T) -> list[R]:
+        result = work(item)
+        return [] if result is None else [result]
+
+    return results
 
 
 def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
@@ -260,7 +293,20 @@ def _grader_specs(graders: GraderSettings) -> list[GraderSpec]:
     return named_graders(graders.grader, stream=graders.stream)
 
 
-def _journal_beside(settings: AgentSettings, done: set[str]) -> Journal | None:
+def _load_adapter(name: str) -> Adapter:
+    from agenteval.adapters.bundled import load_adapter
+
+    return load_adapter(name)
+
+
+def _program(agent: Agent) -> str:
+    """Returns what to call an agent in a message."""
+    if isinstance(agent, SchemaAgent):
+        return agent.config.name
+    return os.path.basename(agent.program) if isinstance(agent, (AcpAgent, TemplateAgent)) else "the agent"
+
+
+def _journal_beside(settings: AgentSettings, done: set[str], *, resume: bool) -> Journal | None:
     """Returns a journal if the output is a file: a pipe or a device cannot be resumed."""
     path = settings.output
     if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
@@ -268,7 +314,7 @@ def _journal_beside(settings: AgentSettings, done: set[str]) -> Journal | None:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
-    return Journal(path, resume=settings.resume, done=done)
+    return Journal(path, resume=resume, done=done)
 
 
 def _workspace_option(settings: AgentSettings) -> str | None:

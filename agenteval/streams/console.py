@@ -29,7 +29,7 @@ class Console:
         self._lines = bool(progress) and not self._bar
         self._lock = threading.Lock()
         self._shown = ""
-        self._total: int | None = None
+        self.total: int | None = None
         self._noun = "records"
         self._start = self._drawn = 0.0
 
@@ -57,7 +57,7 @@ class Console:
 
     def begin(self, total: int | None, noun: str = "prompts") -> None:
         """Starts to count; total is None while the input is a stream."""
-        self._total, self._noun, self._start = total, noun, time.monotonic()
+        self.total, self._noun, self._start = total, noun, time.monotonic()
 
     def count(self) -> str:
         """Returns how many are done, such as `1 prompt`."""
@@ -72,7 +72,7 @@ class Console:
         with self._lock:
             if self._lines:
                 self._write(f"{self.tool}: [{self._of_total()}] {_printable(label)}{' failed' if failed else ''}\n")
-            elif time.monotonic() - self._drawn >= REDRAW or self.done == self._total:
+            elif time.monotonic() - self._drawn >= REDRAW or self.done == self.total:
                 self._draw()
 
     def finish(self) -> None:
@@ -85,20 +85,20 @@ class Console:
                 self._shown = ""
 
     def _of_total(self) -> str:
-        return str(self.done) if self._total is None else f"{self.done}/{self._total}"
+        return str(self.done) if self.total is None else f"{self.done}/{self.total}"
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         elapsed = self._drawn - self._start
         rate = self.done / elapsed if elapsed > 0 else 0.0
         parts = [f"{self._of_total()} {self._noun}", f"{rate:.1f}/s"]
-        if self._total:
-            full = int(BAR_WIDTH * min(1.0, self.done / self._total))
+        if self.total:
+            full = int(BAR_WIDTH * min(1.0, self.done / self.total))
             parts.insert(0, "█" * full + "░" * (BAR_WIDTH - full))
         if self._failed:
             parts.append(f"{self._failed} failed")
-        if self._total and rate:
-            parts.append(f"{_clock((self._total - self.done) / rate)} left")
+        if self.total and rate:
+            parts.append(f"{_clock((self.total - self.done) / rate)} left")
         erase = self._erase()
         self._shown = f"{self.tool}: {'  '.join(parts)}"[: _columns() - 1]
         self._write(erase + self._shown)

@@ -9,22 +9,24 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
+from agenteval.streams.written import WrittenRecords, drop_superseded, read_written
 
 
 class Output:
     """stdout or a file; each record is written whole, in one write, from any thread."""
 
     resumable = False  # whether the tool that writes it has --resume
+    written = WrittenRecords(set(), set(), {})  # what was in it before
 
     def __init__(
         self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
     ) -> None:
         self.path = None if path in (None, "-") else path
+        self.replaces_failed = False  # whether closing it removes failed records that have a later one of the same id
+        self.absolute = os.path.abspath(path or "")  # starting an agent changes the working directory
         self.name = self.path or "stdout"
         self._append = append
         self._lock = threading.Lock()
@@ -88,6 +90,8 @@ class Output:
             return
         self._lock.acquire(timeout=1)  # until a record that is being written is complete
         try:
+            if self.replaces_failed and stat.S_ISREG(os.fstat(self.fd).st_mode):
+                drop_superseded(self.absolute)
             os.close(self.fd)
         except OSError as error:
             raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
@@ -112,8 +116,13 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
             raise UserError(f"{path or source.name}: is the input too; write to another file")
 
 
-def open_output(path: str | None, source: Source, *, append: bool, resume: bool) -> tuple[Output, set[str]]:
-    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open()."""
+def open_output(
+    path: str | None, source: Source, *, append: bool, resume: bool, retry_failed: bool = False
+) -> tuple[Output, set[str]]:
+    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
+
+    With `retry_failed` the ids of failed records are not among them.
+    """
     if not (append or resume):
         output = Output(path, inputs=(source,), lazy=True)
         output.resumable = output.path is not None
@@ -122,35 +131,13 @@ def open_output(path: str | None, source: Source, *, append: bool, resume: bool)
         raise UserError("--append and --resume need -o FILE")
     output = Output(path, append=True, inputs=(source,))  # locked before it is read: another tool may be writing
     output.resumable = True
-    ids = written_ids(path)
-    return output, ids if resume else set()
-
-
-class _Identified(msgspec.Struct):
-    id: str
+    written = read_written(path)
+    if not resume:
+        return output, set()
+    output.written, output.replaces_failed = written, retry_failed
+    return output, output.written.ids - output.written.failed if retry_failed else output.written.ids
 
 
 def written_ids(path: str) -> set[str]:
     """Returns the ids in an output file; removes a last line that a crash cut off."""
-    if not os.path.isfile(path):
-        return set()  # a pipe or a device
-    parse = msgspec.json.Decoder(_Identified).decode
-    ids: set[str] = set()
-    good_until = 0
-    with open(path, "r+b") as file:
-        for number, line in enumerate(file, 1):
-            whole = line.endswith(b"\n")
-            try:
-                if line.strip():
-                    ids.add(parse(line).id)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                if whole:
-                    raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
-                file.truncate(good_until)
-                break
-            good_until += len(line)
-            if not whole:
-                file.seek(0, os.SEEK_END)
-                file.write(b"\n")
-                break
-    return ids
+    return read_written(path).ids

@@ -98,7 +98,8 @@ class Raw(Wire):
     hint: str | None = None
     """The prompt's hint."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata, and `workspaceDir` if it had its own directory."""
+    """The prompt's metadata, `agent`, `agentDigest` (of its command or schema), and `workspaceDir` if it had its own
+    directory."""
     line_times: list[float] | None = None
     """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
@@ -176,8 +177,8 @@ class Gradable(Wire):
     trajectory: list[Step] | None = None
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The metadata of the prompt, and of the run `agent`, `trajectoryRichness` (full, messages-only or minimal),
-    `turnCount`, `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
+    """The metadata of the prompt, and of the run `agent`, `agentDigest`, `trajectoryRichness` (full, messages-only or
+    minimal), `turnCount`, `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None

@@ -36,7 +36,7 @@ def talk(tmp_path: Path, *prompts: Any, options: list[str] | None = None, start:
 
 def one(tmp_path: Path, *some: Any, options: list[str] | None = None, start: list[str] | None = None) -> Record:
     """Returns the raw record of one prompt."""
-    (record,) = talk(tmp_path, actions(*some), options=options, start=start).expect(0, stderr="").records
+    (record,) = talk(tmp_path, actions(*some), options=options, start=start).expect(0).records
     return record
 
 
@@ -170,7 +170,7 @@ def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     """Returns the raw record of each of ENDINGS; a second turn must not be reached."""
     prompts = [{"id": name, "input": [actions(*some), "too late"]} for name, (some, _) in ENDINGS.items()]
     cwd = tmp_path_factory.mktemp("endings")
-    done = run("ae-run", "-j", "4", "--", *AGENT, stdin=jsonl(*prompts), cwd=cwd).expect(0, stderr="")
+    done = run("ae-run", "-j", "4", "--", *AGENT, stdin=jsonl(*prompts), cwd=cwd).expect(0)
     return {raw["id"]: raw for raw in done.records}
 
 
@@ -233,7 +233,7 @@ def test_programs_that_speak_something_else(tmp_path: Path) -> None:
         if error is None:
             done.expect(2).says("no such command")
         else:
-            assert done.expect(0, stderr="").records[0]["errors"] == [error], done
+            assert done.expect(0).records[0]["errors"] == [error], done
 
 
 def test_an_answer_twice_or_with_its_number_as_text(tmp_path: Path) -> None:

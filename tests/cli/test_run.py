@@ -163,7 +163,7 @@ def test_cwd(tmp_path: Path) -> None:
 
 
 def test_exit_status() -> None:
-    assert shell("exit 3", stdin=prompts("x")).expect(0, stderr="").records[0]["exitCode"] == 3
+    assert shell("exit 3", stdin=prompts("x")).expect(0).records[0]["exitCode"] == 3
     shell("exit 3", "-e", stdin=prompts("x")).expect(1)
     shell("exit 0", "-e", stdin=prompts("x")).expect(0)
     shell("sleep 9", "-e", "-t", "100", stdin=prompts("x")).expect(1)
@@ -204,6 +204,8 @@ def test_the_prompts_fields_come_first_and_pass_through() -> None:
     done = run("ae-run", "--simple", "echo {}", stdin=jsonl(prompt)).expect(0)
     names = list(done.records[0])
     assert names[: len(prompt)] == list(prompt)
+    agent = {name: done.records[0]["metadata"].pop(name) for name in ("agent", "agentDigest")}
+    assert agent["agent"] == "text" and len(agent["agentDigest"]) == 16
     assert {name: done.records[0][name] for name in prompt} == prompt
     assert names[len(prompt) :] == RAW_FIELDS
 
@@ -455,7 +457,10 @@ def test_resume(before: str, ran: str | None, tmp_path: Path) -> None:
         done.expect(2).says(f"{out}:1: ", "not a record")
         assert out.read_text() == before
         return
-    done.expect(0, stderr="")
+    done.expect(0)
+    written = 3 - len(ran)
+    assert (f"raw: {written} done" in done.stderr) is (written > 0), done
+    assert ("nothing left to do" in done.stderr) is (not ran), done
     started = (tmp_path / "ran").read_text() if ran else ""
     assert "".join(started.split()) == ran
     assert sorted(ids(out)) == ["a", "b", "c"]
@@ -670,7 +675,8 @@ def events(record: Record, kind: str) -> list[Record]:
 
 def run_schema(path: Path, *inputs: str, env: dict[str, str] | None = None) -> Record:
     prompt = {"id": "a", "input": list(inputs) if len(inputs) > 1 else inputs[0]}
-    done = run("ae-run", "-s", path, stdin=jsonl(prompt), cwd=path.parent, env=env).expect(0, stderr="")
+    done = run("ae-run", "-s", path, stdin=jsonl(prompt), cwd=path.parent, env=env).expect(0)
+    assert bool(done.stderr) == ("errors" in done.records[0]), done
     return done.records[0]
 
 

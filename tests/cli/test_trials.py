@@ -41,6 +41,7 @@ def test_a_graded_record(tmp_path: Path) -> None:
     args = ["--simple", f"{agent} {{}}", "--workspace-dir", "ws", "-k", 3, "-g", "ae-grader-hint"]
     [record] = run("ae-trials", *args, stdin=jsonl(source), cwd=tmp_path).expect(0, stderr="").records
     trials = record.pop("trials")
+    assert len(record["metadata"].pop("agentDigest")) == 16
     assert record == {
         "id": "a",
         "input": "2 3",
@@ -143,9 +144,21 @@ def test_pass_fields(name: str) -> None:
 # --- side by side -------------------------------------------------------------------------------
 
 
-def test_trials_of_one_prompt_run_side_by_side() -> None:
-    done = run("ae-trials", "-k", 6, "-j", 6, "--shell", "sleep 0.5", stdin=prompts("x")).expect(0)
+def test_trials_of_one_prompt_run_side_by_side_in_directories_of_their_own() -> None:
+    args = ("-k", 6, "-j", 6, "--shell", "sleep 0.5", "--workspace-dir", "ws")
+    done = run("ae-trials", *args, stdin=prompts("x")).expect(0)
     assert done.seconds < 2.5, done
+
+
+@pytest.mark.parametrize("order", [(), ("--keep-order",)])
+def test_trials_that_share_a_directory_run_one_after_another(order: tuple[str, ...], tmp_path: Path) -> None:
+    """Those of one prompt: different prompts still run side by side."""
+    line = 'mkdir "busy-$PROMPT" || exit; ls -d busy-* | wc -l; sleep 0.2; rmdir "busy-$PROMPT"'
+    args = ("-k", 3, "-j", 6, "--shell", line, *order)
+    done = run("ae-trials", *args, stdin=prompts("a", "b"), cwd=tmp_path).expect(0, stderr="")
+    trials = [trial for record in done.records for trial in record["trials"]]
+    assert len(trials) == 6 and not any("errors" in trial for trial in trials), done
+    assert "2" in {trial["output"] for trial in trials}, done
 
 
 def test_no_more_than_asked_for_at_once(tmp_path: Path) -> None:
@@ -226,8 +239,8 @@ def test_finished_trials_are_not_run_again(tmp_path: Path) -> None:
     assert leftover(tmp_path) == ["p21", "p22"]
     with (tmp_path / "out.unfinished").open("ab") as file:
         file.write(b'{"id":"p2","input":"b","tri')
-    again, ran = logged(tmp_path, "--resume")
-    again.expect(0, stderr="")
+    again, ran = logged(tmp_path, "--resume", "--force")  # the command is another
+    again.expect(0).says("out: 1 done")
     assert ran == ["b3"]
     one, two = read(tmp_path / "out")
     assert [trial["trialNum"] for trial in two["trials"]] == [1, 2, 3]
@@ -241,7 +254,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     logged(tmp_path)[0].expect(0)
     before = (tmp_path / "out").read_bytes()
     again, ran = logged(tmp_path, "--resume")
-    again.expect(0, stderr="")
+    assert again.expect(0).messages == ["ae-trials: out: 2 done", "ae-trials: nothing left to do"]
     assert (ran, (tmp_path / "out").read_bytes()) == ([], before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "ws"]
 
@@ -347,6 +360,7 @@ def test_progress_counts_trials(tmp_path: Path) -> None:
         "ae-trials: [2/4] p1 trial 2/2 failed",
         "ae-trials: [3/4] p2 trial 1/2 failed",
         "ae-trials: [4/4] p2 trial 2/2 failed",
+        "ae-trials: 4 of 4 agents failed: the agent exited with code 1",
     ]
 
 

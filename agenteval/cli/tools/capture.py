@@ -8,12 +8,11 @@ from agenteval.cli.agent_options import (
     AgentSettings,
     GraderSettings,
     agent_options,
-    extraction_adapter,
     extraction_option,
     inline_grader_options,
 )
 from agenteval.cli.options import input_argument, keep_raw_option
-from agenteval.cli.prompt_run import PromptRun
+from agenteval.cli.prompt_run import PromptRun, at_most_one
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import passed
 from agenteval.wire.records import Record
@@ -55,8 +54,8 @@ def main(
     why, and the exit code is 1.
     """
     graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
-    run = PromptRun("ae-capture", path, AgentSettings(**options), graders)
-    adapter = extraction_adapter(run.agent, extract)
+    run = PromptRun("ae-capture", path, AgentSettings(**options), graders, extract)
+    adapter = run.adapter()
 
     def capture(prompt: Record) -> Record | None:
         result, graded = run.unfinished(prompt)
@@ -83,4 +82,4 @@ def main(
     def hold(result: Record) -> None:
         run.save(result, result, graded=run.graders is not None)
 
-    return run(iter(run.prompts), capture, emit, hold=hold)
+    return run(iter(run.prompts), at_most_one(capture), emit, hold=hold)

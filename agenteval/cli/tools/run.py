@@ -6,7 +6,7 @@ from typing import Any
 
 from agenteval.cli.agent_options import AgentSettings, agent_options
 from agenteval.cli.options import input_argument
-from agenteval.cli.prompt_run import PromptRun
+from agenteval.cli.prompt_run import PromptRun, at_most_one
 from agenteval.cli.tool import tool
 from agenteval.wire.records import Record
 
@@ -48,4 +48,4 @@ def main(path: str | None, **options: Any) -> int:
         run.write(raw)
         run.report(raw["id"], raw.get("errors"))
 
-    return run(iter(run.prompts), run_prompt, emit, hold=lambda raw: run.save(raw, raw))
+    return run(iter(run.prompts), at_most_one(run_prompt), emit, hold=lambda raw: run.save(raw, raw))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ from agenteval.cli.agent_options import (
     AgentSettings,
     GraderSettings,
     agent_options,
-    extraction_adapter,
     extraction_option,
     inline_grader_options,
 )
@@ -21,7 +21,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
 from agenteval.streams.jsonl import decode_record
-from agenteval.wire.records import Record
+from agenteval.wire.records import Input, Record
 
 DEFAULT_K = 5
 
@@ -38,18 +38,48 @@ class FinishedTrial(NamedTuple):
 class Trials:
     """Runs every trial by itself and writes a prompt's record when its last trial is done."""
 
-    def __init__(self, run: PromptRun, extract: str | None, k: int) -> None:
+    def __init__(self, run: PromptRun, k: int) -> None:
         self.run, self.k, self.graded = run, k, bool(run.specs)
-        self.adapter = extraction_adapter(run.agent, extract)
-        self.metadata: Record = {"agent": self.adapter.config.name}
+        self.adapter = run.adapter()
+        self.metadata: Record = {"agent": self.adapter.config.name, "agentDigest": run.identity.digest}
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
         self.collected: dict[str, list[Record]] = {}
 
     def __call__(self) -> int:
         """Runs all trials of all prompts; returns the exit code."""
-        trials = ((prompt, number) for prompt in self.run.prompts for number in range(1, self.k + 1))
-        return self.run(trials, self.run_trial, self.emit, hold=self.save, trials=self.k)
+        return self.run(self.batches(), self.run_batch, self.emit, hold=self.save, trials=self.k)
+
+    def batches(self) -> Iterator[tuple[Record, list[int]]]:
+        """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
+        together = self.run.settings.workspace_dir is None
+        earlier = self._successful() if self.run.settings.retry_failed else {}
+        for prompt in self.run.prompts:
+            good = [trial for input, trial in earlier.pop(prompt["id"], ()) if input == prompt["input"]]
+            if good:
+                self.collected[prompt["id"]] = good
+            done = {trial["trialNum"] for trial in good}
+            numbers = [number for number in range(1, self.k + 1) if number not in done]
+            yield from [(prompt, numbers)] if together else ((prompt, [number]) for number in numbers)
+
+    def _successful(self) -> dict[str, list[tuple[Input, Record]]]:
+        """Returns the trials that did not fail of the prompts that are run again, each with its input."""
+        output = self.run.output
+        found: dict[str, list[tuple[Input, Record]]] = {}
+        with open(output.absolute, "rb") as file:
+            for line in file:
+                if line.strip() and (record := decode_record(line)).get("id") in output.written.failed:
+                    trials = (trial for trial in record.get("trials", ()) if not trial.get("errors"))
+                    found[record["id"]] = [(record["input"], trial) for trial in trials]
+        return found
+
+    def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
+        """Runs the trials of a batch one after another."""
+        prompt, numbers = batch
+        for number in numbers:
+            if (finished := self.run_trial((prompt, number))) is None:
+                return
+            yield finished
 
     def run_trial(self, numbered: tuple[Record, int]) -> FinishedTrial | None:
         """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
@@ -119,11 +149,11 @@ def main(
     """Run each prompt k times through an agent; with graders, say how often it passes.
 
     Every trial is a fresh session and, with --workspace-dir, has a directory of its own
-    (prompt-<id>-trial-<n>). Trials of one prompt and of different prompts run side by side, -j at a
-    time. A record per prompt: its trials and, graded, passRate, passAtK = 1-(1-p)^k and passExpK = p^k,
-    beside them passAt and passExp, the unbiased estimates for 1 to k trials. A trial whose
-    agent fails has `errors` and does not pass (see --grade-failed). One whose grader errs has
-    `graderError`, and counts neither way.
+    (prompt-<id>-trial-<n>). Trials run side by side, -j at a time; without --workspace-dir the trials
+    of one prompt share a directory, and run one after another. A record per prompt: its trials and,
+    graded, passRate, passAtK = 1-(1-p)^k and passExpK = p^k, beside them passAt and passExp, the
+    unbiased estimates for 1 to k trials. A trial whose agent fails has `errors` and does not pass (see
+    --grade-failed). One whose grader errs has `graderError`, and counts neither way.
 
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 -g ./grader.py -o trials.jsonl
@@ -134,8 +164,8 @@ def main(
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
     settings = AgentSettings(**options)
-    if settings.resume and settings.output:
+    if (settings.resume or settings.retry_failed) and settings.output:
         _refuse_another_k(settings.output, k)
     graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
-    run = PromptRun("ae-trials", path, settings, graders)
-    return Trials(run, extract, k)()
+    run = PromptRun("ae-trials", path, settings, graders, extract)
+    return Trials(run, k)()

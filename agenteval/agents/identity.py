@@ -1,0 +1,46 @@
+"""Which agent made a record: its name and a digest of its command or schema, so that --resume does not mix two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
+
+if TYPE_CHECKING:
+    from agenteval.adapters.reader import Adapter
+
+DIGEST_LENGTH = 16  # hexadecimal digits
+
+
+class AgentIdentity(NamedTuple):
+    """Name and digest, as they stand in `metadata.agent` and `metadata.agentDigest`."""
+
+    name: str
+    digest: str
+
+
+def identity_of(agent: Agent, extract: Adapter | None = None) -> AgentIdentity:
+    """Returns the identity of an agent; `extract` is the adapter that reads its output, if that is not its own."""
+    import hashlib
+
+    name, content = _content(agent)
+    parts: list[Any] = [content]
+    if extract is not None:
+        name = extract.config.name
+        parts.append(extract.config)
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+    return AgentIdentity(name, digest[:DIGEST_LENGTH])
+
+
+def _content(agent: Agent) -> tuple[str, Any]:
+    """Returns the name of an agent's adapter, and what makes the agent another one if it changes."""
+    if isinstance(agent, SchemaAgent):
+        return agent.config.name, agent.config
+    if isinstance(agent, AcpAgent):
+        return "acp", ["--", agent.deny, *agent.argv]
+    if isinstance(agent, TemplateAgent):
+        return "text", ["--simple", *agent.argv]
+    assert isinstance(agent, ShellAgent)
+    return "text", ["--shell", agent.line]

@@ -1,0 +1,55 @@
+"""Agents that fail: counted, and reported loudly when all of them do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from agenteval.errors import StrictStop
+
+FIRST = 5  # agents that fail in the same way before it is reported
+REASON_LENGTH = 300
+VERBS = ("exited", "killed", "printed", "closed")  # how a reason begins that lacks its subject
+
+
+class FailureCount:
+    """Counts the agents that end and those that fail; `say` takes a line for the user."""
+
+    def __init__(self, agent: str, say: Callable[[str], None], limit: int | None, *, resumable: bool) -> None:
+        self.agent, self.say, self.limit, self.resumable = agent, say, limit, resumable
+        self.ended = self.failed = 0
+        self.reason: str | None = None  # of the first failure
+        self._same = True
+
+    def add(self, errors: list[str] | None, total: int | None) -> None:
+        """Counts an agent that has ended; raises StrictStop at the limit (--max-failures)."""
+        self.ended += 1
+        if not errors:
+            return
+        self.failed += 1
+        reason = self._describe(errors)
+        self._same = self._same and (self.reason is None or _shape(reason) == _shape(self.reason))
+        self.reason = self.reason or reason
+        if self.limit is not None and self.failed >= self.limit:
+            go_on = "; run it again with --resume to go on" if self.resumable else ""
+            raise StrictStop(
+                f"stopped after {self.failed} failed agent{'s' * (self.failed != 1)} (--max-failures), "
+                f"the last: {reason}{go_on}"
+            )
+        if self.ended == self.failed == FIRST and self._same and (total is None or total > FIRST):
+            self.say(f"the first {FIRST} agents failed in the same way: {self.reason}")
+
+    def report(self) -> None:
+        """Reports, at the end, that no agent was successful."""
+        if self.failed and self.failed == self.ended:
+            first = "" if self._same else " the first:"
+            self.say(f"{self.failed} of {self.ended} agents failed:{first} {self.reason}")
+
+    def _describe(self, errors: list[str]) -> str:
+        reason = re.sub(r"^turn \d+ of \d+: ", "", "; ".join(errors))
+        return (f"{self.agent} {reason}" if reason.startswith(VERBS) else reason)[:REASON_LENGTH]
+
+
+def _shape(reason: str) -> str:
+    """Returns a reason without the numbers and ids in it, which differ each time."""
+    return re.sub(r"\b(?=\w*\d)[\w-]+", "#", reason)

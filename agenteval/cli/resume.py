@@ -1,0 +1,33 @@
+"""Going on with an output file: whether it is of the same agent, and what is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agenteval.agents.identity import AgentIdentity
+from agenteval.errors import UserError
+from agenteval.streams.output import Output
+
+
+def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
+    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    for name, digest in agents:
+        if digest != identity.digest:
+            same = name == identity.name
+            other = (
+                f"{name} with another command or schema" if same else f"{name or 'another agent'}, not {identity.name}"
+            )
+            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+
+
+def describe_resumption(output: Output, left: int | None, *, retry_failed: bool) -> str | None:
+    """Returns what is done, what of it failed and what is left (None: not known yet); None if nothing is done."""
+    done, failed = len(output.written.ids), len(output.written.failed)
+    if not done:
+        return None
+    parts = [f"{output.name}: {done} done"]
+    if failed:
+        parts.append(f"{failed} of them failed{', run again' if retry_failed else ' (--retry-failed runs them again)'}")
+    if left is not None:
+        parts.append(f"{left} to run" if left else "nothing left to do")
+    return ", ".join(parts)

@@ -1,0 +1,162 @@
+"""--resume knows the agent, --retry-failed runs failures again, and a run in which all agents fail is loud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import Done, Record, jsonl, read, run, write
+from tests.support.watching import Running, until
+
+TOOLS = ["ae-run", "ae-capture", "ae-trials"]
+FAILS_ONCE = 'echo "$PROMPT" >> ran; [ "$PROMPT" = bad ] && [ ! -e mended ] && echo "no key" >&2 && exit 1; echo fine'
+
+
+def some(tmp_path: Path, *inputs: str) -> Path:
+    return write(tmp_path / "prompts", *({"id": f"{n}-{text}", "input": text} for n, text in enumerate(inputs)))
+
+
+def start(tool: str, tmp_path: Path, line: str, *args: object) -> Done:
+    k = ("-k", 2) if tool == "ae-trials" else ()
+    return run(tool, "prompts", "--shell", line, "-o", "out", *k, *args, cwd=tmp_path)
+
+
+def runs(tmp_path: Path) -> list[str]:
+    return (tmp_path / "ran").read_text().split()
+
+
+# --- which agent ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_file_of_another_agent_is_refused(tool: str, tmp_path: Path) -> None:
+    some(tmp_path, "x")
+    start(tool, tmp_path, "echo one").expect(0, stderr="")
+    before = (tmp_path / "out").read_bytes()
+    some(tmp_path, "x", "y")
+    refused = start(tool, tmp_path, "touch ran", "--resume").expect(2)
+    refused.says("out: its records are of text with another command", "--force")
+    assert (tmp_path / "out").read_bytes() == before
+    assert not (tmp_path / "ran").exists()
+    start(tool, tmp_path, "touch ran", "--resume", "--force").expect(0)
+    start(tool, tmp_path, "echo one", "--append").expect(0)
+    assert len(read(tmp_path / "out")) == 4
+
+
+def test_another_schema_or_adapter_is_refused(tmp_path: Path) -> None:
+    some(tmp_path, "x")
+    start("ae-capture", tmp_path, "echo one").expect(0)
+    start("ae-capture", tmp_path, "echo one", "--resume", "--extract", "claude").expect(2).says("text, not claude")
+    start("ae-capture", tmp_path, "echo one", "--resume").expect(0)
+    schema: Record = {"version": 1, "name": "mine", "sessionMode": "iterative", "prompt": {"flag": ""}}
+    schema |= {"outputEvents": [], "result": {"matchPath": "$.type", "matchValue": "x", "contentPath": "$.x"}}
+    for name, resumed in ((["echo"], 0), (["echo", "-n"], 2)):
+        write(tmp_path / "mine.json", {**schema, "command": name})
+        options = ["--resume"] if (tmp_path / "raw").exists() else []
+        run("ae-run", "prompts", "-s", "mine.json", "-o", "raw", *options, cwd=tmp_path).expect(resumed)
+
+
+def test_what_waits_beside_the_output_is_of_an_agent_too(tmp_path: Path) -> None:
+    some(tmp_path, "x")
+    record = {"id": "0-x", "metadata": {"agent": "claude", "agentDigest": "0" * 16}}
+    entry = {"id": "0-x", "input": "x", "trial": 1, "graded": False, "record": record}
+    write(tmp_path / "out.unfinished", entry)
+    start("ae-run", tmp_path, "echo", "--resume").expect(2).says("claude, not text")
+    assert (tmp_path / "out.unfinished").exists()
+
+
+# --- what is left ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_failed_prompts_are_run_again(tool: str, tmp_path: Path) -> None:
+    some(tmp_path, "good", "bad")
+    start(tool, tmp_path, FAILS_ONCE).expect(0)
+    resumed = start(tool, tmp_path, FAILS_ONCE, "--resume").expect(0)
+    resumed.says("out: 2 done, 1 of them failed (--retry-failed runs them again), nothing left to do")
+    (tmp_path / "mended").touch()
+    (tmp_path / "ran").unlink()
+    again = start(tool, tmp_path, FAILS_ONCE, "--retry-failed").expect(0)
+    again.says("out: 2 done, 1 of them failed, run again, 1 to run")
+    assert set(runs(tmp_path)) == {"bad"}
+    good, mended = read(tmp_path / "out")
+    assert (good["id"], mended["id"]) == ("0-good", "1-bad")
+    assert '"errors"' not in json.dumps(mended)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mended", "out", "prompts", "ran"]
+    start(tool, tmp_path, FAILS_ONCE, "--retry-failed").expect(0).says("2 done, nothing left to do")
+
+
+def test_only_the_failed_trials_are_run_again(tmp_path: Path) -> None:
+    some(tmp_path, "x")
+    line = "echo $PPID >> ran; [ $(wc -l < ran) = 2 ] && exit 1; echo done"
+    start("ae-trials", tmp_path, line, "-k", 3).expect(0)
+    first = read(tmp_path / "out")[0]
+    start("ae-trials", tmp_path, line, "-k", 3, "--retry-failed").expect(0)
+    assert len(runs(tmp_path)) == 4
+    [record] = read(tmp_path / "out")
+    assert [trial["trialNum"] for trial in record["trials"]] == [1, 2, 3]
+    assert not any("errors" in trial for trial in record["trials"])
+    assert [record["trials"][n] for n in (0, 2)] == [first["trials"][n] for n in (0, 2)]
+
+
+def test_a_failed_record_stays_until_there_is_another(tmp_path: Path) -> None:
+    """A crash, a signal and a stop lose nothing; what a crash left twice is cleared up by the next run."""
+    some(tmp_path, "bad", "bad", "bad")
+    start("ae-run", tmp_path, FAILS_ONCE).expect(0)
+    old = read(tmp_path / "out")
+    (tmp_path / "mended").touch()
+    line = FAILS_ONCE + "; [ -e quick ] || [ $(wc -l < ran) -lt 5 ] || sleep 60"
+    options = ("prompts", "-o", "out", "--retry-failed", "--force", "--shell", line)
+    with Running("ae-run", *options, cwd=tmp_path) as tool:
+        until(lambda: len(runs(tmp_path)) == 5, "the second is running")
+        until(lambda: len(read(tmp_path / "out")) == 4, "the first is written")
+        tool.process.kill()
+        tool.process.wait()
+    assert read(tmp_path / "out")[:3] == old
+    (tmp_path / "quick").touch()
+    run("ae-run", *options, cwd=tmp_path).expect(0).says("3 done, 2 of them failed, run again, 2 to run")
+    records = read(tmp_path / "out")
+    assert [record["id"] for record in records] == ["0-bad", "1-bad", "2-bad"]
+    assert not any("errors" in record for record in records)
+
+
+def test_nothing_left_of_a_stream(tmp_path: Path) -> None:
+    given = jsonl({"id": "a", "input": "x"})
+    args = ("--simple", "echo {}", "-o", "out", "--resume")
+    run("ae-run", *args, stdin=given, cwd=write(tmp_path / "p").parent).expect(0, stderr="")
+    done = run("ae-run", *args, stdin=given, cwd=tmp_path).expect(0)
+    assert done.messages == ["ae-run: out: 1 done", "ae-run: nothing left to do"]
+
+
+# --- agents that all fail -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_total_failure_is_loud(tool: str, tmp_path: Path) -> None:
+    some(tmp_path, *"abcdefgh")
+    done = start(tool, tmp_path, 'echo "Invalid API key (request $$)" >&2; exit 1').expect(0)
+    number = 16 if tool == "ae-trials" else 8
+    first, last = done.messages
+    assert first.startswith(f"{tool}: the first 5 agents failed in the same way: the agent exited with code 1: Invalid")
+    assert last.startswith(f"{tool}: {number} of {number} agents failed: the agent exited with code 1: Invalid API key")
+
+
+def test_a_failure_among_others_is_not(tmp_path: Path) -> None:
+    some(tmp_path, "bad", "bad", "bad", "bad", "bad", "good")
+    last = start("ae-run", tmp_path, FAILS_ONCE).expect(0).says("the first 5 agents failed in the same way")
+    assert "no key" in last
+    some(tmp_path, "good", "bad", "bad", "bad", "bad", "bad")
+    start("ae-run", tmp_path, FAILS_ONCE).expect(0, stderr="")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_max_failures_stops_and_resume_goes_on(tool: str, tmp_path: Path) -> None:
+    some(tmp_path, "good", "bad", "bad", "bad", "good")
+    limit = 4 if tool == "ae-trials" else 2
+    done = start(tool, tmp_path, FAILS_ONCE, "--max-failures", limit).expect(1)
+    done.says(f"stopped after {limit} failed agents", "no key", "--resume")
+    assert [record["id"] for record in read(tmp_path / "out")] == ["0-good", "1-bad", "2-bad"]
+    start(tool, tmp_path, FAILS_ONCE, "--resume").expect(0)
+    assert len(read(tmp_path / "out")) == 5
