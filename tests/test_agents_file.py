@@ -110,7 +110,7 @@ def test_the_recipes(tmp_path: Path) -> None:
     passed = {record["id"]: record["score"]["pass"] for record in read(tmp_path / "old.jsonl")}
     assert passed == {"sum": True, "sea": False}
     assert '"reasoning":"misses the hint"' in done[0].stdout
-    assert "1 passed, 1 failed" in done[1].stdout
+    assert "1 passed, 1 did not pass" in done[1].stdout
     assert "## Verdict" in done[2].stdout
     assert '{"id":"sum","passRate":1,"passAtK":1,"passExpK":1}' in done[3].stdout
     graded = {record["id"]: record["score"]["pass"] for record in read(tmp_path / "graded.jsonl")}

@@ -216,7 +216,7 @@ def test_ids_that_are_no_file_names(tmp_path: Path) -> None:
     prompts = jsonl(*({"id": name, "input": "made"} for name in ids))
     done = run("ae-run", "--simple", "touch {}", "--workspace-dir", "ws", stdin=prompts, cwd=tmp_path).expect(0)
     assert done.ids == ids and not any("errors" in record for record in done.records), done
-    made = list((tmp_path / "ws").iterdir())
+    made = [path for path in (tmp_path / "ws").iterdir() if path.name.startswith("prompt-")]
     assert len(made) == len(ids), "each has a directory of its own"
     assert all([path.name for path in place.iterdir()] == ["made"] for place in made), "and its agent worked there"
     assert [path.name for path in tmp_path.iterdir()] == ["ws"]

@@ -53,5 +53,5 @@ def test_resume_at_once_after_a_crash(mark: str, tmp_path: Path) -> None:
             (tmp_path / "second").touch()
             tool.process.kill()
             tool.process.wait()
-        run("ae-run", file, "-j", 8, "-o", "raw", "--resume", "--shell", line, cwd=tmp_path).expect(0, stderr="")
+        run("ae-run", file, "-j", 8, "-o", "raw", "--resume", "--shell", line, cwd=tmp_path).expect(0)
         assert sorted(record["id"] for record in read(tmp_path / "raw")) == sorted(IDS[:8])

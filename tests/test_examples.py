@@ -21,7 +21,7 @@ def test_the_readmes_five_minutes(tmp_path: Path) -> None:
     if shutil.which("jq") is None:
         script = re.sub(r"^jq .*\n", "", script, flags=re.MULTILINE)
     done = run("/bin/sh", "-e", "-c", script, cwd=tmp_path).expect(0, stderr="")
-    assert "1 passed, 1 failed" in done.stdout, done
+    assert "1 passed, 1 did not pass" in done.stdout, done
     (tmp_path / "grader.py").write_text(grader)
     graded = run("ae-grade", "results.jsonl", "-g", "grader.py", cwd=tmp_path).expect(0, stderr="")
     assert [record["score"]["pass"] for record in graded.records] == [True, False]

@@ -71,7 +71,7 @@ def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bo
         for name, verdict in verdicts.items()
         if isinstance(verdict, GraderError)
     ]
-    graded = ungraded(record)
+    graded = {field: value for field, value in record.items() if field not in ("score", "outcome", "graderError")}
     if keep_each:
         earlier = record.get("scores")
         kept = earlier.items() if isinstance(earlier, dict) else ()

@@ -168,7 +168,7 @@ class ProcessSupervisor:
         """
         left = self._tree(key)
         if time.monotonic() >= kill_at:
-            send_signal(left, signal.SIGKILL)
+            send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not go on when its child is gone
         elif not signalled:
             send_signal(left, signal.SIGTERM)
             signalled |= left

@@ -52,18 +52,8 @@ def quality_section(report: ComparisonReport) -> list[str]:
         return [*score, *rate, *map(str, counts)]
 
     interval = intervals_title(report.meta)
-    header = [
-        "Mean score",
-        *interval,
-        "Pass rate",
-        *interval,
-        "Passed",
-        "Not passed",
-        "Agents failed",
-        "Graded",
-        "Ungraded",
-    ]
-    return by_run("## Quality", [*header, "Grader errors"], report.quality, cells)
+    counts = ["Passed", "Not passed", "Agents failed", "Graded", "Ungraded", "Grader errors"]
+    return by_run("## Quality", ["Mean score", *interval, "Pass rate", *interval, *counts], report.quality, cells)
 
 
 def reliability_section(report: ComparisonReport) -> list[str]:

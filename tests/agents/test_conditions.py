@@ -123,7 +123,7 @@ def test_the_repository_whose_hook_we_are_is_not_touched(hook: bool, tmp_path: P
         wrong = {"GIT_AUTHOR_DATE": "bad", "GIT_AUTHOR_NAME": "", "GIT_QUARANTINE_PATH": "/x"}
         env |= {"GIT_WORK_TREE": str(tmp_path), "GIT_CONFIG_COUNT": "1", "GIT_TEMPLATE_DIR": "/nowhere", **wrong}
     line = f"env | grep -E '^GIT_(DIR|INDEX|PREFIX|WORK|QUA)'; unset GIT_CONFIG_COUNT; echo new > new; {COMMITS}"
-    args = ("--shell", line, "--workspace-dir", "ws", "--workspace-git", "-g", "ae-grader-git")
+    args = ("--shell", line, "--workspace-dir", "ws", "--workspace-git", "-g", "ae-grader-git", "--grade-failed")
     done = run("ae-capture", *args, stdin=ONE, cwd=tmp_path, env=env).expect(0)
     assert done.records[0]["output"] == "", "the agent inherited the repository"
     assert done.records[0]["outcome"]["filesCreated"] == ["new"], "what an agent commits counts"

@@ -60,7 +60,7 @@ def test_a_timeout_ends_the_whole_tree(mark: str, tmp_path: Path) -> None:
         assert record["errors"] == ["timeout: not done after 1500 ms"]
         assert record["turns"][0]["timedOut"]
         assert 3400 <= record["timing"]["total"] < 6000  # SIGTERM, 2 s, SIGKILL
-        tool.end().expect(0, stderr="")
+        tool.end().expect(0).says("1 of 1 agents failed: timeout")
     expect_gone(mark, 0)
 
 
@@ -370,7 +370,7 @@ def test_a_flood_is_ended(flood: str, mark: str, tmp_path: Path) -> None:
         record = tool.record()
         assert not sleepers(mark)
         status = Path(f"/proc/{tool.pid}/status").read_text()
-        tool.end().expect(0, stderr="")
+        tool.end().expect(0).says("1 of 1 agents failed: output exceeded")
     assert sum(len(line) + 1 for line in record["rawLines"]) <= (2 << 20) + 1
     assert len(record["lineTimes"]) == len(record["rawLines"])
     assert record["timedOut"] is False

@@ -130,12 +130,22 @@ def test_nothing_of_it_gets_anywhere(tool: str, tmp_path: Path) -> None:
     schema["command"] = [str(python_script(tmp_path / "agent", AGENT)), f"--key={secret}"]
     write(tmp_path / "s.json", schema)
     script(tmp_path / "g", f"cp out.unfinished kept; echo {secret} >&2; exit 1")
-    args = ["-s", "s.json", "-g", "./g", "-o", "out", "--debug", *(["-k", "2"] if tool == "ae-trials" else [])]
+    args = [
+        "-s",
+        "s.json",
+        "-g",
+        "./g",
+        "--grade-failed",
+        "-o",
+        "out",
+        "--debug",
+        *(["-k", "2"] if tool == "ae-trials" else []),
+    ]
     done = run(tool, *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path, env={"A_KEY": secret})
     written = (tmp_path / "out").read_text()
     assert "[redacted:A_KEY]" in written and "[redacted:A_KEY]" in done.stderr, done
     kept = (tmp_path / "kept").read_text() if (tmp_path / "kept").exists() else ""
-    assert bool(kept) == (tool == "ae-capture"), "a trial that failed is not graded"
+    assert kept, "what is not graded yet is in the journal"
     for text in (written, done.stderr, kept):
         assert not any(secret[at : at + 12] in text for at in range(len(secret) - 11)), text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -34,7 +35,8 @@ def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable
             check(whole(out))
             out.unlink()
     print(f"{kills} kills, {finished} finished")
-    run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0, stderr="")
+    done = run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0)
+    assert only_resumption(done.stderr), done
     check(whole(out))
     assert kills >= ROUNDS // 2, "the machine is too slow for this test"
 
@@ -48,8 +50,13 @@ def killed(command: list[object], out: Path, rng: random.Random) -> bool:
             (os.killpg if rng.random() < 0.3 else os.kill)(process.pid, signal.SIGKILL)
             process.communicate()
             return True
-        assert (process.returncode, err) == (0, b"")
+        assert process.returncode == 0 and only_resumption(err.decode()), err
         return False
+
+
+def only_resumption(messages: str) -> bool:
+    """Returns whether the tool has said nothing but how much was done before."""
+    return all(re.search(r" \d+ done", line) for line in messages.splitlines())
 
 
 def whole(out: Path) -> list[Record]:
