@@ -16,7 +16,7 @@ SHORTEST_LINE = 20  # of a secret with several lines: a key, or a file of settin
 SHORTEST_PIECE = 12  # of a secret that was cut off
 LONGEST_PIECE = 500
 # The fields that agents and graders write; the prompt's own are the user's.
-DERIVED = ("output", "trajectory", "errors", "metadata", "score", "scores", "outcome", "trials")
+DERIVED = ("output", "trajectory", "errors", "metadata", "score", "scores", "outcome", "graderError", "trials")
 
 _KINDS = "PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY"
 _SECRET = re.compile(
