@@ -40,6 +40,12 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if counts.tokens_not_positive:
         about = which([r.id for r in results if r.tokens_not_positive], evaluation)
         notes.append(f"the agent's tokens are not above 0 on {about}: no combined score there")
+    if counts.tokens_missing:
+        about = which([r.id for r in results if r.tokens_missing], evaluation)
+        notes.append(f"only part of the tokens is reported for {about}: their number is not known")
+    if counts.negative_durations:
+        about = which([r.id for r in results if r.negative_duration], evaluation)
+        notes.append(f"the duration is negative on {about}: the clock was set back, so it is not known")
     if counts.tokens_approximate:
         about = which([r.id for r in results if r.tokens_approximate], evaluation)
         notes.append(f"no tokens reported for {about}: question and answer were counted, fewer than were used")

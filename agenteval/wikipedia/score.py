@@ -43,11 +43,12 @@ class ScoreWeights(NamedTuple):
 
 
 class QuestionTokens(NamedTuple):
-    """The tokens used for a question, including the judge's; None if unknown."""
+    """The tokens used for a question, including the judge's; None if part of them is not known."""
 
     total: int | None
-    approximate: bool
-    positive: bool  # the agent's, without the judge's
+    approximate: bool = False
+    positive: bool = True  # the agent's, without the judge's
+    missing: bool = False  # the agent or the judge reported only part
 
 
 def combined_score(
@@ -85,6 +86,8 @@ def score_question(record: Record, weights: ScoreWeights, count_text: CountText)
         grader_errors=failed_graders(row) or None,
         tokens_approximate=tokens.approximate,
         tokens_not_positive=not tokens.positive,
+        tokens_missing=tokens.missing,
+        negative_duration=row.clock_set_back,
     )
     return result, judge_model_of(judge)
 
@@ -135,12 +138,24 @@ def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | 
 
 def tokens_of(record: Record, row: GradedView, judge: GraderResult | None, count_text: CountText) -> QuestionTokens:
     """Returns the tokens of agent and judge; if the agent reports none, question and answer are counted."""
-    judged = sum(number_in(judge, JUDGE, field) or 0 for field in ("input_tokens", "output_tokens"))
-    reported = row.tokens
-    if reported is not None:
-        return QuestionTokens(round(reported + judged), approximate=False, positive=reported > 0)
-    counted = count_text(f"{row.turns(TURNS)}\n{row.output}", text_field(record, "model") or "")
-    return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
+    judged, reported = judge_tokens(judge), row.tokens
+    if judged is None or (reported is None and row.reports_tokens):
+        return QuestionTokens(None, missing=True)
+    if reported is None:
+        counted = count_text(f"{row.turns(TURNS)}\n{row.output}", text_field(record, "model") or "")
+        return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
+    if reported < 0:
+        return QuestionTokens(None, positive=False)
+    return QuestionTokens(round(reported + judged), positive=reported > 0)
+
+
+def judge_tokens(judge: GraderResult | None) -> float | None:
+    """Returns the tokens of the judge, 0 if it used no model; None if a model judged and a count is missing."""
+    outcome = (judge.outcome if judge else None) or {}
+    if not outcome.keys() & {"judge_model", "input_tokens", "output_tokens"}:
+        return 0.0
+    sent, received = (number_in(judge, JUDGE, field) for field in ("input_tokens", "output_tokens"))
+    return None if sent is None or received is None or min(sent, received) < 0 else sent + received
 
 
 def judge_model_of(judge: GraderResult | None) -> str | None:
@@ -213,6 +228,8 @@ class Scoring:
                 grader_errors=sum(result.grader_errors is not None for result in self.results),
                 tokens_approximate=sum(result.tokens_approximate for result in self.results),
                 tokens_not_positive=sum(result.tokens_not_positive for result in self.results),
+                tokens_missing=sum(result.tokens_missing for result in self.results),
+                negative_durations=sum(result.negative_duration for result in self.results),
             ),
         )
 

@@ -21,7 +21,7 @@ class QuestionScore(SnakeCase):
     judge_score: Rate | None
     """The judge's overall score."""
     num_tokens: int | None
-    """Tokens of the agent, in and out, and of the judge."""
+    """Tokens of the agent, in and out, and of the judge; null if part of them is not known."""
     combined_score: float | None
     """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null without a value or tokens."""
     id: Id
@@ -36,6 +36,10 @@ class QuestionScore(SnakeCase):
     """The agent reported no tokens: the question and the answer were counted instead."""
     tokens_not_positive: bool = False
     """The agent reported 0 tokens or fewer: there is no combined score."""
+    tokens_missing: bool = False
+    """The agent or the judge reported only part of its tokens: their number is not known."""
+    negative_duration: bool = False
+    """The record's duration is negative: its clock was set back while the agent ran."""
 
 
 class QuestionCounts(SnakeCase):
@@ -59,6 +63,10 @@ class QuestionCounts(SnakeCase):
     """Questions whose tokens were counted, because the agent reported none."""
     tokens_not_positive: Count
     """Questions for which the agent reported 0 tokens or fewer: they have no combined score."""
+    tokens_missing: Count
+    """Questions for which the agent or the judge reported only part of its tokens: num_tokens is null."""
+    negative_durations: Count
+    """Questions whose duration is negative."""
 
 
 class EvaluationSummary(SnakeCase):

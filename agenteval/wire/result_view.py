@@ -77,10 +77,25 @@ class ResultFacts(Wire, kw_only=True):
 
     @property
     def tokens(self) -> Number | None:
-        """Input and output tokens together; None if neither is known."""
-        counts = [self.timing.input_tokens, self.timing.output_tokens] if self.timing else []
-        known = [count for count in counts if count is not None]
-        return sum(known) if known else None
+        """Input and output tokens together; None unless both are known."""
+        sent, received = (self.timing.input_tokens, self.timing.output_tokens) if self.timing else (None, None)
+        return None if sent is None or received is None else sent + received
+
+    @property
+    def reports_tokens(self) -> bool:
+        """Whether the agent reported any count of tokens."""
+        timing = self.timing
+        return timing is not None and not (timing.input_tokens is None and timing.output_tokens is None)
+
+    @property
+    def clock_set_back(self) -> bool:
+        """Whether the measured duration is negative; it counts as unknown."""
+        timing = self.timing
+        if timing is None:
+            return False
+        if timing.total is not None:
+            return timing.total < 0
+        return timing.start is not None and timing.end is not None and timing.end < timing.start
 
 
 class ResultView(ResultFacts, kw_only=True):

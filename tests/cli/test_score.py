@@ -139,6 +139,23 @@ def test_tokens_that_the_agent_does_not_report_are_counted() -> None:
     assert result["combined_score"] == pytest.approx((result["num_tokens"] / 1000) ** -0.5)
 
 
+def test_a_missing_token_count_is_not_zero() -> None:
+    half = question("d", 1, 1, 1, timing={"start": 0, "end": 1, "inputTokens": 900})
+    found = evaluated(records=[*GOOD, half], says="only part of the tokens is reported for 1 of 4 questions (d)")
+    assert (found["results"][3]["num_tokens"], found["results"][3]["combined_score"]) == (None, None)
+    summary = found["summary"]
+    assert (summary["avg_num_tokens"], summary["total_tokens"]) == (pytest.approx(5000 / 3), 5000)
+    counts = summary["counts"]
+    assert (counts["num_tokens"], counts["combined_score"], counts["tokens_missing"]) == (3, 3, 1)
+
+
+@pytest.mark.parametrize("timing", [{"total": -5}, {"start": 10, "end": 5}])
+def test_a_negative_duration_is_reported(timing: Record) -> None:
+    back = question("d", 1, 1, 1, timing={"inputTokens": 900, "outputTokens": 100, **timing})
+    found = evaluated(records=[*GOOD, back], says="the duration is negative on 1 of 4 questions (d)")
+    assert found["results"][3]["negative_duration"] and found["summary"]["counts"]["negative_durations"] == 1
+
+
 def test_results_that_nobody_graded_say_what_to_do() -> None:
     plain = {name: value for name, value in GOOD[0].items() if name not in ("score", "scores")}
     found = evaluated(records=[plain], says="ae-grade -g sources=ae-grader-sources")

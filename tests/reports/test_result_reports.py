@@ -88,8 +88,8 @@ def test_a_new_form_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({}, None, None),
         ({"total": 12}, 12, None),
         ({"total": 0, "start": 5, "end": 9}, 0, None),
-        ({"start": 5, "end": 9, "inputTokens": 0}, 4, 0),
-        ({"start": 5, "outputTokens": 3}, None, 3),
+        ({"start": 5, "end": 9, "inputTokens": 0}, 4, None),
+        ({"start": 5, "outputTokens": 3}, None, None),
         ({"inputTokens": 2, "outputTokens": 3}, None, 5),
         ({"total": -1, "start": 5, "end": 9}, None, None),  # the clock was set back
         ({"start": 9, "end": 5}, None, None),

@@ -100,28 +100,35 @@ def test_figures_of_a_question(given: dict[str, Any], figures: tuple[float | Non
 
 
 TOKENS = [
-    # record: tokens, approximate, not positive
-    (graded(), (2500, False, False)),
-    (graded(judge=verdict(input_tokens=40, output_tokens=2)), (2542, False, False)),
-    (graded(judge=verdict(input_tokens=None)), (2500, False, False)),
-    (record(timing={"inputTokens": 7}), (7, False, False)),
-    (graded(tokens=(0, 0), judge=verdict(input_tokens=40)), (40, False, True)),
-    (graded(tokens=(-5, 0)), (-5, False, True)),
-    (graded(tokens=None, judge=verdict(input_tokens=40)), (45, True, False)),
-    (graded(tokens=None, input=["ab", "c"], metadata={"model": "m"}), (1005, True, False)),
-    (graded(tokens=None, model="mm"), (2005, True, False)),
-    (graded(tokens=None, input="", output=""), (0, True, True)),
+    # record: tokens, what is true of them
+    (graded(), (2500, "")),
+    (graded(judge=verdict()), (2500, "")),  # a judge that is no model has no tokens
+    (graded(judge=verdict(input_tokens=40, output_tokens=2)), (2542, "")),
+    (graded(judge=verdict(input_tokens=40)), (None, "missing")),
+    (graded(judge=verdict(input_tokens=None, output_tokens=2)), (None, "missing")),
+    (graded(judge=verdict(input_tokens=-40, output_tokens=2)), (None, "missing")),
+    (graded(judge=verdict(judge_model="m")), (None, "missing")),
+    (record(timing={"inputTokens": 7}), (None, "missing")),
+    (record(timing={"inputTokens": None, "outputTokens": 7}), (None, "missing")),
+    (graded(tokens=(0, 0), judge=verdict(input_tokens=40, output_tokens=0)), (40, "not_positive")),
+    (graded(tokens=(-5, 0)), (None, "not_positive")),
+    (graded(tokens=None, judge=verdict(input_tokens=40, output_tokens=0)), (45, "approximate")),
+    (graded(tokens=None, judge=verdict(input_tokens=40)), (None, "missing")),
+    (graded(tokens=None, input=["ab", "c"], metadata={"model": "m"}), (1005, "approximate")),
+    (graded(tokens=None, model="mm"), (2005, "approximate")),
+    (graded(tokens=None, input="", output=""), (0, "approximate not_positive")),
 ]
 
 
 @pytest.mark.parametrize("given, figures", TOKENS)
-def test_tokens_of_a_question(given: dict[str, Any], figures: tuple[int, bool, bool]) -> None:
+def test_tokens_of_a_question(given: dict[str, Any], figures: tuple[int, str]) -> None:
     found = scored(given)
-    assert (found.num_tokens, found.tokens_approximate, found.tokens_not_positive) == figures
+    marks = [name for name in ("approximate", "missing", "not_positive") if getattr(found, f"tokens_{name}")]
+    assert (found.num_tokens, " ".join(marks)) == figures
 
 
 def test_tokens_of_the_judge_alone_are_no_tokens_to_divide_by() -> None:
-    found = scored(graded(verdict(1), verdict(1, input_tokens=10), tokens=(0, 0)))
+    found = scored(graded(verdict(1), verdict(1, input_tokens=10, output_tokens=0), tokens=(0, 0)))
     assert (found.num_tokens, found.combined_score) == (10, None)
 
 

@@ -121,7 +121,8 @@ def main(
       hit_rate, mrr   from the outcome of the grader named `sources` (ae-grader-sources), else its score
       judge_score     outcome.overall_score of the one named `judge` (ae-grader-judge), else its score
       num_tokens      the agent's input and output tokens plus the judge's. If the agent reports none,
-                      question and answer are counted: fewer than it used, and marked tokens_approximate
+                      question and answer are counted: fewer than it used, and marked tokens_approximate;
+                      if only part of them is reported, num_tokens is null and left out of the means
       combined_score  hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta
     If no grader has that name, the one whose outcome has hit_rate or overall_score is used.
 
