@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+from agenteval.comparison.inference.distributions import normal_quantile, t_quantile
 
 CONFIDENCE = 0.95
 POWER = 0.8
-LARGE = 200
 NOTHING_VARIES = 1e-12
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % quantile
 
@@ -32,60 +33,6 @@ def deviation(values: Sequence[float]) -> float | None:
         return None
     centre = math.fsum(values) / len(values)
     return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
-
-
-# --- quantiles ----------------------------------------------------------------------------------
-
-
-def normal_quantile(p: float) -> float:
-    """z such that a standard normal value stays below it with probability p > 0.5."""
-    return _solve(lambda z: math.erf(z / math.sqrt(2)), 2 * p - 1)
-
-
-def t_quantile(p: float, df: int) -> float:
-    """t such that Student's t with df degrees of freedom stays below it with probability p > 0.5."""
-    if df >= LARGE:
-        return _t_from_normal(normal_quantile(p), df)
-    return _solve(lambda t: _t_central(t, df), 2 * p - 1)
-
-
-def _solve(rising: Callable[[float], float], target: float) -> float:
-    """The x > 0 at which a rising function reaches the target, by bisection down to adjacent floats."""
-    high = 1.0
-    while rising(high) < target:
-        high *= 2
-    low = 0.0
-    while low < (middle := (low + high) / 2) < high:
-        if rising(middle) < target:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _t_central(t: float, df: int) -> float:
-    """P(-t < T < t): the finite series of Abramowitz & Stegun 26.7.3 (odd df) and 26.7.4 (even df)."""
-    angle = math.atan2(t, math.sqrt(df))
-    cos2 = math.cos(angle) ** 2
-    odd = df % 2
-    term = math.cos(angle) if odd else 1.0
-    total = term if df > 1 else 0.0
-    for k in range(2 + odd, df - 1, 2):
-        term *= cos2 * (k - 1) / k
-        total += term
-    series = math.sin(angle) * total
-    return 2 / math.pi * (angle + series) if odd else series
-
-
-def _t_from_normal(z: float, df: int) -> float:
-    """The Cornish-Fisher expansion (A&S 26.7.5): from 200 degrees of freedom on, good to ten digits."""
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + math.fsum(term / df**power for power, term in enumerate(terms, 1))
 
 
 # --- two samples, paired ------------------------------------------------------------------------

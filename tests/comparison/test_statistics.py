@@ -35,35 +35,6 @@ def test_deviation() -> None:
     assert stats.deviation([1.0]) is None
 
 
-# Two degrees of freedom and one have closed forms; the others are from published tables.
-@pytest.mark.parametrize(
-    ("p", "df", "expected"),
-    [
-        (0.975, 1, math.tan(0.475 * math.pi)),
-        (0.975, 2, 0.95 / math.sqrt(2 * 0.975 * 0.025)),
-        (0.995, 2, 0.99 / math.sqrt(2 * 0.995 * 0.005)),
-        (0.975, 3, 3.182446305),
-        (0.95, 4, 2.131846786),
-        (0.975, 5, 2.570581836),
-        (0.995, 9, 3.249835542),
-        (0.975, 10, 2.228138852),
-        (0.975, 29, 2.045229642),
-        (0.975, 30, 2.042272456),
-        (0.975, 120, 1.979930405),
-        (0.975, 1000, 1.962339081),
-        (0.975, 10**12, 1.959963985),
-    ],
-)
-def test_t_quantile(p: float, df: int, expected: float) -> None:
-    assert stats.t_quantile(p, df) == pytest.approx(expected, abs=1e-9)
-
-
-def test_t_quantile_goes_over_to_the_expansion_without_a_step() -> None:
-    below, at, above = (stats.t_quantile(0.975, df) for df in (stats.LARGE - 1, stats.LARGE, stats.LARGE + 1))
-    assert below > at > above
-    assert below - at == pytest.approx(at - above, rel=0.02)
-
-
 def test_paired_by_hand() -> None:
     # d = 1, 2, 3: mean 2, sd 1, se 1/sqrt(3), t(.975, 2) = 4.302653
     found = stats.paired([1.0, 2.0, 3.0])

@@ -1,0 +1,169 @@
+"""95 % intervals of rates, means, percentiles and ratios; none has width zero, however few or equal the values are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from agenteval.comparison.inference.distributions import binomial_term, normal_quantile, t_quantile
+from agenteval.comparison.statistics import deviation, mean
+from agenteval.wire.interval import ConfidenceInterval
+
+LEVEL = 0.95
+TAIL = 0.5 + LEVEL / 2
+Z = normal_quantile(TAIL)
+PRIOR = 0.5  # weight of "all trials of a prompt are alike" in the design effect, in failed trials
+NO_SPREAD = 1e-12
+
+WILSON = "wilson"
+CLUSTERED_WILSON = "wilson, effective n"
+T = "t"
+EQUAL_VALUES = "equal values"
+ORDER = "order statistics"
+LOG_T = "t, log scale"
+
+
+def interval(bounds: tuple[float, float], n: int, method: str) -> ConfidenceInterval:
+    """The bounds with level, n and method."""
+    return ConfidenceInterval(low=bounds[0], high=bounds[1], level=LEVEL, n=n, method=method)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def wilson_bounds(rate: float, count: float, z: float = Z) -> tuple[float, float]:
+    """The Wilson score interval of a rate over so many independent values, which need not be a whole number."""
+    shrink = 1 + z * z / count
+    centre = (rate + z * z / (2 * count)) / shrink
+    reach = z / shrink * math.sqrt(max(0.0, rate * (1 - rate)) / count + z * z / (4 * count * count))
+    low = 0.0 if rate <= 0 else max(0.0, centre - reach)  # not -1e-17, by rounding
+    return low, 1.0 if rate >= 1 else min(1.0, centre + reach)
+
+
+def rate_interval(passed: int, count: int) -> ConfidenceInterval | None:
+    """The interval of the share that passed, of independent records; None of none."""
+    return interval(wilson_bounds(passed / count, count), count, WILSON) if count else None
+
+
+def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> ConfidenceInterval | None:
+    """The interval of a rate from the passes and size of each cluster, such as the trials of a prompt; None of none.
+
+    Values of a cluster resemble each other, so they are worth fewer independent ones: the effective n. Sums may be
+    fractions, such as the estimates of pass^k of prompts, which are worth more.
+    """
+    size, total = len(counts), sum(counts)
+    if not total:
+        return None
+    rate = min(1.0, max(0.0, math.fsum(sums) / total))
+    quantile = t_quantile(TAIL, size - 1) if size > 1 else Z
+    return interval(wilson_bounds(rate, effective_count(sums, counts), quantile), total, CLUSTERED_WILSON)
+
+
+def effective_count(sums: Sequence[float], counts: Sequence[int]) -> float:
+    """How many independent values would tell as much about the rate as these clusters."""
+    size, total = len(counts), sum(counts)
+    if size == 1:
+        return 1.0
+    rate = math.fsum(sums) / total
+    squares = math.fsum((part - count * rate) ** 2 for part, count in zip(sums, counts, strict=True))
+    between, binomial = squares * size / (size - 1), total * rate * (1 - rate)
+    if binomial < NO_SPREAD:  # all passed, or none: as uncertain as with one value that differs
+        between = binomial = 1.0
+    design_effect = (between + PRIOR * total / size) / (binomial + PRIOR)
+    return total / design_effect
+
+
+# --- means --------------------------------------------------------------------------------------
+
+
+def mean_interval(
+    values: Sequence[float], clusters: Sequence[object] | None = None, span: tuple[float, float] | None = (0.0, 1.0)
+) -> ConfidenceInterval | None:
+    """The t-interval of a mean of values within a span; `clusters` names the cluster of each value.
+
+    Of equal values the t-interval has width 0, of one value it has none. Then the interval is what the mean could be
+    if some other values were missed by chance; None if there is no span.
+    """
+    centre = mean(values)
+    if centre is None:
+        return None
+    error, df = standard_error(values, clusters)
+    if error is None or error < NO_SPREAD:
+        return _equal_values(centre, df + 1, len(values), span) if span else None
+    reach = t_quantile(TAIL, df) * error
+    low, high = span or (-math.inf, math.inf)
+    return interval((max(low, centre - reach), min(high, centre + reach)), len(values), T)
+
+
+def standard_error(values: Sequence[float], clusters: Sequence[object] | None = None) -> tuple[float | None, int]:
+    """The standard error of the mean and its degrees of freedom, robust to clusters; None for fewer than two."""
+    if clusters is None:
+        spread = deviation(values)
+        return (None, 0) if spread is None else (spread / math.sqrt(len(values)), len(values) - 1)
+    centre = math.fsum(values) / len(values)
+    sums: dict[object, float] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        sums[cluster] = sums.get(cluster, 0.0) + value - centre
+    size = len(sums)
+    if size < 2:
+        return None, 0
+    squares = math.fsum(part * part for part in sums.values())
+    return math.sqrt(squares * size / (size - 1)) / len(values), size - 1
+
+
+def _equal_values(value: float, count: int, n: int, span: tuple[float, float]) -> ConfidenceInterval:
+    """By Wilson, up to this share of values may differ although none of `count` does: by as much as the span allows."""
+    share = Z * Z / (count + Z * Z)
+    low, high = ((1 - share) * value + share * end for end in span)
+    return interval((low, high), n, EQUAL_VALUES)
+
+
+# --- percentiles and ratios ---------------------------------------------------------------------
+
+
+def percentile_interval(ordered: Sequence[float], p: float) -> ConfidenceInterval | None:
+    """The nearest pair of values with the percentile between them; None if there are too few, or both are equal."""
+    ranks = percentile_ranks(len(ordered), p)
+    if ranks is None or ordered[ranks[0]] == ordered[ranks[1]]:
+        return None
+    return interval((ordered[ranks[0]], ordered[ranks[1]]), len(ordered), ORDER)
+
+
+def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
+    """Places in a sorted list of n between which the percentile lies in 95 %; None if not even first and last do."""
+    # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
+    if n < 2 or 1 - binomial_term(0, n, p) - binomial_term(n, n, p) < LEVEL:
+        return None
+    fewest = most = min(max(1, math.floor((n + 1) * p)), n - 1)
+    covered = binomial_term(fewest, n, p)
+    while covered < LEVEL:
+        fewer = binomial_term(fewest - 1, n, p) if fewest > 1 else 0.0
+        more = binomial_term(most + 1, n, p) if most < n - 1 else 0.0
+        if not fewer and not more:  # rounding
+            break
+        covered += max(fewer, more)
+        fewest, most = (fewest - 1, most) if fewer >= more else (fewest, most + 1)
+    return fewest - 1, most
+
+
+def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> ConfidenceInterval | None:
+    """The interval of the ratio of two means of paired values; None if a mean is 0 or all ratios are equal."""
+    above, below = mean(numerators), mean(denominators)
+    if not above or not below or above < 0 or below < 0:
+        return None
+    relative = [a / above - b / below for a, b in zip(numerators, denominators, strict=True)]
+    return _around_log(math.log(above / below), relative)
+
+
+def geometric_ratio_interval(ratios: Sequence[float]) -> ConfidenceInterval | None:
+    """The interval of the geometric mean of ratios above 0; None if there are fewer than two, or all are equal."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return _around_log(math.fsum(logs) / len(logs), logs) if logs else None
+
+
+def _around_log(centre: float, values: Sequence[float]) -> ConfidenceInterval | None:
+    error, df = standard_error(values)
+    if error is None or error < NO_SPREAD:
+        return None
+    reach = t_quantile(TAIL, df) * error
+    return interval((math.exp(centre - reach), math.exp(centre + reach)), len(values), LOG_T)

@@ -1,0 +1,135 @@
+"""Two runs on the same prompts: the interval of the difference, the test of it, and what n prompts can show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from agenteval.comparison.inference.distributions import binomial_term, detectable_shift, t_two_sided
+from agenteval.comparison.inference.intervals import LEVEL, NO_SPREAD, Z, interval, mean_interval, standard_error
+from agenteval.comparison.statistics import mean
+from agenteval.wire.interval import ConfidenceInterval
+
+POWER = 0.8
+SIGNIFICANT = 1 - LEVEL
+TIE = 1e-9
+FEW = 12  # differences of either sign up to which all assignments of signs are tried
+STEPS = 60  # of bisection
+TANGO = "tango"
+
+
+class PairedTest(NamedTuple):
+    """The mean of differences, its interval, the p value that there is none, and the smallest one that n shows."""
+
+    mean: float | None = None
+    interval: ConfidenceInterval | None = None
+    p: float | None = None
+    detectable: float | None = None
+
+
+def compare_paired(differences: Sequence[float], clusters: Sequence[object] | None = None) -> PairedTest:
+    """The analysis of differences within -1 and 1; `clusters` names the cluster of each.
+
+    The interval excludes 0 if and only if p is below 0.05.
+    """
+    if not differences:
+        return PairedTest()
+    found: ConfidenceInterval | None
+    if clusters is None and all(abs(d) < TIE or abs(abs(d) - 1) < TIE for d in differences):
+        wins, losses = signs(differences)
+        found, p = tango_interval(wins, losses, len(differences)), mid_p(wins, losses)
+    else:
+        found, p = _compare_means(differences, clusters)
+    if found and p >= SIGNIFICANT:
+        found = interval((min(0.0, found.low), max(0.0, found.high)), found.n, found.method)
+    elif found and found.low <= 0 <= found.high:
+        p = max(p, SIGNIFICANT)
+    return PairedTest(mean(differences), found, p, detectable_difference(differences, clusters))
+
+
+def signs(differences: Sequence[float]) -> tuple[int, int]:
+    """How many differences are above 0, and how many below."""
+    return sum(d > TIE for d in differences), sum(d < -TIE for d in differences)
+
+
+def detectable_difference(differences: Sequence[float], clusters: Sequence[object] | None = None) -> float | None:
+    """The smallest true difference that this many prompts would show 4 times in 5; None if nothing varies."""
+    error, df = standard_error(differences, clusters)
+    if error is None or error < NO_SPREAD:
+        return None
+    return detectable_shift(df, LEVEL, POWER) * error
+
+
+# --- means --------------------------------------------------------------------------------------
+
+
+def _compare_means(
+    differences: Sequence[float], clusters: Sequence[object] | None
+) -> tuple[ConfidenceInterval | None, float]:
+    """The t-interval and p; where few prompts or clusters differ, p is that of the exact test if it is larger."""
+    found = mean_interval(differences, clusters, (-1.0, 1.0))
+    error, df = standard_error(differences, clusters)
+    centre = math.fsum(differences) / len(differences)
+    varies = error is not None and error >= NO_SPREAD
+    p = t_two_sided(centre / error, df) if error is not None and varies else mid_p(*signs(differences))
+    if clusters is not None:
+        sums: dict[object, float] = {}
+        for difference, cluster in zip(differences, clusters, strict=True):
+            sums[cluster] = sums.get(cluster, 0.0) + difference
+        differences = list(sums.values())
+    different = [d for d in differences if abs(d) > TIE]
+    return found, max(p, sign_flip_p(different)) if len(different) <= FEW else p
+
+
+def sign_flip_p(differences: Sequence[float]) -> float:
+    """The exact test of a mean: the share of all assignments of signs with a sum as large; ties count half (mid-p)."""
+    sums = [0.0]
+    for d in differences:
+        sums = [s + d for s in sums] + [s - d for s in sums]
+    seen = abs(math.fsum(differences))
+    larger = sum(abs(s) > seen + TIE for s in sums)
+    equal = sum(abs(abs(s) - seen) <= TIE for s in sums)
+    return min(1.0, (larger + equal / 2) / len(sums)) if seen > TIE else 1.0
+
+
+# --- passes -------------------------------------------------------------------------------------
+
+
+def mid_p(b: int, c: int) -> float:
+    """McNemar's mid-p value of b prompts that only one run passed against c that only the other did, two-sided."""
+    n, low = b + c, min(b, c)
+    if b == c:
+        return 1.0
+    tail = term = binomial_term(low, n, 0.5)
+    for i in range(low, 0, -1):  # from the largest term of the tail down
+        term *= i / (n - i + 1)
+        tail += term
+        if term < tail * 1e-17:
+            break
+    return min(1.0, 2 * tail - binomial_term(low, n, 0.5))
+
+
+def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:
+    """Tango's score interval of the difference of two paired rates, (b - c) / n (Tango 1998)."""
+    estimate = (b - c) / n
+
+    def standing(difference: float) -> float:
+        linear = (2 * n - b + c) * difference - b - c
+        root = math.sqrt(max(0.0, linear * linear + 8 * n * c * difference * (1 - difference)))
+        only_b = (root - linear) / (4 * n)
+        variance = n * (2 * only_b + difference * (1 - difference))
+        gap = b - c - n * difference
+        if variance <= 0:
+            return math.copysign(math.inf, gap) if gap else 0.0
+        return gap / math.sqrt(variance)
+
+    low, inside = -1.0, estimate
+    for _ in range(STEPS):
+        middle = (low + inside) / 2
+        low, inside = (middle, inside) if standing(middle) > Z else (low, middle)
+    high, inside = 1.0, estimate
+    for _ in range(STEPS):
+        middle = (high + inside) / 2
+        high, inside = (middle, inside) if standing(middle) < -Z else (high, middle)
+    return interval((low, high), n, TANGO)
