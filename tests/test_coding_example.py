@@ -40,7 +40,8 @@ def test_the_evaluation_is_what_its_readme_shows(copy: Path) -> None:
     (table,) = re.findall(r"^```text\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     assert without_times(table) in without_times(done.stdout), done
     (diff,) = re.findall(r"^```diff\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
-    assert diff in (copy / "build" / "hasty.md").read_text()
+    report = (copy / "build" / "hasty.md").read_text()
+    assert diff in report and "AssertionError: 'IIII' != 'IV'" in report
 
     for rest in ("agent", "check", "changes", "held_out.py", "prompts.jsonl", "project/"):
         assert f"`{rest}`" in readme, "every file is explained"
@@ -53,6 +54,7 @@ def check_what_the_agents_did(hasty: list[Record]) -> None:
     assert "FAILED (failures=1)" in roman["trajectory"][1]["output"], "the agent has really run the tests"
     assert roman["outcome"]["filesChanged"] == ["test_kit.py"]
     assert roman["outcome"]["commandPassed"] is False, "a test that was changed does not help"
+    assert "AssertionError: 'IIII' != 'IV'" in roman["outcome"]["output"], "what the tests printed is kept"
     seconds = next(record for record in hasty if record["id"] == "seconds")
     assert seconds["errors"] and not seconds["score"]["pass"]
 
@@ -79,7 +81,7 @@ def test_an_agent_cannot_show_other_files_in_the_report(copy: Path) -> None:
 
 
 def test_texts_that_graders_keep_are_in_the_report(copy: Path) -> None:
-    """The output of a command, once ae-grader-git keeps it, or what any other grader puts into `outcome`."""
+    """Also what any other grader puts into `outcome`, whatever is in it."""
     outcome = '{"output": "line 1\\nline ```` 2", "exitCode": 1}'
     (copy / "grader.py").write_text(
         f"def grade(record):\n    return {{'pass': False, 'score': 0.0, 'outcome': {outcome}}}\n"

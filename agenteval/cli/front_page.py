@@ -14,7 +14,11 @@ from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 
 SHELLS = ("bash", "zsh", "fish")
-OWN_COMMANDS = {"help": "show the help of a command", "completion": "make TAB complete in bash, zsh or fish"}
+OWN_COMMANDS = {
+    "init": "write an evaluation to start from",
+    "help": "show the help of a command",
+    "completion": "make TAB complete in bash, zsh or fish",
+}
 EXIT_STATUS = {
     0: "the list, a page or a script was printed; with a command, the exit status is that of the command",
     1: "stdout cannot be written",
@@ -57,8 +61,8 @@ def _page(ctx: click.Context, command: tuple[str, ...], debug: bool) -> None:
 
     Examples:
       ae run prompts.jsonl --simple "echo {}" | ae extract -s text | ae grade -g ae-grader-hint
+      ae init my-eval
       ae help run
-      ae help completion
     """
     if command:
         raise UserError(f"options come after the command: ae {command[0]} …")

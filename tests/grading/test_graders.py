@@ -370,6 +370,25 @@ def test_git_command(repository: Path) -> None:
 
 
 @needs_git
+def test_git_keeps_what_the_command_printed(repository: Path) -> None:
+    """stdout and stderr in order, also of a command that fails; of much, whole lines at the end."""
+    noisy = look(repository, "--command", "echo one; echo two >&2; echo é; exit 1")
+    assert noisy["outcome"]["output"] == "one\ntwo\né\n"
+    assert look(repository, "--command", "true")["outcome"]["output"] == ""
+    lines = look(repository, "--command", "seq 100000")["outcome"]["output"].splitlines()
+    assert lines == [str(number) for number in range(100_001 - len(lines), 100_001)]
+    assert 8000 < sum(len(line) + 1 for line in lines) <= 8192
+    assert "output" not in look(repository)["outcome"]
+
+
+@needs_git
+@pytest.mark.skipif(not shutil.which("setsid"), reason="setsid is not on PATH")
+def test_git_command_whose_child_holds_the_output(repository: Path, mark: str) -> None:
+    answer = look(repository, "--command", f"setsid sleep {mark} & echo done")
+    assert answer["outcome"]["output"] == "done\n" and answer["outcome"]["exitCode"] == 0
+
+
+@needs_git
 def test_git_command_that_takes_too_long(repository: Path, mark: str) -> None:
     (repository / "new.txt").write_text("n")
     began = time.monotonic()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +20,8 @@ from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
 
 SHOWN = 5  # file names of each kind in the reasoning
+KEPT = 8192  # bytes of what the command printed last
+POLL = 0.05  # seconds between two looks whether a command that prints nothing has ended
 
 
 def grade_git(
@@ -37,8 +41,8 @@ def grade_git(
     checks |= {f"{name} exists": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:
-        code = _exit_code(command, cwd, command_timeout / 1000)
-        outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0}
+        code, printed = _run(command, cwd, command_timeout / 1000)
+        outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0, "output": printed}
         checks[f"`{command}` passes"] = code == 0
     broken = [name for name, holds in checks.items() if not holds]
     seen = "; ".join(f"{kind}: {first_few(names, SHOWN)}" for kind, names in files.items() if names)
@@ -50,27 +54,62 @@ def grade_git(
     }
 
 
-def _exit_code(command: str, cwd: str, timeout: float) -> int | None:
-    """Returns the command's exit code; None if it took too long and was killed with its process group."""
+def _run(command: str, cwd: str, timeout: float) -> tuple[int | None, str]:
+    """Returns the command's exit code, None if it took too long, and the end of what it printed.
+
+    It is killed with its process group then; a process that has left the group and holds the pipe is not waited for.
+    """
     environment = dict(os.environ)
     forget_repository(environment)
-    nothing = subprocess.DEVNULL
+    deadline = time.monotonic() + timeout
     with subprocess.Popen(
         ["sh", "-c", command],
         cwd=cwd,
         env=environment,
         start_new_session=True,
-        stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
+        assert process.stdout is not None
+        tail = _Tail(process.stdout.fileno())
         try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
+            while process.poll() is None and (left := deadline - time.monotonic()) > 0 and tail.open:
+                tail.read(min(POLL, left))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
         finally:
+            code = process.returncode
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+        while tail.open and tail.read(0):
+            pass
+    return code, tail.text()
+
+
+class _Tail:
+    """The end of what comes out of a pipe, however much that is."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd, self.data = fd, b""
+        self.open, self.cut = True, False
+        self.poller = select.poll()
+        self.poller.register(fd, select.POLLIN)
+
+    def read(self, seconds: float) -> bool:
+        """Waits so long at most; returns whether there was something to read."""
+        if not self.poller.poll(max(0.0, seconds) * 1000):
+            return False
+        piece = os.read(self.fd, 1 << 16)
+        self.open = bool(piece)
+        self.cut |= len(self.data) + len(piece) > KEPT
+        self.data = (self.data + piece)[-KEPT:]
+        return True
+
+    def text(self) -> str:
+        """Returns it as text; where the start is missing, from the first whole line on."""
+        data = self.data.partition(b"\n")[2] or self.data if self.cut else self.data
+        return data.decode("utf-8", "replace")
 
 
 def _message(error: Exception) -> str:
@@ -92,7 +131,8 @@ def main(path: str | None, output: str | None, debug: bool, **checks: Any) -> in
     Looks at the record's `cwd`: files created, changed and deleted since --workspace-git made its
     commit, or else since the last one, and whether a command succeeds there. New files that the
     .gitignore of that commit covers do not count. Passes if something changed and every check
-    holds; the score is the share of checks that hold. The files are in `outcome`.
+    holds; the score is the share of checks that hold. The files, and the last 8 KiB that the command
+    printed, are in `outcome`.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git

@@ -15,7 +15,7 @@ _ae() {
         joined=
         [[ $i -gt 1 && $word == [=:]* ]] && joined=1
     done
-    if [[ $tool == ae && ${#words[@]} -gt 1 && ${words[0]} != help && ${words[0]} != completion ]]; then
+    if [[ $tool == ae && ${#words[@]} -gt 1 && " help init completion " != *" ${words[0]} "* ]]; then
         _ae_as "ae-${words[0]}" "$2" "$3"
         return
     fi

@@ -6,7 +6,7 @@ function __ae_complete
     set -l typed (commandline -ct)
     set -l tool (string replace -r '.*/' '' -- $before[1])
     set -e before[1]
-    if test "$tool" = ae; and set -q before[1]; and not contains -- $before[1] help completion
+    if test "$tool" = ae; and set -q before[1]; and not contains -- $before[1] help init completion
         set -l line (string escape -- $before | string join ' ')
         complete -C "ae-$line $typed" # `ae run …` is completed as `ae-run …` is
         return

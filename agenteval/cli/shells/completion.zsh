@@ -4,7 +4,7 @@ _ae_bin=@BIN@
 _ae() {
     local tool=${words[1]:t} kind kept line
     local -a answer described
-    if [[ $tool == ae && $CURRENT -gt 2 && $words[2] != (help|completion) ]]; then
+    if [[ $tool == ae && $CURRENT -gt 2 && $words[2] != (help|init|completion) ]]; then
         words=("ae-$words[2]" "${(@)words[3,-1]}") # `ae run …` is completed as `ae-run …` is
         (( CURRENT-- ))
         _normal

@@ -9,24 +9,32 @@ import sys
 from agenteval.cli.suite import PREFIX, find, own_tools, places, plug_ins
 from agenteval.errors import USAGE, similar
 
+OWN = ("init", "completion")
+
 # Click is imported only where ae answers itself: the tool that it becomes imports it anyway.
 
 
 def main() -> int:
-    """Becomes the tool that is named, or prints the list of commands, a completion script or completions."""
+    """Becomes the tool that is named, or runs a command of its own, or prints the list of commands or completions."""
     command, *rest = sys.argv[1:] or [""]
     completing = bool(os.environ.get("_AE_COMPLETE"))  # for TAB, nothing may be started
     if command == "help" and rest:
         command, *rest = rest if completing else [rest[0], "--help"]
-    if command == "completion" and (rest or not completing):
-        from agenteval.cli.front_page import completion
-
-        completion(rest)
+    if command in OWN and (rest or not completing):
+        _run_own(command, rest)
     if completing or command in ("", "help") or command.startswith("-"):
         from agenteval.cli.front_page import front_page
 
         front_page([command, *rest] if completing or command.startswith("-") else [])
     return _refuse(become(command, rest))
+
+
+def _run_own(command: str, args: list[str]) -> None:
+    if command == "init":
+        from agenteval.cli.init import init as own
+    else:
+        from agenteval.cli.front_page import completion as own
+    own(args)
 
 
 def become(command: str, args: list[str]) -> str:
@@ -49,7 +57,7 @@ def become(command: str, args: list[str]) -> str:
 
 def unknown(command: str) -> str:
     """Returns the message for a command that does not exist, with those that are spelled like it."""
-    known = [name.removeprefix(PREFIX) for name in (*own_tools(), *plug_ins(places()))] + ["help", "completion"]
+    known = [name.removeprefix(PREFIX) for name in (*own_tools(), *plug_ins(places()))] + ["help", *OWN]
     close = similar(command, known)[:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return f'there is no command "{command}"{hint} (ae --help lists them)'

@@ -1,0 +1,117 @@
+"""ae init: writes an evaluation that runs, into an empty directory, also from an installed wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import ROOT, Done, run, script
+
+STARTS = ("quickstart", "coding", "qa")
+
+
+def tracked(example: str) -> dict[str, int]:
+    """Returns each file of an example that is in the repository, and whether it is executable."""
+    command = ["git", "ls-files", "-s", f"examples/{example}"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = re.findall(rf"^100(\d+) \S+ \d\texamples/{example}/(.+)$", listed, re.MULTILINE)
+    return {name: int(mode, 8) & stat.S_IXUSR for mode, name in found}
+
+
+def written(folder: Path) -> dict[str, int]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mode & stat.S_IXUSR for path in files}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_files_of_the_example_are_written(start: str, tmp_path: Path) -> None:
+    done = run("ae", "init", "new/my eval", "--from", start, cwd=tmp_path).expect(0, stderr="")
+    folder = tmp_path / "new" / "my eval"
+    assert written(folder) == tracked(start)
+    for name in written(folder):
+        assert (folder / name).read_bytes() == (ROOT / "examples" / start / name).read_bytes()
+    assert done.stdout.endswith("now type: cd 'new/my eval' && make show\n"), done
+
+
+def test_quickstart_is_what_one_gets(tmp_path: Path) -> None:
+    run("ae", "init", ".", cwd=tmp_path).expect(0, stderr="")
+    assert written(tmp_path) == tracked("quickstart")
+
+
+def test_the_next_command_can_be_typed(tmp_path: Path) -> None:
+    """Also where the tools are not on PATH: they are found beside ae."""
+    bin = ROOT / ".venv" / "bin"
+    done = run(str(bin / "ae"), "init", "x y", "--from", "qa", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}).expect(0)
+    command = done.stdout.rpartition("now type: ")[2]
+    shown = run("/bin/sh", "-c", command, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}).expect(0)
+    assert "4 passed" in shown.stdout, shown
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / ".hidden").write_text("mine")
+    refused = run("ae", "init", "full", cwd=tmp_path).expect(2)
+    assert refused.stderr == "ae init: full: is not empty; name a new or an empty directory\n"
+    (tmp_path / "file").write_text("mine")
+    assert "is a file" in run("ae", "init", "file", cwd=tmp_path).expect(2).stderr
+    assert written(tmp_path) == {"full/.hidden": 0, "file": 0}
+    assert "quickstart" in run("ae", "init", "new", "--from", "nothing", cwd=tmp_path).expect(2).stderr
+    assert "DIR" in run("ae", "init", cwd=tmp_path).expect(2).stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_runs_have_left_is_not_copied(tmp_path: Path) -> None:
+    """A checkout in which the example was run: build/ and caches stay there."""
+    package = tmp_path / "checkout"
+    (package / "examples" / "qa" / "build").mkdir(parents=True)
+    (package / "examples" / "qa" / "build" / "results.jsonl").write_text("{}")
+    script(package / "examples" / "qa" / "agent", "echo hello").chmod(0o644)
+    (package / "agenteval").symlink_to(ROOT / "agenteval")
+    code = "import sys; sys.argv[0] = 'ae'; from agenteval.cli.init import init; init(['out', '--from', 'qa'])"
+    run(sys.executable, "-c", code, cwd=tmp_path, env={"PYTHONPATH": str(package)}).expect(0)
+    assert written(tmp_path / "out") == {"agent": stat.S_IXUSR}, "a script is executable, whatever its mode was"
+
+
+def test_help(tmp_path: Path) -> None:
+    page = run("ae", "init", "--help").expect(0, stderr="").stdout
+    assert run("ae", "help", "init").expect(0).stdout == page
+    assert all(re.search(rf"^  {start} ", page, re.MULTILINE) for start in STARTS)
+    assert "\n  init  " in run("ae").expect(0).stdout
+
+
+# --- installed with pip -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, installed by pip into a directory of its own."""
+    folder = tmp_path_factory.mktemp("installed")
+    for command in (
+        ["-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")],
+        ["-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
+        + ["--target", str(folder / "site"), "--find-links", str(folder / "dist"), "agenteval"],
+    ):
+        done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+def of_wheel(site: Path, tool: str, *args: str, cwd: Path) -> Done:
+    """Runs a tool of the installed wheel; the packages that it needs are those of this Python."""
+    env = {"PYTHONPATH": str(site), "PATH": f"{site / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"}
+    return run(tool, *args, cwd=cwd, env=env, timeout=60)
+
+
+def test_the_wheel_has_the_examples(installed: Path, tmp_path: Path) -> None:
+    for start in STARTS:
+        assert written(installed / "agenteval" / "examples" / start) == tracked(start)
+    done = of_wheel(installed, str(installed / "bin" / "ae"), "init", "mine", "--from", "qa", cwd=tmp_path).expect(0)
+    assert written(tmp_path / "mine") == tracked("qa")
+    shown = of_wheel(installed, "/bin/sh", "-c", done.stdout.rpartition("now type: ")[2], cwd=tmp_path).expect(0)
+    assert "4 passed" in shown.stdout, shown
