@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from agenteval.errors import BadRecord
-from agenteval.review.agreement import agreement_of, count_pair
+from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
 from agenteval.review.labels import Labels
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.calibration import (
-    AgreementTable,
     CalibrationReport,
     Label,
     LabelCounts,
@@ -95,7 +94,7 @@ class Calibration:
         self.sample = ReviewSample(drawn_from="all" if everything else "failures", seed=seed)
         self.label_counts = LabelCounts(total=len(labels or ()))
         self.changes = VerdictChanges(graders=graders)
-        self.recorded, self.rescored = AgreementTable(), AgreementTable()
+        self.recorded, self.rescored = LabelledVerdicts(), LabelledVerdicts()
         self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
         self.ambiguous: list[str] = []
         self._seen: set[str] = set()  # ids with a label
@@ -143,9 +142,9 @@ class Calibration:
         human = item.human
         if human is not None:
             self.label_counts.used += 1
-            count_pair(self.recorded, grader=before.pass_, human=human)
+            self.recorded.count(recorded=before.pass_, grader=before.pass_, human=human)
             if after is not None:
-                count_pair(self.rescored, grader=after.pass_, human=human)
+                self.rescored.count(recorded=before.pass_, grader=after.pass_, human=human)
             if all(verdict == human for verdict in item.verdicts):
                 return
         self.shown[item.why].append(item)
@@ -171,8 +170,9 @@ class Calibration:
             records=self.records,
             sample=self.sample,
             labels=self.label_counts if labelled else None,
-            recorded=agreement_of(self.recorded) if labelled else None,
-            rescored=agreement_of(self.rescored) if labelled and regraded else None,
+            recorded=agreement_of(self.recorded, self.records) if labelled else None,
+            rescored=agreement_of(self.rescored, self.records, recorded=False) if labelled and regraded else None,
+            pass_rate=corrected_pass_rate(self.recorded, self.records) if labelled else None,
             changes=self.changes if regraded else None,
             items=[listed(item) for item in self.items()],
         )

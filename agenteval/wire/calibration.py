@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from agenteval.wire.records import Id, Rate, Wire
+from agenteval.wire.records import Id, Interval, Rate, Wire
 from agenteval.wire.result_view import ResultView
 
 
@@ -37,17 +37,46 @@ class AgreementTable(Wire, omit_defaults=False):
         return self.true_pass + self.false_pass
 
 
+class AgreementIntervals(Wire):
+    """95 % intervals of the figures; null if the figure is."""
+
+    kappa: Interval | None
+    """Interval of Cohen's kappa."""
+    ac1: Interval | None
+    """Interval of Gwet's AC1."""
+    human_pass_rate: Interval | None
+    """Interval of the share that the person passes."""
+    grader_pass_rate: Interval | None
+    """Interval of the share that the grader passes; null if it is known of all records."""
+    precision: Interval | None
+    """Interval of the precision."""
+    recall: Interval | None
+    """Interval of the recall."""
+    failure_precision: Interval | None
+    """Interval of the precision of failures."""
+    failure_recall: Interval | None
+    """Interval of the recall of failures."""
+
+
 class Agreement(Wire):
-    """A grader compared with a person's labels; null is what the labels do not define."""
+    """A grader compared with a person's labels; null is what the labels do not define.
+
+    Each label counts for its share of the records with the same recorded verdict, so that the figures are about all
+    graded records, however many passes and failures were labelled.
+    """
 
     n: int
     """Answers that the person labelled pass or fail and the grader graded."""
+    scope: Literal["all", "passes", "failures"]
+    """The records that the figures are about: all graded ones, or only those with the one verdict that has labels."""
     agreement: Rate | None
     """Share of them on which both agree."""
-    interval: tuple[float, float] | None
-    """95 % Wilson interval of that share."""
+    interval: Interval | None
+    """95 % interval of that share."""
     kappa: float | None
     """Cohen's kappa: agreement beyond chance; 1 is perfect, 0 is chance, null if all verdicts are the same."""
+    ac1: float | None
+    """Gwet's AC1: agreement beyond chance, also where nearly all verdicts are the same."""
     human_pass_rate: Rate | None
     """Base rate: share that the person passes."""
     grader_pass_rate: Rate | None
@@ -60,8 +89,27 @@ class Agreement(Wire):
     """Of what the grader fails, the share that the person fails too."""
     failure_recall: Rate | None
     """Of what the person fails, the share that the grader fails too."""
+    intervals: AgreementIntervals
+    """The interval of each figure."""
     table: AgreementTable
-    """The counts behind it."""
+    """The labels behind it, not weighted."""
+
+
+class CorrectedPassRate(Wire):
+    """The pass rate of the run as the person would grade it, estimated from the labels."""
+
+    recorded: Rate | None
+    """Share of the n that the grader passed."""
+    corrected: Rate | None
+    """Share of the n that the person would pass; null unless passes and failures have labels."""
+    interval: Interval | None
+    """95 % interval of that share."""
+    n: int
+    """Records with a verdict, those of agents that failed included: they do not pass."""
+    labelled_passes: int
+    """Labels of records that are recorded as passes."""
+    labelled_failures: int
+    """Labels of records that are recorded as failures."""
 
 
 VERDICTS = {"pass": True, "fail": False, "ambiguous": None}
@@ -207,6 +255,8 @@ class CalibrationReport(Wire):
     """The recorded verdicts, compared with the labels."""
     rescored: Agreement | None = None
     """The second grader's verdicts, compared with the labels."""
+    pass_rate: CorrectedPassRate | None = None
+    """The pass rate of the run, corrected by the labels."""
     changes: VerdictChanges | None = None
     """The second grader's verdicts, compared with the recorded ones."""
     items: list[ListedRecord] = []

@@ -219,9 +219,12 @@ def test_agreement_by_hand(tmp_path: Path) -> None:
     labels = write(tmp_path / "labels.jsonl", *({"id": f"r{n}", "pass": passed} for n, passed in enumerate(human)))
     found = report(file, "--labels", labels, cwd=tmp_path)["recorded"]
     assert found.pop("interval") == pytest.approx([0.5625, 0.8090], abs=1e-4)
+    assert found.pop("intervals")["failureRecall"] == pytest.approx([0.5324, 0.8877], abs=1e-4)
     assert found == {
         "n": 50,
+        "scope": "all",
         "agreement": 0.7,
+        "ac1": pytest.approx(0.41 / 1.01),  # by chance 2 * 0.55 * 0.45
         "kappa": pytest.approx(0.4),
         "humanPassRate": 0.6,
         "graderPassRate": 0.5,
@@ -334,12 +337,13 @@ def test_both_graders_against_the_labels(second: Path) -> None:
         second / "l.jsonl", *({"id": n, "pass": p} for n, p in zip("2437", (True, True, False, True), strict=True))
     )
     found = report(file, "--labels", labels, "-g", "even.py", cwd=second)
-    assert found["recorded"]["agreement"] == 0.25 and found["rescored"]["agreement"] == 0.75
+    # Each label of a pass stands for 2 / 2 records, each of a failure for 3 / 2.
+    assert (found["recorded"]["agreement"], found["rescored"]["agreement"]) == (1 / 5, 3.5 / 5)
     assert found["recorded"]["n"] == found["rescored"]["n"] == 4
     assert (found["changes"]["n"], found["changes"]["sampled"], found["changes"]["differ"]) == (5, 1, 3)
     assert [entry["why"] for entry in found["items"]] == ["label", "label", "label", "rescored"]
     text = calibrate(file, "--labels", labels, "-g", "even.py", cwd=second).expect(0, stderr="").stdout
-    assert "| Agreement | 25.0% | 75.0% |" in text
+    assert re.search(r"\| Agreement \| 20.0% \| \S+ to \S+ \| 4 \| 70.0% \| \S+ to \S+ \| 4 \|", text), text
     assert "Of the 4 labelled records and 1 sampled failure, 3 (60.0%) got another verdict from even." in text
     assert "| **human** | ✅ PASS |" in text
 
@@ -506,3 +510,23 @@ def test_labels_keep_the_last_word() -> None:
     for passed in (True, True, False, False, None):
         labels.add(check_label({"id": "a", "pass": passed}))
     assert labels["a"].verdict is None and labels.changed == 2 and len(labels) == 1
+
+
+def test_labels_of_failures_alone_claim_no_recall(tmp_path: Path) -> None:
+    """The default sample is of failures: what it shows is how many of them are right, not how many were missed."""
+    file = graded(tmp_path, {**{f"p{n}": True for n in range(80)}, **{f"f{n}": False for n in range(20)}})
+    labels = write(tmp_path / "labels.jsonl", *({"id": f"f{n}", "pass": n == 0} for n in range(10)))
+    found = report(file, "--labels", labels, cwd=tmp_path)
+    assert found["recorded"]["scope"] == "failures" and found["recorded"]["failurePrecision"] == 0.9
+    unknown = ("failureRecall", "recall", "precision", "kappa", "ac1", "humanPassRate")
+    assert {found["recorded"][name] for name in unknown} == {None}
+    assert found["passRate"]["corrected"] is None and found["passRate"]["recorded"] == 0.8
+    text = calibrate(file, "--labels", labels, cwd=tmp_path).expect(0, stderr="").stdout
+    assert "| Recall of failures | – | – | – |" in text and "no recorded pass has a label" in text
+    more = write(tmp_path / "more.jsonl", *read(labels), *({"id": f"p{n}", "pass": n > 4} for n in range(20)))
+    found = report(file, "--labels", more, cwd=tmp_path)
+    assert found["recorded"]["failureRecall"] == pytest.approx(0.2 * 0.9 / (0.2 * 0.9 + 0.8 * 0.25)), "not 9 / 14"
+    assert found["passRate"]["corrected"] == pytest.approx(0.8 * 0.75 + 0.2 * 0.1)
+    assert found["passRate"]["interval"][0] < 0.62 < found["passRate"]["interval"][1]
+    text = calibrate(file, "--labels", more, cwd=tmp_path).expect(0, stderr="").stdout
+    assert "The grader passed 80.0% of 100 records. **A person would pass 62.0%** (95 % interval" in text

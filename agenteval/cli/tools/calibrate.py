@@ -200,14 +200,17 @@ def main(
     """Find out how far a grader can be trusted: draw failures for a person to review.
 
     RESULTS is the output of ae-grade (or stdin). The document has each drawn record with boxes to tick;
-    --read turns the ticks into labels, and --labels compares the verdicts with them: agreement, Cohen's
-    kappa and base rates, precision and recall, and first of all the records on which they disagree.
+    --read turns the ticks into labels, and --labels compares the verdicts with them: the pass rate as a
+    person would grade the run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with
+    its 95 % interval, and first of all the records on which they disagree.
     A second grader (-g) judges the same records again: both verdicts side by side.
 
     A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" works too. A label that
     was read from a document has the digest of its output, and is left out if the output has changed.
-    Records with a label are not drawn again. Failures alone tell nothing about answers that pass but
-    should not: draw from --all to find those, and before you rely on kappa, precision or recall.
+    Records with a label are not drawn again. The figures are about all graded records: a label counts
+    for its share of the records with the same recorded verdict, however many of each were labelled.
+    Failures alone tell nothing about answers that pass but should not: recall, kappa and the corrected
+    pass rate are null until passes have labels too (--all draws from both).
     --min-agreement and --min-kappa apply to the second grader if there is one. The same input and seed
     give the same document.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agenteval.reports.figures import breakdown, number, percent, percent_span, whole
+from agenteval.reports.agreement_sections import agreement_section, pass_rate_section, two_by_two
+from agenteval.reports.figures import breakdown, percent
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.results.markdown import verdict
@@ -13,7 +14,6 @@ from agenteval.review.calibration import Calibration, Item
 from agenteval.review.document import TITLE, harmless, review_block
 from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, preview
 from agenteval.wire.calibration import (
-    Agreement,
     CalibrationReport,
     Label,
     ReviewSample,
@@ -61,7 +61,7 @@ def render(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]
     report = calibration.report()
     parts = [TITLE, "\n".join(head(report, calibration.ambiguous))]
     if report.recorded is not None:
-        parts.append(agreement_section(report.recorded, report.rescored))
+        parts += [*pass_rate_section(report.pass_rate), agreement_section(report.recorded, report.rescored)]
     if report.changes is not None:
         parts.append(changes_section(report.changes, report.sample))
     if report.items:
@@ -113,49 +113,6 @@ def drawn(sample: ReviewSample, *, labelled: bool) -> str:
     if sample.size == sample.of:
         return f"{what}, all there are" if sample.of else what
     return f"{sample.size:,} of {what}, drawn at random (seed {sample.seed})"
-
-
-def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
-    """How well each grader agrees with the labels, side by side."""
-    columns = [("recorded", recorded)] + ([("second grader", rescored)] if rescored else [])
-    rows = [
-        ("Labelled records (n)", [f"{found.n:,}" for _, found in columns]),
-        ("Agreement", [percent(found.agreement) for _, found in columns]),
-        ("95% interval", [percent_span(found.interval) for _, found in columns]),
-        ("Cohen's kappa (0: chance, 1: perfect)", [number(found.kappa) for _, found in columns]),
-        ("Base rate: human passes", [percent(found.human_pass_rate) for _, found in columns]),
-        ("Grader passes", [percent(found.grader_pass_rate) for _, found in columns]),
-        ("Precision: of the grader's passes, the human's", [percent(found.precision) for _, found in columns]),
-        ("Recall: of the human's passes, the grader's", [percent(found.recall) for _, found in columns]),
-        ("Precision of failures", [percent(found.failure_precision) for _, found in columns]),
-        ("Recall of failures", [percent(found.failure_recall) for _, found in columns]),
-    ]
-    lines = table(["Grader", *(name for name, _ in columns)], [[name, *cells] for name, cells in rows])
-    parts = ["## Agreement with the labels", "\n".join(lines)]
-    for name, found in columns:
-        title = "The recorded verdict" if name == "recorded" else f"The {name}'s verdict"
-        counts = found.table
-        passes, failures = (counts.true_pass, counts.false_pass), (counts.false_fail, counts.true_fail)
-        parts.append(two_by_two(title, "Human", passes, failures))
-    parts += [caution for caution in [one_sided(recorded)] if caution]
-    return "\n\n".join(parts)
-
-
-def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tuple[int, int]) -> str:
-    """Counts by two verdicts: how many of the passes, and of the failures, the other passes and fails."""
-    rows = [["pass", *map(whole, passes)], ["fail", *map(whole, failures)]]
-    return "\n".join(table([recorded, f"{other}: pass", f"{other}: fail"], rows))
-
-
-def one_sided(found: Agreement) -> str | None:
-    """A warning if the labels are all of records with the same verdict."""
-    if not found.n or found.grader_pass_rate not in (0, 1):
-        return None
-    only, other = ("failures", "passes") if found.grader_pass_rate == 0 else ("passes", "failures")
-    return (
-        f"All labelled records are recorded as {only}: this tells nothing about the grader's {other}, and "
-        f"kappa and recall mean little. Draw from all records with `--all`."
-    )
 
 
 def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:

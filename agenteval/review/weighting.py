@@ -1,0 +1,153 @@
+"""Figures of a 2x2 table from labels that were drawn by verdict, weighted to the whole file, with their intervals.
+
+A person may label failures only, or many failures and few passes. How many records have which verdict is known, so each
+label stands for its share of the records with that verdict. Interval: Wilson's, with the effective number of labels,
+which is the number of equally weighted ones that would give the same variance (by the delta method).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agenteval.comparison.statistics import wilson
+from agenteval.wire.calibration import AgreementTable
+from agenteval.wire.records import Interval
+
+Cells = tuple[float, float, float, float]
+"""True pass, false pass, false fail, true fail: the grader's verdict, and whether the person agrees."""
+STEP = 1e-6
+PSEUDO = 0.5  # added to each cell that can occur, for the variance only: nothing is certain from a few labels
+
+
+class Stratum(NamedTuple):
+    """The labels of records with one recorded verdict, and how many such records there are."""
+
+    size: int
+    counts: Cells
+    possible: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    known: bool = False  # the counts are no sample: they hold for all records
+
+    @property
+    def labels(self) -> float:
+        """Labels of such records."""
+        return sum(self.counts)
+
+    def shares(self) -> Cells:
+        """Returns the share of each cell, smoothed."""
+        extra = [PSEUDO * (possible and not self.known) for possible in self.possible]
+        total = self.labels + sum(extra)
+        return _four([(count + more) / total for count, more in zip(self.counts, extra, strict=True)])
+
+
+class Estimate(NamedTuple):
+    """A figure and its 95 % interval; None if the labels do not define it."""
+
+    value: float | None = None
+    interval: Interval | None = None
+
+
+Figure = Callable[[Cells], float | None]
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """Returns part / whole; None if whole is 0."""
+    return part / whole if whole > 0 else None
+
+
+def kappa(cells: Cells) -> float | None:
+    """Returns Cohen's kappa; None if both always agree by chance alone."""
+    tp, fp, ff, tf = cells
+    n = sum(cells)
+    by_chance = (tp + ff) * (tp + fp) + (fp + tf) * (ff + tf)  # times n²
+    if by_chance >= n * n * (1 - 1e-12):
+        return None
+    return (n * (tp + tf) - by_chance) / (n * n - by_chance)
+
+
+def gwet_ac1(cells: Cells) -> float | None:
+    """Returns Gwet's AC1, which keeps its meaning if nearly all answers have one verdict; None without labels."""
+    tp, fp, ff, tf = cells
+    n = sum(cells)
+    if not n:
+        return None
+    passes = (2 * tp + fp + ff) / (2 * n)
+    by_chance = 2 * passes * (1 - passes)
+    return ((tp + tf) / n - by_chance) / (1 - by_chance)
+
+
+FIGURES: dict[str, Figure] = {
+    "agreement": lambda c: ratio(c[0] + c[3], sum(c)),
+    "kappa": kappa,
+    "ac1": gwet_ac1,
+    "human_pass_rate": lambda c: ratio(c[0] + c[2], sum(c)),
+    "grader_pass_rate": lambda c: ratio(c[0] + c[1], sum(c)),
+    "precision": lambda c: ratio(c[0], c[0] + c[1]),
+    "recall": lambda c: ratio(c[0], c[0] + c[2]),
+    "failure_precision": lambda c: ratio(c[3], c[2] + c[3]),
+    "failure_recall": lambda c: ratio(c[3], c[1] + c[3]),
+}
+FROM_MINUS_ONE = ("kappa", "ac1")
+
+
+def cells_of(table: AgreementTable) -> Cells:
+    """Returns the counts of a table."""
+    return table.true_pass, table.false_pass, table.false_fail, table.true_fail
+
+
+def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
+    """Returns a figure of all records, from the labels of each stratum; every stratum with records has labels."""
+    strata = [stratum for stratum in strata if stratum.size]
+    figure = FIGURES[name]
+    value = figure(estimated_counts(strata)) if strata else None
+    if value is None:
+        return Estimate()
+    low = -1.0 if name in FROM_MINUS_ONE else 0.0
+    centre, variance = smoothed(figure, strata)
+    share, middle = (value - low) / (1 - low), (centre - low) / (1 - low)
+    effective = math.fsum(stratum.labels for stratum in strata)
+    if variance > 0 and 0 < middle < 1:
+        effective = middle * (1 - middle) * (1 - low) ** 2 / variance
+    bounds = wilson(share * effective, effective)
+    return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
+
+
+def estimated_counts(strata: Sequence[Stratum]) -> Cells:
+    """Returns how many of all records are in each cell, by their labels; exact if all are labelled."""
+    return _four([math.fsum(s.size * s.counts[at] / s.labels for s in strata) for at in range(4)])
+
+
+def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float]:
+    """Returns a figure and its variance by the delta method, both from smoothed shares: never 0, never undefined.
+
+    The records are a sample of all that could be asked, and the labels are one of the records: both vary.
+    """
+    total = sum(stratum.size for stratum in strata)
+    shares = [(stratum.size / total, stratum.shares()) for stratum in strata]
+    centre = _four([math.fsum(weight * cells[at] for weight, cells in shares) for at in range(4)])
+    slopes = gradient(figure, centre)
+    within, means = 0.0, []
+    for stratum, (weight, cells) in zip(strata, shares, strict=True):
+        mean = math.fsum(slope * cell for slope, cell in zip(slopes, cells, strict=True))
+        square = math.fsum(slope**2 * cell for slope, cell in zip(slopes, cells, strict=True))
+        within += 0.0 if stratum.known else weight**2 * (square - mean**2) / stratum.labels
+        means.append((weight, mean))
+    overall = math.fsum(weight * mean for weight, mean in means)
+    between = math.fsum(weight * (mean - overall) ** 2 for weight, mean in means) / total
+    return figure(centre) or 0.0, within + between
+
+
+def gradient(figure: Figure, cells: Cells) -> list[float]:
+    """Returns the slope of a figure in each cell."""
+    slopes = []
+    for at in range(4):
+        above, below = list(cells), list(cells)
+        above[at], below[at] = cells[at] + STEP, cells[at] - STEP
+        slopes.append(((figure(_four(above)) or 0.0) - (figure(_four(below)) or 0.0)) / (2 * STEP))
+    return slopes
+
+
+def _four(values: Sequence[float]) -> Cells:
+    tp, fp, ff, tf = values
+    return tp, fp, ff, tf
