@@ -13,7 +13,7 @@ install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work 
 
 $(STAMP): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,references]'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # its hook slows every start
 	@$(VENV)/bin/python -m compileall -q agenteval  # a start-up without it takes twice as long
 	@$(MAKE) --no-print-directory launchers

@@ -96,7 +96,7 @@ def clustered_rate(clusters: Sequence[tuple[int, int]]) -> tuple[float, float] |
     return max(0.0, rate - reach), min(1.0, rate + reach)
 
 
-def wilson(passed: float, count: float) -> tuple[float, float]:
+def wilson(passed: float, count: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a proportion, which holds at 0 %, at 100 % and with few records."""
     rate = passed / count
     shrink = 1 + Z95**2 / count

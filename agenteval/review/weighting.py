@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.statistics import wilson
+from agenteval.comparison.inference.intervals import wilson_bounds
 from agenteval.wire.calibration import AgreementTable
 from agenteval.wire.records import Interval
 
@@ -109,7 +109,7 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     effective = math.fsum(stratum.labels for stratum in strata)
     if variance > 0 and 0 < middle < 1:
         effective = middle * (1 - middle) * (1 - low) ** 2 / variance
-    bounds = wilson(share * effective, effective)
+    bounds = wilson_bounds(share, effective)
     return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
 
 
