@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,12 +23,15 @@ _UNTYPED = object()  # equals nothing, but is not None: "*" takes items of any t
 class SchemaCompiler:
     """Compiles the paths of one schema file, names a wrong one in its error, and collects what the paths read.
 
-    `trace` is called in place of what a rule does; only --explain sets it, so that nothing else pays for it.
+    `trace` is called in place of what a rule does; only --explain sets it, so that nothing else pays for it. `names`
+    are those that the code of the schema uses.
     """
 
     def __init__(self, source: str, trace: Trace | None = None) -> None:
         self.source, self.trace = source, trace
         self.reads: set[tuple[str, ...]] = set()
+        self.look_ups: list[LookUp] = []
+        self.names: dict[str, Any] = {"trace": trace}
 
     def error(self, field: str, why: str) -> UserError:
         """Returns the error about a field, to be raised."""
@@ -43,6 +46,31 @@ class SchemaCompiler:
         if path.reads is not None:
             self.reads.add((*base, *path.reads))
         return path
+
+    def look_up(self, path: Path, place: str = "event", base: tuple[str, ...] | None = ()) -> str:
+        """Returns an expression for the value of a path in `event` or in `item`, which lies at `base` in the event.
+
+        It is a mark in the code until it is known what all paths read: see events.py. Without a `base` all of the item
+        is read.
+        """
+        if path.reads is None:
+            return repr(path.get(None))  # a literal
+        self.look_ups.append(LookUp(path, place, base))
+        return f"@{len(self.look_ups) - 1}@"
+
+    def call(self, function: Callable[[Any], Any], argument: str) -> str:
+        """Returns an expression that calls a function which the code cannot spell out."""
+        name = f"call{len(self.names)}"
+        self.names[name] = function
+        return f"{name}({argument})"
+
+
+class LookUp(NamedTuple):
+    """A value that code looks up: where, and by which path."""
+
+    path: Path
+    place: str
+    base: tuple[str, ...] | None
 
 
 class CompiledCondition(msgspec.Struct, frozen=True):
@@ -64,6 +92,13 @@ class CompiledCondition(msgspec.Struct, frozen=True):
     def fits(self, item: Any) -> bool:
         """Returns whether an item of the list passes the test."""
         return self.kind is not None and self.test(self.kind(item))
+
+    def code(self, compiler: SchemaCompiler, value: str) -> str:
+        """Returns an expression for whether a value passes the test."""
+        if not self.words:
+            return compiler.call(self.test, value)
+        only, *others = sorted(self.words)
+        return f"{value} in {(only, *others)!r}" if others else f"{value} == {only!r}"
 
 
 def as_list(value: Any) -> list[Any]:

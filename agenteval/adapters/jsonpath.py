@@ -7,8 +7,8 @@ slow to import. Names after a dot may hold dashes and the like (`$.a-b`), as in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, TypedDict
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -36,14 +36,19 @@ class PathError(ValueError):
 class Path(msgspec.Struct, frozen=True):
     """A compiled path.
 
-    `reads` is the part of a value that it looks at, None for no part and () for all of it; `name` is set if
-    the path is that one name, which a hot loop looks up without a call.
+    `reads` is the part of a value that it looks at, None for no part and () for all of it; `keys` is set if
+    the path is just these names and indices, which compiled code looks up without a call.
     """
 
     text: str
     get: Getter
     reads: tuple[str, ...] | None
-    name: str | None = None
+    keys: tuple[Key, ...] | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The name, if the path is just one."""
+        return self.keys[0] if self.keys and len(self.keys) == 1 and isinstance(self.keys[0], str) else None
 
 
 def compile_path(text: str) -> Path:
@@ -78,16 +83,6 @@ def split_wildcard(text: str) -> tuple[Path, Path] | None:
     return _plain(head, keys), _plain("$" + rest, inner)
 
 
-def decoder_for(reads: Iterable[tuple[str, ...]]) -> Callable[[str], Any]:
-    """Returns a JSON decoder that builds only those parts of an object: skipping the rest is twice as fast."""
-    tree: dict[str, Any] = {}
-    for keys in reads:
-        if not keys:
-            return msgspec.json.Decoder().decode
-        _grow(tree, keys)
-    return msgspec.json.Decoder(_object_type(tree)).decode
-
-
 def _plain_keys(text: str) -> tuple[Key, ...] | None:
     """Returns the keys of a path of names and indices, None for any other expression."""
     keys, end = _leading_keys(text)
@@ -106,9 +101,8 @@ def _leading_keys(text: str) -> tuple[tuple[Key, ...], int]:
 
 
 def _plain(text: str, keys: tuple[Key, ...]) -> Path:
-    only = keys[0] if len(keys) == 1 else None
-    name = only if isinstance(only, str) and not only.isdigit() else None
-    return Path(text, _getter(keys), _reads(keys), name)
+    ambiguous = any(isinstance(key, str) and key.isdigit() for key in keys)  # a field, or an item of a list
+    return Path(text, _getter(keys), _reads(keys), None if ambiguous else keys)
 
 
 def _getter(keys: tuple[Key, ...]) -> Getter:
@@ -198,27 +192,3 @@ def _reads(keys: tuple[Key, ...]) -> tuple[str, ...]:
             break
         names.append(ITEMS if isinstance(key, int) else key)
     return tuple(names)
-
-
-def _grow(tree: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Adds a branch; a leaf is None and keeps the whole value below it."""
-    *stem, leaf = keys
-    for key in stem:
-        below = tree.setdefault(key, {})
-        if below is None:
-            return
-        tree = below
-    tree[leaf] = None
-
-
-def _object_type(tree: dict[str, Any]) -> Any:
-    fields = {key: _value_type(below) for key, below in tree.items() if key != ITEMS}
-    return TypedDict("Event", fields, total=False)  # type: ignore[operator]
-
-
-def _value_type(tree: dict[str, Any] | None) -> Any:
-    """Returns the type of a JSON value of which objects and lists are built only as far as the tree goes."""
-    if tree is None:
-        return Any
-    item: Any = _value_type(tree[ITEMS]) if ITEMS in tree else Any
-    return _object_type(tree) | list[item] | str | int | float | bool | None

@@ -1,7 +1,7 @@
 """A compiled adapter schema reads what an agent printed: raw lines → trajectory, output, usage and errors.
 
-Data flow: schema_file.py checks a schema; conditions.py and rules.py compile it; dispatch.py finds the rules for an
-event; an Adapter decodes each line and applies them to a Trajectory; a Reading keeps what the turns of a record gave.
+Data flow: schema_file.py checks a schema; conditions.py and rules.py turn it into code, which handlers.py compiles; an
+Adapter decodes each line and applies it to a Trajectory; a Reading keeps what the turns of a record gave.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import Any, get_args
 
-import msgspec
-
 from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
-from agenteval.adapters.dispatch import Dispatch
-from agenteval.adapters.jsonpath import decoder_for
+from agenteval.adapters.handlers import CompiledSchema
 from agenteval.adapters.parts import compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
 from agenteval.adapters.trajectory import Time, Trajectory, as_text
@@ -34,15 +31,14 @@ class Adapter:
         compiler = SchemaCompiler(source, trace)
         self.rules = compile_rules(compiler, config)
         self.actions = compile_actions(compiler, config)
-        self._dispatch = Dispatch(self.rules, self.actions)
-        self._unfold = compile_unfolding(compiler, config)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
-        self._session = compiler.path(path, "resume.sessionIdPath")
-        self._spare_session = path != "$.session_id"
-        compiler.reads.add(("session_id",))
-        self._decode = decoder_for(compiler.reads)
+        session = compiler.path(path, "resume.sessionIdPath")
+        self._unfold = compile_unfolding(compiler, config)
         self._prefix = compile_pattern(compiler, config.line_prefix, "linePrefix") if config.line_prefix else None
         self.reads_text = config.output_mode == "text"
+        self.compiled = CompiledSchema(compiler, self.rules, self.actions, session)
+        needs_dicts = trace is not None or self._unfold is not None or self.reads_text
+        self.compiled.build(self._decode_otherwise, self._unfold and self.read_event, dicts=needs_dicts)
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.every_message = config.result is not None and config.result.otherwise == "all"
         self.cumulative = _cumulative_fields(config)
@@ -61,47 +57,23 @@ class Adapter:
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
-        decode, dispatch, spare, unfold = self._decode, self._dispatch, self._spare_session, self._unfold
-        table, other = dispatch.table, dispatch.other
-        key, key_name = dispatch.key.get, dispatch.key.name
-        session, session_name = self._session.get, self._session.name
-        session_id = spare_id = None
-        for line, time in zip(lines, chain(times, repeat(None))):  # noqa: B905
-            try:
-                event = decode(line)
-            except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-                event = self._decode_otherwise(line)
-            if type(event) is not dict:
-                continue
-            try:
-                handle = table.get(event.get(key_name) if key_name else key(event), other)
-            except TypeError:  # a list where other events have a string
-                handle = dispatch.any
-            if unfold is not None:
-                self.read_event(event, time, out)
-            elif handle is not None:
-                out.time = time
-                handle(event, out)
-            if (found := event.get(session_name) if session_name else session(event)) is not None:
-                session_id = found
-            elif spare and type(found := event.get("session_id")) is str:
-                spare_id = found
-        return session_id, spare_id
+        return self.compiled.read_lines(lines, chain(times, repeat(None)), out)
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
         out.time, first = time, len(out.steps)
         for one in self._unfold(event) if self._unfold else [event]:
-            if (handle := self._dispatch.find(one)) is not None:
+            if (handle := self.compiled.find(one)) is not None:
                 handle(one, out)
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took
 
     def _decode_otherwise(self, line: str) -> Any:
-        """Decodes a line that is not JSON as a whole, or not quite."""
+        """Returns the event of a line that is not JSON as a whole, or not quite; None if there is none."""
         prefix = self._prefix.match(line) if self._prefix else None
-        return decode_leniently(line[prefix.end() :] if prefix else line)
+        event = decode_leniently(line[prefix.end() :] if prefix else line)
+        return self.compiled.shape.convert(event) if type(event) is dict else None
 
 
 class Reading:

@@ -1,19 +1,19 @@
-"""Rules of a schema, compiled: what each kind of event adds to the trajectory.
+"""Rules of a schema: what each kind of event adds to the trajectory, as source code.
 
-A rule calls one method of Trajectory with what its paths find. The call is compiled from source, because there a plain
-name is looked up without a function call, and calls are most of what reading costs.
+A rule calls one method of Trajectory with what its paths find. handlers.py puts the code of the rules that can match a
+kind of event into one function, because calls are most of what reading costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match, wanted_test
-from agenteval.adapters.jsonpath import ITEMS
-from agenteval.adapters.trajectory import is_true
+from agenteval.adapters.jsonpath import ITEMS, compile_path
+from agenteval.adapters.trajectory import is_true, status_of
 from agenteval.wire.adapter_schema import (
     Condition,
     Extract,
@@ -28,18 +28,20 @@ from agenteval.wire.adapter_schema import (
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
 
-Emit = Callable[..., None]  # emit(item, out, event): the item or event, the trajectory, the event that the item is in
+Code = list[str]  # statements, four spaces per level; their names: event, item, out and those of SchemaCompiler.names
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A compiled rule: what to do with an event or, with `item`, with each item of its list that fits.
+    """What to do with an event or, with `item`, with each item of its list that fits.
 
-    `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too.
+    `code` is for an event, `item_code` for an item of a list in it. `lone`: its match is a single condition,
+    agent-eval-harness' form. `also`: later rules get the event, too.
     """
 
     tests: tuple[CompiledCondition, ...]
     item: CompiledCondition | None
-    emit: Emit
+    code: Code
+    item_code: Code = []
     lone: bool = False
     also: bool = False
 
@@ -69,14 +71,15 @@ def compile_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rul
         if event.match == []:
             raise compiler.error(f"{field}.match", " must have a condition")
         tests, item = compile_match(compiler, event.match, f"{field}.match")
-        base = (*(item.path.reads or ()), ITEMS) if item else ()
-        emit = compile_emit(_Source(compiler, field, base), event)
-        rules.append(Rule(tests, item, emit, isinstance(event.match, Condition), event.also))
+        base = (*(item.path.reads or ()), ITEMS) if item else None
+        code = step_code(_Source(compiler, field, "event"), event) if item is None else []
+        item_code = step_code(_Source(compiler, field, "item", base), event)
+        rules.append(Rule(tests, item, code, item_code, isinstance(event.match, Condition), event.also))
     return rules
 
 
-def compile_emit(source: _Source, event: OutputEvent) -> Emit:
-    """Compiles what becomes of a matched event or item."""
+def step_code(source: _Source, event: OutputEvent) -> Code:
+    """Returns the code for what becomes of a matched event or item."""
     paths = {f"extract.{name}": given for name, given in msgspec.to_builtins(event.extract or {}).items()}
     found = {name: source.values(given, name) for name, given in paths.items()}
     delta = source.values(event.delta, "delta") if isinstance(event.delta, str) else []
@@ -94,8 +97,27 @@ def compile_emit(source: _Source, event: OutputEvent) -> Emit:
         piece = source.call("piece", {**text, **_firsts(found, "extract.id")})
         code = piece if event.delta is True else source.call("text", text)
         if delta:
-            code = f"if is_true({_first(delta)}): {piece}\n else: {code}"
-    return source.function(code)
+            return [f"if is_true({_first(delta)}):", f"    {piece}", "else:", f"    {code}"]
+        if event.delta is True and source.compiler.trace is None and not found.get("extract.id"):
+            return _piece(kind, text["extract.content"])
+    return [code]
+
+
+def _piece(kind: str, content: str) -> Code:
+    """Returns the code for a piece of a text; the usual case, one more piece of the same kind, without a call."""
+    is_next = f"out.open_kind == {kind} and type(piece) is str and piece"
+    return [f"piece = {content}", f"if {is_next}: out.pieces.append(piece)", f"else: out.piece({kind}, piece)"]
+
+
+RESULT = ("extract.output", "extract.duration")
+
+
+def known_status(found: dict[str, list[str]]) -> str | None:
+    """Returns the status of a call if the schema gives it as a literal, whatever is in the event."""
+    words = found.get("extract.status", [])
+    if found.get("extract.isError") or len(words) != 1 or not words[0].startswith(("'", '"')):
+        return None
+    return status_of(words[0][1:-1])
 
 
 def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
@@ -103,6 +125,11 @@ def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
     result = _firsts(found, "extract.output", "extract.status", "extract.isError", "extract.duration")
     if not any(found.get(name) for name in result):
         return source.call("call", given)
+    status = known_status(found) if source.compiler.trace is None else None
+    if status == "pending":
+        return source.call("call", given)
+    if status is not None:
+        return source.call("settle", {**given, "status": repr(status), **_firsts(found, *RESULT)})
     result["extract.isError"] = _any_true(found.get("extract.isError", []))
     # An event that names no tool can only be the result of a call.
     otherwise = "pending" if found.get("extract.title") or found.get("extract.input") else "completed"
@@ -116,13 +143,13 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     """Compiles the rules for what a schema takes from events besides steps."""
     actions = []
     if config.result:
-        actions.append(_compile_result(_Source(compiler, "result"), config.result))
+        actions.append(_compile_result(_Source(compiler, "result", "event"), config.result))
     if config.usage:
-        actions.append(_compile_usage(_Source(compiler, "usage"), config.usage))
+        actions.append(_compile_usage(_Source(compiler, "usage", "event"), config.usage))
     if config.metadata:
-        source = _Source(compiler, "metadata")
+        source = _Source(compiler, "metadata", "event")
         facts = {name: _first(source.values(paths, name)) for name, paths in config.metadata.items()}
-        actions.append(Rule((), None, source.function(source.call_if_any("note", facts))))
+        actions.append(Rule((), None, source.call_if_any("note", facts)))
     return actions
 
 
@@ -134,7 +161,7 @@ def _compile_result(source: _Source, result: ResultEvent) -> Rule:
         "errorPath": _first(source.values(result.error_path, "errorPath")),
     }
     test = CompiledCondition(path, None, *wanted_test(result.match_value))
-    return Rule((test,), None, source.function(source.call("conclude", found)))
+    return Rule((test,), None, [source.call("conclude", found)])
 
 
 def _compile_usage(source: _Source, usage: UsagePaths) -> Rule:
@@ -143,9 +170,13 @@ def _compile_usage(source: _Source, usage: UsagePaths) -> Rule:
         raise source.compiler.error("usage.match", " may not have [*]")
     given = msgspec.to_builtins(usage)
     counts = {name: source.values(given.get(name), name) for name in get_args(UsageField)}
-    totals = {name: f"total({', '.join(values)})" for name, values in counts.items() if values}
+    totals = {name: _total(values) for name, values in counts.items() if values}
     method = "add_usage" if usage.per_turn == "sum" else "set_usage"
-    return Rule(tests, None, source.function(source.call_if_any(method, totals)))
+    code = source.call_if_any(method, totals)
+    paths = [path for name in counts for path in as_list(given.get(name))]
+    if source.compiler.trace is None and (shared := source.shared_field(paths)):
+        code = [f"if {shared} is not None:", *(f"    {line}" for line in code)]  # most events have no usage
+    return Rule(tests, None, code)
 
 
 def any_true(*values: Any) -> bool | None:
@@ -170,54 +201,45 @@ def _numbers(value: Any) -> Iterable[int | float]:
 
 
 class _Source:
-    """Source of a function that calls a method of Trajectory with what the paths of one field of the schema find.
+    """Code that calls a method of Trajectory with what the paths of one field of the schema find.
 
-    Its values are looked up in `item`. In a rule of `outputEvents`, `base` is where in the event the items are, and a
-    path with ^ is looked up in `event`; elsewhere (`base` is None) the item is the event.
+    Its values are looked up in `place`: the event, or an item of the list at `base` in the event, where a path with ^
+    is looked up in the event.
     """
 
-    def __init__(self, compiler: SchemaCompiler, field: str, base: tuple[str, ...] | None = None) -> None:
-        self.compiler, self.field, self.base = compiler, field, base
-        self.names: dict[str, Any] = {"trace": compiler.trace, "is_true": is_true, "any_true": any_true, "total": total}
+    def __init__(self, compiler: SchemaCompiler, field: str, place: str, base: tuple[str, ...] | None = ()) -> None:
+        self.compiler, self.field, self.place, self.base = compiler, field, place, base
+        self.is_step = field.startswith(("outputEvents", TYPE_VALUES))
 
     def values(self, texts: str | list[str] | None, name: str) -> list[str]:
         """Returns the expression of the value of each path."""
         return [self._value(text, f"{self.field}.{name}") for text in as_list(texts) if text]
 
     def _value(self, text: str, field: str) -> str:
-        upward = self.base is not None and text.startswith("^")
+        upward = self.is_step and text.startswith("^")
         path = self.compiler.path(text[upward:], field, () if upward else self.base or ())
-        place = "event" if upward else "item"
-        if path.reads is None:
-            return repr(path.get(None))  # a literal
-        if path.name is not None:
-            look_up = f"{place}.get({path.name!r})"
-            is_event = upward or self.base is None  # an event is an object, an item may be anything
-            return look_up if is_event else f"({look_up} if type({place}) is dict else None)"
-        getter = f"get{len(self.names)}"
-        self.names[getter] = path.get
-        return f"{getter}({place})"
+        return self.compiler.look_up(path, *(("event",) if upward else (self.place, self.base)))
+
+    def shared_field(self, paths: list[str]) -> str | None:
+        """Returns the expression of the field of an event that all these paths lead through, None if there is none."""
+        first = {path.keys[0] if (path := compile_path(text)).keys else None for text in paths}
+        name = first.pop() if len(first) == 1 else None
+        return self.compiler.look_up(compile_path(f"$.{name}")) if isinstance(name, str) else None
 
     def call(self, method: str, values: dict[str, str], arguments: str = "") -> str:
         """Returns the statement that calls a method of the trajectory with values, by the fields they come from."""
         if self.compiler.trace is not None:
-            item = None if self.base is None else "item"
+            item = self.place if self.is_step else None
             return f"trace({self.field!r}, {item}, out.{method}, {_dict(values)})"
         return f"out.{method}({arguments or ', '.join(values.values())})"
 
-    def call_if_any(self, method: str, values: dict[str, str]) -> str:
+    def call_if_any(self, method: str, values: dict[str, str]) -> Code:
         """Returns statements that call a method with a dict of the values, if one is not None."""
         found = {name: f"found{n}" for n, name in enumerate(values)}
         call = self.call(method, found, _dict(found))
         if self.compiler.trace is None:
             call = f"if {' or '.join(f'{value} is not None' for value in found.values()) or False}: {call}"
-        return "\n ".join([*(f"{found[name]} = {value}" for name, value in values.items()), call])
-
-    def function(self, body: str) -> Emit:
-        """Compiles the function with this body."""
-        exec(f"def compiled(item, out, event=None):\n {body}", self.names)
-        compiled: Emit = self.names["compiled"]
-        return compiled
+        return [*(f"{found[name]} = {value}" for name, value in values.items()), call]
 
 
 def _dict(values: dict[str, str]) -> str:
@@ -232,6 +254,13 @@ def _first(values: list[str]) -> str:
 
 def _firsts(found: dict[str, list[str]], *names: str) -> dict[str, str]:
     return {name: _first(found.get(name, [])) for name in names}
+
+
+def _total(values: list[str]) -> str:
+    """Returns the expression of the total of the values, without a call for a single one that is not there."""
+    if len(values) > 1:
+        return f"total({', '.join(values)})"
+    return f"(None if (number := {values[0]}) is None else total(number))"
 
 
 def _any_true(values: list[str]) -> str:

@@ -77,7 +77,8 @@ class Trajectory:
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
         self._prefix = record_id + "-step-"
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []
+        self.open_kind = ""  # the type of the step that the pieces make, "" if there are no pieces
         self._message: Any = None  # the id that the pieces came with
         self._open: dict[str | int | None, Step] = {}  # oldest first; a call without an id has a number as its key
         self._closed: dict[str | None, Step] = {}
@@ -91,7 +92,7 @@ class Trajectory:
 
     def end_turn(self) -> None:
         """Closes open calls and pieces: the next turn may use the same ids again."""
-        if self._pieces:
+        if self.pieces:
             self._join()
         self.fail(self.result_errors)
         for step in self._open.values():
@@ -136,7 +137,7 @@ class Trajectory:
             if content is None:
                 return
             content = as_text(content)
-        if self._pieces:
+        if self.pieces:
             joined = self._join()
             if joined["type"] == kind and joined["content"] == content:
                 return
@@ -148,23 +149,23 @@ class Trajectory:
         An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = as_text(content)
-        other = bool(self._pieces) and self.steps[-1]["type"] != kind
+        other = bool(self.pieces) and self.open_kind != kind
         if not text and (other or message is None or content is None):
             return
-        if other or (self._pieces and message is not None and message != self._message):
+        if other or (self.pieces and message is not None and message != self._message):
             self._join()
-        if not self._pieces:
+        if not self.pieces:
             self._add({"type": kind, "content": ""})
-            self._message = message
-        self._pieces.append(text)
+            self.open_kind, self._message = kind, message
+        self.pieces.append(text)
 
     def end_pieces(self) -> Step | None:
         """Ends the step that the pieces so far make, and returns it; None if there are no pieces."""
-        return self._join() if self._pieces else None
+        return self._join() if self.pieces else None
 
     def plan(self, entries: Any) -> None:
         """Adds a plan."""
-        if self._pieces:
+        if self.pieces:
             self._join()
         if type(entries) is not list:
             entries = [] if entries is None else [entries]
@@ -180,7 +181,7 @@ class Trajectory:
             if given is not None:
                 self._open[ident]["input"] = given
             return self._open[ident]
-        if self._pieces:
+        if self.pieces:
             self._join()
         step = {"type": "tool_call", "name": name or "unknown", "status": "pending", "input": given}
         step |= {"output": None, "duration": None}
@@ -203,27 +204,30 @@ class Trajectory:
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":
             return self.call(ident, name, given)
+        if status == UNCHANGED:
+            return self._amend(ident, name, given, output)
+        return self.settle(ident, name, given, status, output, duration)
+
+    def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
+        """Adds to what is known of a call, whether it is open or not."""
+        key = ident if ident is None else as_text(ident)
+        step = self._open.get(key) or self._closed.get(key) or self.call(ident, name, given)
+        return _completed(step, name, given, output)
+
+    def settle(self, ident: Any, name: Any, given: Any, status: str, output: Any, duration: Any) -> Step:
+        """Takes in that a call runs or has ended, and returns its step."""
         if type(ident) is not str and ident is not None:
             ident = as_text(ident)
-        if name is not None and type(name) is not str:
-            name = as_text(name)
-        if status == UNCHANGED:
-            step = self._open.get(ident) or self._closed.get(ident) or self.call(ident, name, given)
-        else:
-            if self._pieces:
-                self._join()
-            step = self._step_for(ident, name, status)
-            step["status"] = status
-            if duration is not None and type(duration) in (int, float):
-                step["duration"] = duration
-        if given is not None:
-            step["input"] = given
-        if output is not None:
-            step["output"] = output
-        if name and step["name"] == "unknown":
-            step["name"] = name
-        if status in ("completed", "failed"):
-            self.tool_errors = self.tool_errors or status == "failed"
+        if self.pieces:
+            self._join()
+        step = self._step_for(ident, name if name is None or type(name) is str else as_text(name), status)
+        step["status"] = status
+        if duration is not None and type(duration) in (int, float):
+            step["duration"] = duration
+        _completed(step, name, given, output)
+        if status != "in_progress":
+            if status == "failed":
+                self.tool_errors = True
             if ident is not None:
                 self._closed[ident] = step
             _leave_out_unknown(step)
@@ -262,8 +266,9 @@ class Trajectory:
     def _join(self) -> Step:
         """Joins the pieces so far, and returns their step."""
         step = self.steps[-1]
-        step["content"] = "".join(self._pieces)
-        self._pieces.clear()
+        step["content"] = "".join(self.pieces)
+        self.pieces.clear()
+        self.open_kind = ""
         return step
 
     def _add(self, step: Step) -> None:
@@ -271,6 +276,17 @@ class Trajectory:
             step["timestamp"] = self.time
         step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
         self.steps.append(step)
+
+
+def _completed(step: Step, name: Any, given: Any, output: Any) -> Step:
+    """Returns the step of a call with what an event adds to it."""
+    if given is not None:
+        step["input"] = given
+    if output is not None:
+        step["output"] = output
+    if name and step["name"] == "unknown":
+        step["name"] = as_text(name)
+    return step
 
 
 def _leave_out_unknown(step: Step) -> None:

@@ -4,6 +4,6 @@ import os
 import sys
 
 if os.path.basename(sys.argv[0]) != "ae":  # ae becomes another tool, which pays for its own imports
-    from agenteval.cli.startup import import_msgspec
+    from agenteval.cli.startup import import_json_packages
 
-    import_msgspec()  # before another module imports it the slow way
+    import_json_packages()  # before another module imports them the slow way

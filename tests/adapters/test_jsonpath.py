@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.adapters.jsonpath import PathError, compile_path, decoder_for, split_wildcard
+from agenteval.adapters.events import EventShape
+from agenteval.adapters.jsonpath import PathError, compile_path, split_wildcard
 
 EVENT: dict[str, Any] = {
     "type": "assistant",
@@ -193,7 +194,7 @@ def test_split_wildcard(text: str, parts: tuple[str, str] | None) -> None:
 @pytest.mark.parametrize("text", [text for text, _ in PLAIN])
 def test_the_decoder_builds_all_that_a_path_reads(text: str) -> None:
     path = compile_path(text)
-    decode = decoder_for([path.reads] if path.reads is not None else [])
+    decode = EventShape([path.reads] if path.reads is not None else [], {}, as_struct=False).decode
     assert path.get(decode(msgspec.json.encode(EVENT).decode())) == path.get(EVENT)
 
 
@@ -219,4 +220,4 @@ def test_the_decoder_builds_all_that_a_path_reads(text: str) -> None:
 )
 def test_the_decoder_skips_the_rest(paths: list[str], line: str, built: Any) -> None:
     reads = [path.reads for text in paths if (path := compile_path(text)).reads is not None]
-    assert decoder_for([read for read in reads if read is not None])(line) == built
+    assert EventShape([read for read in reads if read is not None], {}, as_struct=False).decode(line) == built

@@ -13,12 +13,13 @@ from agenteval.cli.startup import cleandoc
 from agenteval.cli.suite import own_tools
 from tests.support.tool import ROOT, run
 
-STAND_INS = ("inspect", "gettext", "platform", "typing_extensions")
+STAND_INS = ("inspect", "gettext", "platform", "typing_extensions", "dataclasses", "zoneinfo")
 FOUND = """\
-import json, sys
+import sys
 import agenteval.cli.tools.format
-found = {name: name in sys.modules for name in ("click", "msgspec", "difflib", *sys.argv[1:])}
-import click, inspect, gettext, platform, typing_extensions
+found = {name: name in sys.modules for name in ("click", "msgspec", "orjson", "difflib", "json", *sys.argv[1:])}
+import json
+import click, inspect, gettext, platform, typing_extensions, dataclasses, zoneinfo
 real = {name: sys.modules[name].__spec__ is not None for name in sys.argv[1:]}
 print(json.dumps({"found": found, "real": real, "late": click.core.inspect.isfunction(print)}))
 """
@@ -28,7 +29,14 @@ def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported
     done = subprocess.run([sys.executable, "-c", FOUND, *STAND_INS], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "found": {"click": True, "msgspec": True, "difflib": False, **dict.fromkeys(STAND_INS, False)},
+        "found": {
+            "click": True,
+            "msgspec": True,
+            "orjson": True,
+            "difflib": False,
+            "json": False,
+            **dict.fromkeys(STAND_INS, False),
+        },
         "real": dict.fromkeys(STAND_INS, True),
         "late": False,  # an answer of the real inspect.isfunction
     }

@@ -51,6 +51,9 @@ def main(
     """
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
     adapter = load_adapter(schema)
+    if debug:
+        for line in adapter.compiled.source.splitlines():
+            console.say(f"{schema}: {line}")
     source = Source(path)
     target = Output(output, inputs=[source])
     console.begin(None, "records")

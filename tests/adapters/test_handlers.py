@@ -1,0 +1,85 @@
+"""The code that a schema is compiled to: events as Structs and as dicts give the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.reader import Adapter, Reading
+from tests.support.schema_building import adapter, event, is_type
+from tests.support.tool import ROOT, run
+
+TRANSCRIPTS = ROOT / "tests/data/transcripts"
+STRUCTS = ("acp", "claude", "codex", "gemini", "opencode", "qwen", "wikiagent")  # schemas of plain paths only
+HUGE = 10**40
+
+
+def as_dicts(schema: Adapter) -> Adapter:
+    """Returns an adapter of the same schema that decodes events to dicts, as one with a trace does."""
+    return Adapter(schema.config, "test", lambda _field, _item, function, values: call(function, values))
+
+
+def call(function: Any, values: dict[str, Any]) -> Any:
+    return function(values) if function.__name__ in ("set_usage", "add_usage", "note") else function(*values.values())
+
+
+def facts(reading: Reading) -> Any:
+    return reading.trajectory, reading.output, reading.usage, reading.errors, reading.facts, reading.session_id
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_structs_and_dicts_give_the_same_on_real_transcripts(name: str) -> None:
+    schema = load_adapter(name)
+    assert schema.compiled.shape.as_struct and not as_dicts(schema).compiled.shape.as_struct
+    for path in sorted(TRANSCRIPTS.glob(f"{name}-*.jsonl")):
+        lines = path.read_text().splitlines()
+        assert facts(schema.read(lines)) == facts(as_dicts(schema).read(lines)), path.name
+
+
+ODD = adapter(
+    outputEvents=[
+        event(is_type("text"), "message", content="$.from.class[0]['a b']"),
+        event({"path": "$.items[*]", "value": "use"}, "tool_call", title="$.name", id="$.id", input="$.x.y"),
+        event({"path": "$.type", "value": ["done", "failed"]}, "tool_call", id="$.id", output="$.out", status="$.type"),
+        event(is_type("piece"), "message", content="$.t") | {"delta": True},
+    ],
+    usage={"inputTokens": "$.usage.in", "outputTokens": "$.usage.out"},
+    metadata={"model": "$.from.model"},
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from([HUGE, 1.5, "use", "text", "piece", "a", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "from", "class", "a b", "x", "y", "name", "id", "in", "t"]), inner)
+    ),
+    max_leaves=12,
+)
+EVENTS = st.dictionaries(st.sampled_from(["type", "from", "items", "id", "out", "usage", "t", "session_id"]), VALUES)
+
+
+@given(st.lists(EVENTS, max_size=4))
+def test_structs_and_dicts_give_the_same_whatever_is_where(events: list[dict[str, Any]]) -> None:
+    lines = [json.dumps(one) for one in events]
+    assert ODD.compiled.shape.as_struct
+    assert facts(ODD.read(lines)) == facts(as_dicts(ODD).read(lines))
+
+
+def test_long_integers_and_odd_lines_are_read_into_structs() -> None:
+    lines = [
+        f'{{"type": "done", "id": "a", "out": {HUGE}}}',
+        '{"type": "text", "from": {"class": [{"a b": "\\ud800"}]}}',
+    ]
+    steps = ODD.read(lines).trajectory
+    assert steps[0]["output"] == HUGE
+    assert steps[1]["content"] == "\ufffd"
+
+
+def test_debug_shows_the_code() -> None:
+    shown = run("ae-extract", "-s", "wikiagent", "--debug", stdin="").expect(0).stderr.splitlines()
+    assert "ae-extract: wikiagent: def read_lines(lines, times, out):" in shown
+    assert "ae-extract: wikiagent:     for line, time in zip(lines, times):" in shown
