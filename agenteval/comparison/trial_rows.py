@@ -40,6 +40,7 @@ class ComparedTrial(Wire):
     score: Rate | None = None
     grader_error: GraderErrorText = None
     errors: list[str] | None = None
+    graded_failed: bool | None = None
     duration: float | None = None
     timing: Measured | None = None
 
@@ -51,8 +52,18 @@ class ComparedTrial(Wire):
 
     @property
     def agent_failed(self) -> bool:
-        """Whether the agent failed, unless the grader erred too."""
-        return bool(self.errors) and not self.grader_error
+        """Whether the agent failed and its answer does not count as graded (see ae-trials --grade-failed)."""
+        return bool(self.errors) and not self.graded_failed
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether it passed or not is known: an agent that failed has not passed."""
+        return self.agent_failed or self.pass_ is not None
+
+    @property
+    def has_grader_error(self) -> bool:
+        """Whether it has no verdict because the grader erred."""
+        return bool(self.grader_error) and not self.agent_failed
 
 
 class ComparedTrials(Wire):
@@ -109,7 +120,8 @@ def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
         raise BadRecord(f'"{"k" if k is None else "trials"}" is missing: trials are expected here')
     graded, passed = _passes(record, trials)
     rate = passed / graded if graded else None
-    at, exp = record.pass_at_k, record.pass_exp_k
+    overruled = any(trial.agent_failed and trial.pass_ for trial in trials)  # then the record's rates are wrong, too
+    at, exp = (None, None) if overruled else (record.pass_at_k, record.pass_exp_k)
     return TrialRow(
         line=line,
         k=k,
@@ -117,7 +129,7 @@ def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
         graded=graded,
         passed=passed,
         failed=sum(trial.agent_failed for trial in trials),
-        grader_errors=sum(bool(trial.grader_error) for trial in trials),
+        grader_errors=sum(trial.has_grader_error for trial in trials),
         pass_rate=rate,
         pass_at_k=plug_in_pass_at_k(rate, k) if rate is not None and at is None else at,
         pass_exp_k=plug_in_pass_exp_k(rate, k) if rate is not None and exp is None else exp,
@@ -126,28 +138,35 @@ def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
     )
 
 
+def with_failures_graded(rows: dict[str, TrialRow]) -> dict[str, TrialRow]:
+    """The rows of a run; if any is graded, a prompt whose trials all failed has not passed, with score 0."""
+    if not any(row.graded for row in rows.values()):
+        return rows
+    scored = any(row.scores for row in rows.values())
+    zero = {"pass_rate": 0.0, "pass_at_k": 0.0, "pass_exp_k": 0.0}
+    return {
+        id: msgspec.structs.replace(row, graded=row.failed, scores=(0.0,) * row.failed if scored else (), **zero)
+        if row.failed and not row.graded
+        else row
+        for id, row in rows.items()
+    }
+
+
 def _scores(trials: Sequence[ComparedTrial]) -> tuple[float, ...]:
     """The scores of the trials that have one; that of an agent that failed is 0."""
-    known = [0.0 if trial.agent_failed and trial.score is None else trial.score for trial in trials]
-    scored = any(trial.score is not None and not trial.agent_failed for trial in trials)
-    return (
-        tuple(
-            [score for score, trial in zip(known, trials, strict=True) if score is not None and not trial.grader_error]
-        )
-        if scored
-        else ()
-    )
+    known = [0.0 if trial.agent_failed else None if trial.grader_error else trial.score for trial in trials]
+    scored = any(trial.score is not None for trial in trials)
+    return tuple([score for score in known if score is not None]) if scored else ()
 
 
 def _passes(record: ComparedTrials, trials: Sequence[ComparedTrial]) -> tuple[int, int]:
     """How many trials are graded and how many of them pass; by the record's passRate if no trial has a verdict."""
-    verdicts = [trial.pass_ for trial in trials if not trial.grader_error]
-    graded = [verdict for verdict in verdicts if verdict is not None]
-    if graded:
-        failed = sum(trial.agent_failed and trial.pass_ is None for trial in trials)
-        return len(graded) + failed, sum(graded)
+    known = [trial for trial in trials if not trial.has_grader_error]
+    if any(trial.pass_ is not None for trial in known):
+        graded = [bool(trial.pass_) and not trial.agent_failed for trial in known if trial.has_verdict]
+        return len(graded), sum(graded)
     if record.pass_rate is not None:
-        return len(verdicts), round(record.pass_rate * len(verdicts))
+        return len(known), round(record.pass_rate * len(known))
     return 0, 0
 
 

@@ -33,6 +33,7 @@ from agenteval.comparison.trial_rows import (
     trial_quality,
     trial_reliability,
     trial_row,
+    with_failures_graded,
 )
 from agenteval.wire.comparison import PerformanceIntervals
 from agenteval.wire.records import Record
@@ -65,6 +66,10 @@ class TrialsComparison(Comparison[TrialRow]):
     def row(self, view: ComparedTrials, line: int = 0) -> TrialRow:
         """What is kept of a prompt's trials; BadRecord if it is not a record of trials."""
         return trial_row(view, line)
+
+    def complete(self, rows: dict[str, TrialRow]) -> dict[str, TrialRow]:
+        """The rows of a run, prompts whose agents all failed graded as such."""
+        return with_failures_graded(rows)
 
     def weighted_scores(self, rows: Rows, weights: Weights) -> Scores:
         """passAtK, passExpK and freedom from flakiness in one number; None for a run that is not graded."""

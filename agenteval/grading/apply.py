@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import GraderError, Verdict, failed_agent, with_verdicts
+from agenteval.grading.verdict import VERDICT_FIELDS, GraderError, Verdict, failed_agent, has_failed, with_verdicts
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
-NOT_FOR_GRADERS = ("score", "scores", "outcome", "graderError", "rawLines", "lineTimes", "turns")
+NOT_FOR_GRADERS = (*VERDICT_FIELDS, "rawLines", "lineTimes", "turns")
 
 
 def grader_input(record: Record) -> bytes:
@@ -62,7 +62,7 @@ class GraderSet:
         next(verdicts, None)  # lets each grader see that all its answers were taken
 
     def _is_failure(self, record: Record) -> bool:
-        return not self.grade_failed and bool(record.get("errors") or record.get("error"))
+        return not self.grade_failed and has_failed(record)
 
     def batch_size(self, workers: int) -> int:
         """Returns how many records a worker should take at once: few enough that each worker gets some."""

@@ -20,7 +20,7 @@ def trial_of(result: Record, number: int, *, graded: bool) -> Record:
     if graded:
         score = result.get("score") or {}
         trial |= {field: score[field] for field in VERDICT if field in score}
-        trial |= {field: result[field] for field in ("scores", "graderError") if field in result}
+        trial |= {field: result[field] for field in ("scores", "gradedFailed", "graderError") if field in result}
     return trial
 
 

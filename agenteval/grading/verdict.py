@@ -10,7 +10,7 @@ from agenteval.streams.jsonl import decode
 from agenteval.wire.records import AGENT_FAILED, Record
 from agenteval.wire.validation import check
 
-VERDICT_FIELDS = ("score", "scores", "outcome", "graderError")
+VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 
 
 class GraderError(NamedTuple):
@@ -57,6 +57,11 @@ def passed(record: Record) -> bool:
     return isinstance(score, dict) and score.get("pass") is True
 
 
+def has_failed(record: Record) -> bool:
+    """Returns whether the agent of the record failed."""
+    return bool(record.get("errors") or record.get("error"))
+
+
 def failed_agent(record: Record) -> Record:
     """Returns the record of an agent that failed with the score of one: no grader sees it."""
     errors = record.get("errors") or [record.get("error") or "unknown error"]
@@ -71,7 +76,9 @@ def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bo
         for name, verdict in verdicts.items()
         if isinstance(verdict, GraderError)
     ]
-    graded = {field: value for field, value in record.items() if field not in ("score", "outcome", "graderError")}
+    graded = {field: value for field, value in record.items() if field not in VERDICT_FIELDS or field == "scores"}
+    if has_failed(record):
+        graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
     if keep_each:
         earlier = record.get("scores")
         kept = earlier.items() if isinstance(earlier, dict) else ()

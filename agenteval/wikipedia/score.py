@@ -14,7 +14,7 @@ import msgspec
 from agenteval.errors import BadRecord
 from agenteval.wire.evaluation import EvaluationSummary, QuestionCounts, QuestionScore
 from agenteval.wire.records import GraderResult, Record
-from agenteval.wire.result_view import ResultView, is_grader_error
+from agenteval.wire.result_view import ResultFacts, ResultView, is_grader_error
 from agenteval.wire.validation import check
 
 SOURCES, JUDGE = "sources", "judge"
@@ -32,6 +32,10 @@ class GradedView(ResultView):
 
     metadata: dict[str, Any] | None = None
     outcome: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Keeps the verdicts on a failed agent, which ResultView drops: the judge's tokens were paid for."""
+        ResultFacts.__post_init__(self)
 
 
 class ScoreWeights(NamedTuple):

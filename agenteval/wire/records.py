@@ -203,6 +203,9 @@ class Result(GraderInput):
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
     """What the grader found besides."""
+    graded_failed: bool | None = None
+    """Whether graders saw the record although its agent failed (`--grade-failed`); without it, a record with `errors`
+    never counts as passed, whatever its `score` is."""
     grader_error: GraderErrorText = None
     """Why a grader could not grade the record; there is no `score` then. `true`, beside a score that counts in no
     mean, is the form of earlier versions."""
@@ -243,6 +246,8 @@ class TrialEntry(Wire):
     """What else the grader found."""
     scores: dict[str, GraderResult] | None = None
     """The verdict of each grader, by its name."""
+    graded_failed: bool | None = None
+    """Whether graders saw the trial although its agent failed (`--grade-failed`)."""
     grader_error: GraderErrorText = None
     """Why a grader could not grade the trial; there is no verdict then."""
 

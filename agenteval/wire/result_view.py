@@ -59,6 +59,19 @@ class ResultFacts(Wire, kw_only=True):
     tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
+    graded_failed: bool | None = None
+
+    def __post_init__(self) -> None:
+        """A failed agent never passes, whichever tool graded it, unless the user wanted its answer graded."""
+        if self.agent_failed:
+            self.grader_error = None
+            if self.score is not None:
+                self.score = GraderResult(pass_=False, score=0.0, reasoning=f"{AGENT_FAILED}{self.failures[0]}")
+
+    @property
+    def agent_failed(self) -> bool:
+        """Whether the agent failed and its answer does not count as graded (see ae-grade --grade-failed)."""
+        return bool(self.errors or self.error) and not self.graded_failed
 
     @property
     def grade(self) -> Grade | None:
@@ -107,12 +120,11 @@ class ResultView(ResultFacts, kw_only=True):
     score: GraderResult | None = None
     scores: dict[str, GraderResult] | None = None
 
-    @property
-    def agent_failed(self) -> bool:
-        """Whether the agent failed and no grader saw what it left (ae-grade --grade-failed shows it to them)."""
-        reasoning = (self.score.reasoning or "") if self.score else AGENT_FAILED
-        graded = bool(self.scores or self.grader_error) or not reasoning.startswith(AGENT_FAILED)
-        return bool(self.failures) and not graded
+    def __post_init__(self) -> None:
+        """Drops the verdicts of graders that older tools let see a failed agent."""
+        super().__post_init__()
+        if self.agent_failed:
+            self.scores = None
 
     @property
     def why_not_graded(self) -> str | None:

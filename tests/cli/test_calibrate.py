@@ -120,6 +120,7 @@ def test_a_record_as_a_reviewer_sees_it(tmp_path: Path) -> None:
         reference="It is Paris.",
         metadata={"category": "geo", "agent": "claude", "timedOut": True},
         errors=["timed out after 5 s"],
+        gradedFailed=True,
         trajectory=steps * 20,
     )
     text = calibrate(stdin=jsonl(record), cwd=tmp_path).expect(0, stderr="").stdout

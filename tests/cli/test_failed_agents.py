@@ -82,6 +82,76 @@ def test_a_failed_trial_counts_as_0_in_the_mean_score(tmp_path: Path) -> None:
     assert (quality["n"], quality["avgScore"], quality["failedTrials"]) == (2, 0.5, 1)
 
 
+PASSED_BY_AN_OLDER_TOOL: Record = {
+    **CRASHED,
+    "score": {"pass": True, "score": 1.0, "outcome": {"hit_rate": 1.0, "mrr": 1.0}},
+    "scores": {"sources": {"pass": True, "score": 1.0}, "judge": {"pass": True, "score": 1.0}},
+}
+GRADED_ON_REQUEST = {**PASSED_BY_AN_OLDER_TOOL, "gradedFailed": True}
+
+
+@pytest.mark.parametrize(("record", "passes"), [(PASSED_BY_AN_OLDER_TOOL, False), (GRADED_ON_REQUEST, True)])
+def test_a_pass_beside_errors_counts_only_if_it_was_asked_for(record: Record, passes: bool, tmp_path: Path) -> None:
+    good: Record = {"id": "good", "input": "q", "output": "x", "score": {"pass": True, "score": 1.0}}
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", record, good)
+
+    def read_by(*command: object) -> str:
+        return run(*command, cwd=tmp_path).expect(0).stdout
+
+    quality = json.loads(read_by("ae-compare", "a.jsonl", "b.jsonl"))["quality"]["a"]
+    assert (quality["n"], quality["passRate"], quality["avgScore"]) == ((2, 1.0, 1.0) if passes else (2, 0.5, 0.5))
+    csv = read_by("ae-format", "a.jsonl", "-f", "csv").splitlines()[1]
+    assert csv.endswith("true,1.0," if passes else 'false,0.0,"agent failed: boom"')
+    assert ("2/2 (100.0%)" if passes else "1/2 (50.0%)") in read_by("ae-format", "a.jsonl", "-f", "table")
+    assert ("2/2 (100.0%)" if passes else "1/2 (50.0%)") in read_by("ae-format", "a.jsonl", "-f", "markdown")
+    assert ("**Score:** PASS (1)" if passes else "**Score:** FAIL (0)") in read_by(
+        "ae-summarize", "a.jsonl", "--markdown"
+    ).partition("good")[0]
+    evaluation = json.loads(read_by("ae-score", "a.jsonl"))["results"][0]
+    assert evaluation["hit_rate"] == evaluation["judge_score"] == (1.0 if passes else 0.0)
+    counts = json.loads(read_by("ae-calibrate", "a.jsonl", "-f", "json"))["records"]
+    assert (counts["passed"], counts["errors"]) == ((2, 0) if passes else (1, 1))
+
+
+@pytest.mark.parametrize(("marker", "rate"), [({}, 0.5), ({"gradedFailed": True}, 1.0)])
+def test_so_it_is_in_trials(marker: Record, rate: float, tmp_path: Path) -> None:
+    entries = [
+        {"trialNum": 1, "output": "x", "pass": True, "score": 1.0},
+        {"trialNum": 2, "output": "x", "pass": True, "score": 1.0, "errors": ["x"], **marker},
+    ]
+    whole = {"passRate": 1.0, "passAtK": 1.0, "passExpK": 1.0}
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", {"id": "p", "input": "q", "k": 2, **whole, "trials": entries})
+    report = json.loads(run("ae-compare", "a.jsonl", "b.jsonl", cwd=tmp_path).expect(0).stdout)
+    assert report["statistics"]["runs"]["a"]["passRate"] == report["quality"]["a"]["avgScore"] == rate
+    assert report["reliability"]["a"]["avgPassExpK"] == rate**2
+
+
+def test_a_prompt_whose_trials_all_fail_counts_in_the_means(tmp_path: Path) -> None:
+    passed = {"id": "p", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "x", "pass": True, "score": 1.0}]}
+    failed = {"id": "f", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "", "errors": ["x"]}]}
+    with_verdict = {**failed, "trials": [{**failed["trials"][0], "pass": False, "score": 0.0}]}  # type: ignore[index,dict-item]
+    write(tmp_path / "a.jsonl", passed, failed)
+    write(tmp_path / "b.jsonl", passed, with_verdict)
+    report = json.loads(run("ae-compare", "a.jsonl", "b.jsonl", cwd=tmp_path).expect(0).stdout)
+    for name in ("a", "b"):
+        assert report["quality"][name]["avgScore"] == report["capability"][name]["avgPassAtK"] == 0.5
+
+
+@pytest.mark.parametrize("tool", ["ae-grade", "ae-trials"])
+def test_grade_failed_leaves_a_mark(tool: str, tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    write(tmp_path / "results.jsonl", CRASHED, {"id": "good", "output": "yes", "hint": "yes"})
+    agent: list[object] = ["prompts.jsonl", "--shell", AGENT, "-k", 1] if tool == "ae-trials" else ["results.jsonl"]
+    records = run(tool, *agent, "-g", "ae-grader-hint", "--grade-failed", cwd=tmp_path).expect(0).records
+    marks = {record["id"]: record.get("trials", [record])[0].get("gradedFailed") for record in records}
+    assert marks == {"crash": True, "good": None}
+    if tool == "ae-grade":
+        [again, _] = run("ae-grade", "-g", "ae-grader-hint", stdin=jsonl(*records)).expect(0).records
+        assert again["score"]["pass"] is False and "gradedFailed" not in again
+
+
 def test_ae_score_counts_it_as_0(tmp_path: Path) -> None:
     done = run("ae-score", "-o", "evaluation.json", stdin=jsonl(CRASHED_GRADED), cwd=tmp_path)
     [question] = json.loads((tmp_path / "evaluation.json").read_text())["results"]

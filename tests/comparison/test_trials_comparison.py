@@ -58,7 +58,10 @@ BROKEN = {"pass": False, "score": 0.0, "graderError": True}
         ([PASS, CRASHED], {}, 2, 1, 1, 0),  # its pass is not said, but the prompt was graded: it did not pass
         ([{}, CRASHED], {}, 0, 0, 1, 0),  # not graded at all
         ([PASS, BROKEN], {}, 1, 1, 0, 1),
-        ([PASS, {**BROKEN, **CRASHED}], {}, 1, 1, 0, 1),
+        ([PASS, {**BROKEN, **CRASHED}], {}, 2, 1, 1, 0),  # a failed agent never passes, and needs no grader for that
+        ([PASS, {**BROKEN, **CRASHED, "gradedFailed": True}], {}, 1, 1, 0, 1),
+        ([PASS, {**PASS, **CRASHED}], {}, 2, 1, 1, 0),
+        ([PASS, {**PASS, **CRASHED, "gradedFailed": True}], {}, 2, 2, 0, 0),
         ([BROKEN, BROKEN], {}, 0, 0, 0, 2),
         ([PASS, {}], {}, 1, 1, 0, 0),
         ([{}, {}, {}], {"passRate": 1 / 3}, 3, 1, 0, 0),  # the trials do not say, the record does

@@ -158,7 +158,7 @@ def test_an_agent_that_failed_has_not_passed_and_is_shown_apart() -> None:
         ("Pass rate", "1/3 (33.3%), 95% interval 6.1% to 79.2%"),
         ("Average score", "0.333 over 3"),
     ]
-    graded_all_the_same = summary_of(row(errors=["boom"], score=PASS))
+    graded_all_the_same = summary_of(row(errors=["boom"], score=PASS, gradedFailed=True))
     assert grade_facts(graded_all_the_same)[0] == ("Records", "1 (1 passed)"), "--grade-failed"
     assert grade_facts(summary_of(row(errors=["boom"]), row())) == [("Records", "2 (1 agent failed, 1 ungraded)")]
 
@@ -300,6 +300,7 @@ def test_section() -> None:
             scores={"one|1": PASS, "two": FAIL},
             toolErrors=True,
             errors=["boom\n# no"],
+            gradedFailed=True,
         )
     )
     assert text == (
@@ -378,7 +379,8 @@ def test_visible_leaves_lines_alone() -> None:
         ({"score": {**FAIL, "reasoning": "why"}}, "FAIL", "why"),
         ({"score": BROKEN, "graderError": True}, "no grade", "exit 1"),
         ({"errors": ["boom"]}, "error", "boom"),
-        ({"score": FAIL, "error": "boom"}, "FAIL", "boom"),
+        ({"score": PASS, "error": "boom"}, "error", "boom"),
+        ({"score": FAIL, "error": "boom", "gradedFailed": True}, "FAIL", "boom"),
     ],
 )
 def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None:

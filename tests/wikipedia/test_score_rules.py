@@ -146,10 +146,13 @@ def test_question(more: dict[str, Any], question: str) -> None:
     assert scored(record(**more)).question == question
 
 
-def test_a_failed_question_keeps_what_its_graders_say() -> None:
-    found = scored(graded(verdict(0, hit_rate=0, mrr=0), verdict(0.1), errors=["timed out"]))
+def test_a_failed_question_counts_as_0_unless_its_answer_was_graded_on_request() -> None:
+    verdicts = graded(verdict(0.5, hit_rate=0.5, mrr=0), verdict(0.1), errors=["timed out"])
+    found = scored(verdicts)
     assert (found.failed, found.errors) == (True, ["timed out"])
-    assert (found.hit_rate, found.judge_score, found.combined_score) == (0, 0.1, 0)
+    assert (found.hit_rate, found.judge_score, found.combined_score) == (0, 0, 0)
+    wanted = scored({**verdicts, "gradedFailed": True})
+    assert (wanted.failed, wanted.hit_rate, wanted.judge_score) == (True, 0.5, 0.1)
     assert scored(record(error="old form")).errors == ["old form"]
     assert not scored(graded(verdict(0))).failed
 
@@ -196,7 +199,7 @@ def test_means_are_over_those_that_have_a_value() -> None:
     summary = scoring(
         graded(verdict(1, hit_rate=1, mrr=1), verdict(overall_score=1), tokens=(1000, 0)),
         graded(verdict(0, hit_rate=0, mrr=0), tokens=(0, 0)),
-        graded(None, verdict(overall_score=0.25), tokens=(3000, 0), errors=["x"]),
+        graded(None, verdict(overall_score=0.25), tokens=(3000, 0), errors=["x"], gradedFailed=True),
         record(tokens=None),
     ).summary()
     assert (summary.avg_hit_rate, summary.avg_mrr, summary.avg_judge_score) == (0.5, 0.5, 0.625)

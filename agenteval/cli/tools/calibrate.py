@@ -86,7 +86,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
-    run = GraderRun(target, console, *graders)
+    run = GraderRun(target, console, *graders, grade_failed=True)  # a failed agent is no candidate, unless graded
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:
