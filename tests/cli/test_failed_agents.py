@@ -96,8 +96,8 @@ def test_a_pass_beside_errors_counts_only_if_it_was_asked_for(record: Record, pa
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", record, good)
 
-    def read_by(*command: object) -> str:
-        return run(*command, cwd=tmp_path).expect(0).stdout
+    def read_by(tool: str, *command: object) -> str:
+        return run(tool, *command, cwd=tmp_path).expect(0).stdout
 
     quality = json.loads(read_by("ae-compare", "a.jsonl", "b.jsonl"))["quality"]["a"]
     assert (quality["n"], quality["passRate"], quality["avgScore"]) == ((2, 1.0, 1.0) if passes else (2, 0.5, 0.5))
@@ -131,7 +131,7 @@ def test_so_it_is_in_trials(marker: Record, rate: float, tmp_path: Path) -> None
 def test_a_prompt_whose_trials_all_fail_counts_in_the_means(tmp_path: Path) -> None:
     passed = {"id": "p", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "x", "pass": True, "score": 1.0}]}
     failed = {"id": "f", "input": "q", "k": 1, "trials": [{"trialNum": 1, "output": "", "errors": ["x"]}]}
-    with_verdict = {**failed, "trials": [{**failed["trials"][0], "pass": False, "score": 0.0}]}  # type: ignore[index,dict-item]
+    with_verdict = {**failed, "trials": [{**failed["trials"][0], "pass": False, "score": 0.0}]}  # type: ignore[index]
     write(tmp_path / "a.jsonl", passed, failed)
     write(tmp_path / "b.jsonl", passed, with_verdict)
     report = json.loads(run("ae-compare", "a.jsonl", "b.jsonl", cwd=tmp_path).expect(0).stdout)
