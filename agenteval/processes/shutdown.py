@@ -10,11 +10,10 @@ from typing import Any
 
 from agenteval.errors import Stopped
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import Pool, T
+from agenteval.processes.worker_pool import ENDING_SIGNALS, Pool, T
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLUSH_TIME = 2.0  # seconds for the reader of our output to take the records that are ready
 
 
@@ -50,14 +49,14 @@ def run_pool(
 
 def raise_on_signals() -> None:
     """Makes the signals that end a tool raise Stopped in the main thread."""
-    for signum in SIGNALS:
+    for signum in ENDING_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` ignore some: let them
             signal.signal(signum, _raise_stopped)
 
 
 def _stop(processes: ProcessSupervisor) -> None:
     """Terminates all processes; on a second signal the tool exits at once, and the guardian kills the rest."""
-    for signum in SIGNALS:
+    for signum in ENDING_SIGNALS:
         signal.signal(signum, _exit_at_once)
     processes.stop()
 

@@ -170,9 +170,22 @@ class ProcessSupervisor:
         if time.monotonic() >= kill_at:
             send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not go on when its child is gone
         elif not signalled:
-            send_signal(left, signal.SIGTERM)
-            signalled |= left
+            signalled |= self._suspend(key, left)
+            send_signal(signalled, signal.SIGTERM)
         return bool(left)
+
+    def _suspend(self, key: int | None, found: set[int]) -> set[int]:
+        """Stops the processes of a tree (SIGSTOP) until no more are found, and returns them.
+
+        One that runs could start another between our look at the table and the signal: that one would not get SIGTERM,
+        and would be waited for until SIGKILL.
+        """
+        suspended: set[int] = set()
+        while new := found - suspended:
+            send_signal(new, signal.SIGSTOP)
+            suspended |= new
+            found = self._tree(key, since=time.monotonic())
+        return suspended
 
     def terminate_tree(self, key: int | None, grace: float = TERM_GRACE) -> None:
         """Terminates an agent's whole tree (None: all of them); returns when nothing of it is left."""
@@ -193,20 +206,21 @@ class ProcessSupervisor:
         self.stop()
         self.guardian.dismiss()
 
-    def _tree(self, key: int | None) -> set[int]:
+    def _tree(self, key: int | None, since: float = 0.0) -> set[int]:
         with self._lock:
-            table = self._recent_table()
+            table = self._recent_table(since)
             if key is None:
                 return below([self._pid], table)
             roots = {pid for pid, owner in self._running.items() if owner == key}
             return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
 
-    def _recent_table(self) -> Table:
-        """Returns the process table, read anew unless it is very recent: many trees may be terminated at once."""
-        if time.monotonic() - self._table[0] > TABLE_AGE:
+    def _recent_table(self, since: float) -> Table:
+        """Returns the process table as of `since` or later; read anew unless very recent, for many may need it at once."""
+        now = time.monotonic()
+        if self._table[0] < max(since, now - TABLE_AGE):
             table = process_table()
             table.pop(self.guardian.pid, None)  # not ours to terminate
-            self._table = (time.monotonic(), table)
+            self._table = (now, table)  # the time before it was read
         return self._table[1]
 
 

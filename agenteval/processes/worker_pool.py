@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ R = TypeVar("R")
 STACK = 1 << 20  # bytes of a thread: there may be hundreds
 WINDOW = 64
 TICK = 1.0
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Pool(Generic[T, R]):
@@ -109,6 +111,8 @@ class Pool(Generic[T, R]):
             self._running += 1
 
     def _serve(self) -> None:
+        # They interrupt a wait of the main thread only if it is the thread that gets them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:
             grown = False
             while (taken := self._take_item()) is not None:

@@ -8,14 +8,13 @@ import shlex
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.tool import PASSES, Done, Record, clean_env, jsonl, python_script, read, run, script, write
-from tests.support.watching import Running, expect_gone, sleepers, until
+from tests.support.watching import PATIENCE, Running, expect_gone, sleepers, until
 
 NODE = shutil.which("node")
 BUN = shutil.which("bun")
@@ -614,10 +613,8 @@ def test_a_signal_costs_no_record_its_score(kind: str, signum: int, code: int, m
     out = tmp_path / "out"
     with Running("ae-grade", file, "-j", 3, *args, "-o", out, cwd=tmp_path) as tool:
         until(lambda: out.exists() and len(out.read_bytes().splitlines()) >= 4, "some records are graded")
-        began = time.monotonic()
         tool.signal(signum)
-        done = tool.end().expect(code)
-        assert time.monotonic() - began < 1.5
+        done = tool.end().expect(code)  # how quickly: processes/test_supervisor.py
     expect_gone(mark, 0)
     written = read(out)
     assert all(record["score"] == PASSED for record in written), [r["score"] for r in written if r["score"] != PASSED]
@@ -634,7 +631,7 @@ def test_a_closed_pipe_ends_the_graders(mark: str, tmp_path: Path) -> None:
         assert tool.record()["id"] == "a"
         until(lambda: sleepers(mark), "the slow one is at work")
         tool.stdout.close()
-        assert tool.process.wait(timeout=1.9) == 0
+        assert tool.process.wait(timeout=PATIENCE) == 0
         assert tool.stderr.read() == b""
     expect_gone(mark, 0)
 
