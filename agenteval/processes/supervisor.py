@@ -215,7 +215,7 @@ class ProcessSupervisor:
             return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
 
     def _recent_table(self, since: float) -> Table:
-        """Returns the process table as of `since` or later; read anew unless very recent, for many may need it at once."""
+        """Returns the process table, not older than `since`; read anew unless very recent: many may need it at once."""
         now = time.monotonic()
         if self._table[0] < max(since, now - TABLE_AGE):
             table = process_table()
