@@ -29,9 +29,11 @@ def test_every_item_is_worked_on_once(workers: int, count: int) -> None:
 def test_signals_that_end_a_tool_go_to_the_main_thread() -> None:
     """Another thread that got one would not wake the main thread, which waits for up to a second."""
     out: list[set[int]] = []
-    Pool(lambda _item: [set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))], out.append, workers=1, ordered=False).run(
-        iter([1])
-    )
+
+    def blocked(_item: int) -> list[set[int]]:
+        return [set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
+
+    Pool(blocked, out.append, workers=1, ordered=False).run(iter([1]))
     assert out[0] >= {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
