@@ -21,6 +21,14 @@ class CannotGoOn(UserError):
     exit_code = FAILED
 
 
+class WorkspaceError(Exception):
+    """A workspace that cannot be made: no failure of the agent; `full` if none can, because the disk is full."""
+
+    def __init__(self, message: str, *, full: bool = False) -> None:
+        super().__init__(message)
+        self.full = full
+
+
 class StrictStop(UserError):
     """--strict: the first refused line or error, which is already reported."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agenteval.adapters.reader import Adapter, Reading
-from agenteval.wire.records import Record
+from agenteval.wire.records import VERDICT_FIELDS, Record
 from agenteval.wire.richness import richness_of
 
 # Fields that become something else in a result; all others of a raw record stay as they are.
 RAW_ONLY = frozenset(("lineTimes", "turns", "exitCode", "signal", "timedOut", "error"))
+NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on what was extracted before is none on this
 ENDING = ("exitCode", "signal", "timedOut")
 
 
@@ -44,7 +45,9 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     if errors := [*(raw.get("errors") or ()), *([error] if error else ()), *reading.errors]:
         result["errors"] = errors
     for field, value in raw.items():
-        if field not in result and (keep_raw or (field not in RAW_ONLY and field != "rawLines")):
+        if field in result or field in NOT_GRADED_YET:
+            continue
+        if keep_raw or (field not in RAW_ONLY and field != "rawLines"):
             result[field] = value
     return result
 

@@ -1,56 +1,116 @@
-"""Reads the prompts of a run: valid, unique, of this shard, not done before."""
+"""Reads prompts: valid, unique and, for a run, of this shard, not done before, without what an earlier run left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Set
+from typing import NamedTuple
 
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
-from agenteval.wire.records import Prompt, Record
+from agenteval.wire.records import RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
 from agenteval.wire.validation import check
 
 
-class Prompts:
-    """Iterates over the prompts to run; bad lines are reported to the console."""
+class _CheckedLines(NamedTuple):
+    """What the look-ahead found: a hash of each line, and whether it is a prompt to run."""
 
-    def __init__(self, source: Source, console: Console, shard: tuple[int, int] | None, done: set[str]) -> None:
+    hashes: array[int]
+    wanted: bytearray
+
+
+class Prompts:
+    """Iterates over the prompts; bad lines are reported to the console."""
+
+    def __init__(
+        self, source: Source, console: Console, shard: tuple[int, int] | None = None, done: Set[str] = frozenset()
+    ) -> None:
         self.source, self.console, self.shard, self.done = source, console, shard, done
-        self._seen: set[int] = set()
         self.total: int | None = None
-        if source.regular:
-            self._check_file()
+        self._checked = self._check_file() if source.regular else None
 
     def __iter__(self) -> Iterator[Record]:
-        return self._read(report=not self.source.regular)
-
-    def _check_file(self) -> None:
-        """Counts the prompts of a regular file and reports its bad lines before any agent starts: agents cost money."""
-        self.total = sum(1 for _prompt in self._read(report=True))
-        self._seen.clear()
+        if self._checked is None:
+            return (prompt for _line, prompt in self._read() if prompt is not None)
         self.source.rewind()
+        return self._read_again(self._checked)
 
-    def _read(self, *, report: bool) -> Iterator[Record]:
+    def _check_file(self) -> _CheckedLines:
+        """Counts the prompts of a regular file and reports its bad lines before any agent starts: agents cost money."""
+        checked = _CheckedLines(array("q"), bytearray())
+        for line, prompt in self._read():
+            checked.hashes.append(hash(line))
+            checked.wanted.append(prompt is not None)
+        self.total = sum(checked.wanted)
+        return checked
+
+    def _read(self) -> Iterator[tuple[bytes, Record | None]]:
+        """Yields each line, with its prompt if that is to be run; reports bad lines."""
+        seen: set[int] = set()
         for batch in self.source.lines():
             for number, line in batch:
+                prompt = None
                 try:
-                    prompt = self._accept(line)
+                    prompt = self._accept(line, seen)
                 except BadRecord as error:
-                    if report:
-                        self.console.refuse(f"{self.source.name}:{number}", str(error))
-                    continue
-                if prompt is not None:
-                    yield prompt
+                    self.console.refuse(f"{self.source.name}:{number}", str(error))
+                yield line, prompt
 
-    def _accept(self, line: bytes) -> Record | None:
+    def _read_again(self, checked: _CheckedLines) -> Iterator[Record]:
+        """Yields the prompts of a file as they were checked; none from the line on where it was changed meanwhile."""
+        index, number = 0, 0
+        for batch in self.source.lines():
+            for number, line in batch:
+                if index == len(checked.hashes) or hash(line) != checked.hashes[index]:
+                    self._report_change(number, sum(checked.wanted[index:]))
+                    return
+                if checked.wanted[index]:
+                    yield self._prompt(decode_record(line))
+                index += 1
+        if index < len(checked.hashes):
+            self._report_change(number + 1, sum(checked.wanted[index:]))
+
+    def _report_change(self, number: int, left: int) -> None:
+        lost = f"{left} of its {self.total} prompts are not run" if left else "what was added is not run"
+        self.console.refuse(
+            f"{self.source.name}:{number}",
+            f"the file was changed during the run: {lost}; run it again with --resume",
+            "change of the prompt file",
+        )
+
+    def _accept(self, line: bytes, seen: set[int]) -> Record | None:
         prompt = decode_record(line)
         check(prompt, Prompt)
         mark = hash(prompt["id"])  # not the id itself: integers take less memory over a million prompts
-        if mark in self._seen:
+        if mark in seen:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')
-        self._seen.add(mark)
-        return prompt if prompt["id"] not in self.done and in_shard(prompt["id"], self.shard) else None
+        seen.add(mark)
+        wanted = prompt["id"] not in self.done and in_shard(prompt["id"], self.shard)
+        return self._prompt(prompt) if wanted else None
+
+    def _prompt(self, record: Record) -> Record:
+        return record
+
+
+class PromptsToRun(Prompts):
+    """The prompts of a run, which writes fields of its own."""
+
+    def _prompt(self, record: Record) -> Record:
+        return as_prompt(record)
+
+
+def as_prompt(record: Record) -> Record:
+    """Returns a prompt without what an earlier run wrote: a record of that run is a prompt, too."""
+    earlier = RUN_FIELDS
+    if isinstance(record.get("trials"), list):
+        earlier = earlier.union(TRIALS_FIELDS)
+    prompt = {field: value for field, value in record.items() if field not in earlier}
+    metadata = prompt.get("metadata")
+    if metadata and "agentDigest" in metadata:
+        prompt["metadata"] = {name: value for name, value in metadata.items() if name not in RUN_METADATA}
+    return prompt
 
 
 def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:

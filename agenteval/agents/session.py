@@ -136,11 +136,7 @@ class PromptJob(NamedTuple):
 
     def _try(self) -> Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
-        try:
-            cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
-        except OSError as error:
-            raw.errors.append(f"cannot prepare the workspace: {error}")
-            return Attempt(Answer(raw.fields("")))
+        cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         texts = self.prompt["input"] if isinstance(self.prompt["input"], list) else [self.prompt["input"]]
         reading = None
         if isinstance(self.agent, AcpAgent):

@@ -1,11 +1,12 @@
-"""Agents that fail: counted, and reported loudly when all of them do."""
+"""Agents that fail, and workspaces that cannot be made: counted, and reported loudly when all of them do."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 
-from agenteval.errors import StrictStop
+from agenteval.errors import CannotGoOn, StrictStop, WorkspaceError
 
 FIRST = 5  # agents that fail in the same way before it is reported
 REASON_LENGTH = 300
@@ -48,6 +49,36 @@ class FailureCount:
     def _describe(self, errors: list[str]) -> str:
         reason = re.sub(r"^turn \d+ of \d+: ", "", "; ".join(errors))
         return (f"{self.agent} {reason}" if reason.startswith(VERBS) else reason)[:REASON_LENGTH]
+
+
+class MissingWorkspaces:
+    """Counts the prompts that are not run, because their workspace cannot be made: they are not recorded."""
+
+    def __init__(self, say: Callable[[str], None], *, resumable: bool) -> None:
+        self.say = say
+        self.go_on = "; run it again with --resume to go on" if resumable else ""
+        self.count = 0
+        self._in_a_row = 0
+        self._lock = threading.Lock()
+
+    def add(self, name: str, error: WorkspaceError) -> None:
+        """Reports the first; raises CannotGoOn if others cannot be made either: the disk is full, or many in a row."""
+        with self._lock:
+            self.count += 1
+            self._in_a_row += 1
+            if error.full or self._in_a_row >= FIRST:
+                raise CannotGoOn(f"stopped: no workspace can be made for {name}: {error}{self.go_on}")
+            if self.count == 1:
+                self.say(f"{name}: not run, because its workspace cannot be made: {error}")
+
+    def made(self) -> None:
+        """Notes that a workspace could be made."""
+        self._in_a_row = 0
+
+    def report(self) -> None:
+        """Reports, at the end, how many prompts were not run."""
+        if self.count > 1:
+            self.say(f"{self.count} were not run, because their workspaces could not be made{self.go_on}")
 
 
 def _shape(reason: str) -> str:

@@ -12,24 +12,29 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from agenteval.agents.environment import agent_environment
 from agenteval.agents.identity import identity_of
-from agenteval.agents.journal import Journal
-from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
-from agenteval.agents.prompts import Prompts
-from agenteval.agents.rate_limit import RateLimiter
-from agenteval.agents.session import Answer, Conditions, Limits, PromptJob
+from agenteval.agents.kinds import SchemaAgent
+from agenteval.agents.prompts import PromptsToRun
+from agenteval.agents.session import Answer, PromptJob
 from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of
-from agenteval.cli.failures import FailureCount
+from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent
-from agenteval.errors import FAILED, OK, StrictStop, UserError
+from agenteval.cli.run_setup import (
+    adapter_named,
+    conditions_of,
+    directory_of,
+    journal_beside,
+    program_of,
+    specs_of,
+    workspace_option,
+)
+from agenteval.errors import FAILED, OK, StrictStop, UserError, WorkspaceError
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
 from agenteval.streams.output import open_output
-from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
@@ -37,7 +42,6 @@ if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces.workspace import Workspaces
     from agenteval.grading.apply import GraderSet
-    from agenteval.grading.spec import GraderSpec
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,31 +61,32 @@ class PromptRun:
         self.settings, self.grader_settings = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
-        self._extract = _load_adapter(extract) if extract is not None else None
+        self._extract = adapter_named(extract) if extract is not None else None
         self.identity = identity_of(self.agent, self._extract)
-        self.specs = _grader_specs(graders) if graders and graders.grader else []
+        self.specs = specs_of(graders) if graders and graders.grader else []
         if settings.retry_on and not settings.retries:
             raise UserError("--retry-on needs --retries N")
-        self.cwd = _directory(settings.cwd)
-        if not settings.workspace_dir and (option := _workspace_option(settings)):
+        self.cwd = directory_of(settings.cwd)
+        if not settings.workspace_dir and (option := workspace_option(settings)):
             raise UserError(f"{option} needs --workspace-dir")
         source = Source(path)
         resume = settings.resume or settings.retry_failed
         self.output, done = open_output(
             settings.output, source, append=settings.append, resume=resume, retry_failed=settings.retry_failed
         )
-        self.journal = _journal_beside(settings, done, resume=resume)
+        self.journal = journal_beside(settings, done, resume=resume)
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents() if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
-        self.prompts = Prompts(source, self.console, settings.shard, done)
+        self.prompts = PromptsToRun(source, self.console, settings.shard, done)
         self.conditions = conditions_of(settings, self.agent)
         self.console.redact = self.conditions.redact
         self.workspaces: Workspaces | None = None
         self.graders: GraderSet | None = None
         self.failures = FailureCount(
-            _program(self.agent), self.console.say, settings.max_failures, resumable=self.output.resumable
+            program_of(self.agent), self.console.say, settings.max_failures, resumable=self.output.resumable
         )
+        self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
         self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
         self._lock = threading.Lock()  # of the journal, and of the warning
 
@@ -115,8 +120,10 @@ class PromptRun:
         if total is None and not self.console.done and self.output.written.ids:
             self.console.say("nothing left to do")
         self.failures.report()
+        self.missing.report()
         ungraded = self.graders is not None and self.graders.erred
-        failed = self.console.refused or ungraded or (self.failures.failed and self.settings.exit_status)
+        failed = self.console.refused or ungraded or self.missing.count
+        failed = failed or (self.failures.failed and self.settings.exit_status)
         return FAILED if failed else OK
 
     def _open(self) -> int:
@@ -164,7 +171,10 @@ class PromptRun:
         return self._extract or self.agent.adapter()
 
     def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
-        """Runs a prompt in a fresh session; returns None if it was cut short because the tool is stopping."""
+        """Runs a prompt in a fresh session.
+
+        Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
+        """
         self._warn_of_turns(prompt)
         key = self.processes.new_agent_key()
         name = prompt["id"] if trial is None else f"{prompt['id']}, trial {trial}"
@@ -177,10 +187,18 @@ class PromptRun:
             conditions=self.conditions,
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
         )
-        answer = job.run()
+        try:
+            answer = job.run()
+        except WorkspaceError as error:
+            if not self.processes.stopping:
+                self.missing.add(name, error)
+                if self.settings.strict:
+                    raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
+            return None
         if self.workspaces is not None:
+            self.missing.made()
             self.workspaces.leave(prompt["id"], trial)
-        return None if self.processes.stopping else answer  # --resume will run it again
+        return None if self.processes.stopping else answer
 
     def capture(
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
@@ -272,63 +290,3 @@ def at_most_one(work: Callable[[T], R | None]) -> Callable[[T], list[R]]:
         return [] if result is None else [result]
 
     return results
-
-
-def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
-    """Returns what the options say of every prompt; the agent's schema may have variables of its own."""
-    environment = agent_environment(settings.env, clean=settings.clean_env)
-    own = agent.config.env or {} if isinstance(agent, SchemaAgent) else {}
-    secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(own)}
-    return Conditions(
-        pacer=RateLimiter(settings.rate),
-        limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
-        environment=environment,
-        redact=Redactor(secrets),
-    )
-
-
-def _grader_specs(graders: GraderSettings) -> list[GraderSpec]:
-    from agenteval.cli.grader_run import named_graders  # ae-run has no graders
-
-    return named_graders(graders.grader, stream=graders.stream)
-
-
-def _load_adapter(name: str) -> Adapter:
-    from agenteval.adapters.bundled import load_adapter
-
-    return load_adapter(name)
-
-
-def _program(agent: Agent) -> str:
-    """Returns what to call an agent in a message."""
-    if isinstance(agent, SchemaAgent):
-        return agent.config.name
-    return os.path.basename(agent.program) if isinstance(agent, (AcpAgent, TemplateAgent)) else "the agent"
-
-
-def _journal_beside(settings: AgentSettings, done: set[str], *, resume: bool) -> Journal | None:
-    """Returns a journal if the output is a file: a pipe or a device cannot be resumed."""
-    path = settings.output
-    if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-        return None
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        return None  # the output may be writable all the same; then there is no journal
-    return Journal(path, resume=resume, done=done)
-
-
-def _workspace_option(settings: AgentSettings) -> str | None:
-    """Returns an option that the user gave and that only makes sense for workspaces."""
-    given = {
-        "--workspace-template": settings.workspace_template,
-        "--workspace-git": settings.workspace_git,
-        "--fresh-workspaces": settings.fresh_workspaces,
-        "--keep-workspaces": settings.keep_workspaces != "all",
-    }
-    return next((option for option, value in given.items() if value), None)
-
-
-def _directory(path: str | None) -> str:
-    if path is not None and not os.path.isdir(path):
-        raise UserError(f"--cwd {path}: no such directory")
-    return os.path.abspath(path or os.curdir)

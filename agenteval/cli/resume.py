@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agenteval.agents.identity import AgentIdentity
 from agenteval.errors import UserError
 from agenteval.streams.output import Output
+from agenteval.wire.records import Record
 
 
 def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
@@ -31,3 +32,20 @@ def describe_resumption(output: Output, left: int | None, *, retry_failed: bool)
     if left is not None:
         parts.append(f"{left} to run" if left else "nothing left to do")
     return ", ".join(parts)
+
+
+def without_written(batches: Iterable[list[Record]], output: Output) -> Iterator[list[Record]]:
+    """Yields the records that the output does not have yet.
+
+    Of an id that occurs several times, as many are left out as have been written: the first, for order is kept.
+    """
+    written = dict(output.written.ids)
+    for batch in batches:
+        left = []
+        for record in batch:
+            if count := written.get(record["id"]):
+                written[record["id"]] = count - 1
+            else:
+                left.append(record)
+        if left:
+            yield left

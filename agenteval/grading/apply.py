@@ -9,7 +9,7 @@ from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import VERDICT_FIELDS, GraderError, Verdict, failed_agent, has_failed, with_verdicts
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import encode
-from agenteval.wire.records import GRADER_FIELDS, Record
+from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
 NOT_FOR_GRADERS = (*VERDICT_FIELDS, "rawLines", "lineTimes", "turns")

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import AGENT_FAILED, Record
+from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, Record
 from agenteval.wire.validation import check
-
-VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 
 
 class GraderError(NamedTuple):

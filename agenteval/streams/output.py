@@ -19,7 +19,7 @@ class Output:
     """stdout or a file; each record is written whole, in one write, from any thread."""
 
     resumable = False  # whether the tool that writes it has --resume
-    written = WrittenRecords(set(), set(), {})  # what was in it before
+    written = WrittenRecords({}, set(), {})  # what was in it before
 
     def __init__(
         self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
@@ -135,9 +135,9 @@ def open_output(
     if not resume:
         return output, set()
     output.written, output.replaces_failed = written, retry_failed
-    return output, output.written.ids - output.written.failed if retry_failed else output.written.ids
+    return output, written.ids.keys() - written.failed if retry_failed else set(written.ids)
 
 
 def written_ids(path: str) -> set[str]:
     """Returns the ids in an output file; removes a last line that a crash cut off."""
-    return read_written(path).ids
+    return set(read_written(path).ids)

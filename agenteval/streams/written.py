@@ -13,9 +13,12 @@ from agenteval.errors import UserError
 
 
 class WrittenRecords(NamedTuple):
-    """The ids in a file, those whose last record failed, and the agents (name, digest), each with one of its ids."""
+    """The ids in a file, each with the number of its records; those whose last one failed; the agents of them.
 
-    ids: set[str]
+    An agent is a name and a digest, with one of its ids.
+    """
+
+    ids: dict[str, int]
     failed: set[str]
     agents: dict[tuple[str | None, str], str]
 
@@ -59,7 +62,7 @@ def _parse(line: bytes) -> _Line:
 
 def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
     """Reads an output file; to `repair` it removes a last line that a crash cut off."""
-    written = WrittenRecords(set(), set(), {})
+    written = WrittenRecords({}, set(), {})
     if not os.path.isfile(path):
         return written  # a pipe or a device
     good_until = 0
@@ -85,7 +88,7 @@ def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
 
 
 def _note(record: _Line, written: WrittenRecords) -> None:
-    written.ids.add(record.id)
+    written.ids[record.id] = written.ids.get(record.id, 0) + 1
     (written.failed.add if record.failed() else written.failed.discard)(record.id)
     if record.metadata and record.metadata.agent_digest:
         written.agents.setdefault((record.metadata.agent, record.metadata.agent_digest), record.id)

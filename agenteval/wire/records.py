@@ -315,4 +315,16 @@ class Validation(Wire):
     """Why the grader could not grade it."""
 
 
+# What a run writes: in a prompt they are left from an earlier run, and no part of it.
+RAW_FIELDS = (
+    *("rawLines", "lineTimes", "turns", "stderr", "cwd", "timing", "exitCode", "signal", "timedOut"),
+    *("errors", "error", "attempts", "retried"),
+)
+VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
+RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
+TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
+RUN_METADATA = (
+    *("agent", "agentDigest", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut"),
+    *("workspaceDir", "workspaceBaseline"),
+)
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

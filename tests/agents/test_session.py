@@ -12,7 +12,7 @@ import pytest
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits, PromptJob
-from agenteval.errors import UserError
+from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -132,13 +132,12 @@ def test_helpers_are_ended_once_after_the_last_turn() -> None:
     assert script.ended == []
 
 
-def test_a_workspace_that_cannot_be_made_is_an_error_of_the_record() -> None:
+def test_a_workspace_that_cannot_be_made_is_no_error_of_the_record() -> None:
     def prepare() -> str:
-        raise OSError(28, "No space left on device")
+        raise WorkspaceError("No space left on device", full=True)
 
-    record = run_prompt(Script(), Conditions(RateLimiter(), Limits(retries=2)), prepare)
-    assert record["errors"] == ["cannot prepare the workspace: [Errno 28] No space left on device"]
-    assert (record["rawLines"], record["turns"], record["exitCode"], record["timedOut"]) == ([], [], None, False)
+    with pytest.raises(WorkspaceError):
+        run_prompt(Script(), Conditions(RateLimiter(), Limits(retries=2)), prepare)
 
 
 @pytest.mark.parametrize(

@@ -582,6 +582,18 @@ def test_a_failed_record_is_no_failure_of_the_tool(tmp_path: Path) -> None:
     grade("-g", "./g", stdin=many(2), cwd=tmp_path).expect(0, stderr="")
 
 
+def test_resume_with_ids_that_occur_twice(tmp_path: Path) -> None:
+    """Two runs in one file: of each id as many are graded as there are, in order."""
+    script(tmp_path / "g", 'cat > /dev/null; echo x >> ran; echo \'{"pass": true, "score": 1}\'')
+    records = [{"id": name, "output": str(n)} for n, name in enumerate("abcabdcab")]
+    for done in range(len(records) + 1):
+        write(tmp_path / "out", *records[:done])
+        (tmp_path / "ran").write_text("")
+        grade("-g", "./g", "-o", "out", "--resume", stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="")
+        assert [record["output"] for record in read(tmp_path / "out")] == [str(n) for n in range(len(records))]
+        assert len((tmp_path / "ran").read_text().split()) == len(records) - done
+
+
 def test_resume_grades_only_what_is_missing(tmp_path: Path) -> None:
     script(tmp_path / "g", f"jq -r .id >> ran; echo '{json.dumps(PASSED)}'")
     (tmp_path / "out").write_text('{"id":"0","output":"x","score":{"pass":true,"score":1.0}}\n{"id":"1","outp')

@@ -309,17 +309,17 @@ def test_a_git_repository_as_template(tmp_path: Path) -> None:
         assert (Path(done.records[0]["cwd"]) / "f").read_bytes() == b"\0\xff"
 
 
-def test_a_clone_that_fails_costs_only_that_record(tmp_path: Path) -> None:
+def test_a_clone_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "bare.git")
-    line = f'[ "$PROMPT" = break ] && mv {bare} {bare}.away; [ "$PROMPT" = mend ] && mv {bare}.away {bare}; true'
+    line = f'[ "$PROMPT" = break ] && mv {bare} {bare}.away; true'
     args = ("--workspace-dir", "ws", "--workspace-template", f"file://{bare}")
-    done = shell(line, *args, stdin=prompts("break", "x", "y"), cwd=tmp_path).expect(0)
-    first, *others = done.records
-    assert "errors" not in first and len(others) == 2
-    for record in others:
-        assert record["errors"][0].startswith("cannot prepare the workspace: ")
-        assert "repository" in record["errors"][0]
-        assert (record["rawLines"], record["exitCode"]) == ([], None)
+    done = shell(line, *args, stdin=prompts("break", "x", "y"), cwd=tmp_path).expect(1)
+    assert len(done.records) == 1 and "errors" not in done.records[0]
+    assert "b: not run, because its workspace cannot be made" in done.messages[0] and "repository" in done.messages[0]
+    assert "2 were not run" in done.messages[-1]
+    (tmp_path / "bare.git.away").rename(bare)
+    done = shell(line, *args, stdin=prompts("break", *"abcdefg"), cwd=tmp_path).expect(1)
+    assert len(done.records) == 1 and "stopped: no workspace can be made for f" in done.messages[-1], done
 
 
 @pytest.mark.parametrize(
@@ -369,12 +369,12 @@ def test_fresh_workspaces_replace_what_the_user_made(tmp_path: Path) -> None:
     run("ae-run", "--simple", "echo {}", "--fresh-workspaces", stdin=prompts("x")).expect(2).says("--workspace-dir")
 
 
-def test_what_is_no_directory_is_kept_and_costs_only_its_record(tmp_path: Path) -> None:
+def test_what_is_no_directory_is_kept_and_costs_only_its_prompt(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "prompt-a").write_text("mine")
-    done = shell("true", "--workspace-dir", "ws", stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
-    assert "--fresh-workspaces" in done.records[0]["errors"][0]
-    assert "errors" not in done.records[1]
+    done = shell("true", "--workspace-dir", "ws", stdin=prompts("x", "y"), cwd=tmp_path).expect(1)
+    done.says("a: not run", "--fresh-workspaces")
+    assert done.ids == ["b"] and "errors" not in done.records[0]
     assert (tmp_path / "ws" / "prompt-a").read_text() == "mine"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -12,7 +13,7 @@ from contextlib import suppress
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
 from agenteval.agents.workspaces.git import OWN_CONFIG, START, find_work_tree, git_environment
 from agenteval.agents.workspaces.markers import Markers
-from agenteval.errors import UserError
+from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -21,6 +22,7 @@ LONGEST_NAME = 100
 DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
 CLONE_TIMEOUT = 600.0
 FIRST_COMMIT = "As the agent found it"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 PREFIX = "prompt-"
 GIT_FILES = ("HEAD", "config", "config.worktree", "index", "objects", "packed-refs", "refs")
 # A work tree elsewhere: a copy of the repository would still use the original's.
@@ -92,8 +94,17 @@ class Workspaces:
         return find_work_tree(self.base)
 
     def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
-        """Creates a workspace, replaces that of an earlier run, and returns its path; OSError if it cannot be."""
+        """Creates a workspace, replaces that of an earlier run, and returns its path; WorkspaceError if that fails."""
         path = self.path(prompt_id, trial)
+        try:
+            self._make(path, key)
+        except OSError as error:
+            where = error.filename2 or error.filename
+            reason = f"{error.strerror}: {where}" if error.strerror and where else error.strerror or str(error)
+            raise WorkspaceError(reason, full=self._is_full(error)) from None
+        return path
+
+    def _make(self, path: str, key: int) -> None:
         os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
         if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
             self._keep(path)
@@ -101,11 +112,24 @@ class Workspaces:
             if os.path.lexists(path):
                 remove_tree(path)
             os.mkdir(path)
-            self._mark(path)  # before it is filled: what a crash leaves half filled is not the user's
-            self.fill(path, key)
+            try:
+                self._mark(path)  # before it is filled: what a crash leaves half filled is not the user's
+                self.fill(path, key)
+            except OSError:
+                with suppress(OSError):
+                    remove_tree(path)
+                raise
         if self.git:
             self._commit(path, key)
-        return path
+
+    def _is_full(self, error: OSError) -> bool:
+        """Whether no other workspace can be made either; git says so in its own words."""
+        if error.errno in FULL or any(os.strerror(number) in str(error) for number in FULL):
+            return True
+        with suppress(OSError):
+            left = os.statvfs(self.base)
+            return left.f_bavail == 0 or (left.f_files > 0 and left.f_favail == 0)
+        return False
 
     def leave(self, prompt_id: str, trial: int | None = None) -> None:
         """Takes note that the agent has ended: if it made its directory anew, that is one of the suite's, too."""

@@ -60,7 +60,7 @@ def main(path: str | None, key: str, threshold: float, output: str | None, stric
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
     counts = PromptCounts(key)
-    for prompt in Prompts(source, console, None, set()):
+    for prompt in Prompts(source, console):
         counts.add(prompt)
     found = counts.balance(threshold)
     target.open()

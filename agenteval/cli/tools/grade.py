@@ -16,6 +16,7 @@ from agenteval.cli.options import (
     progress_option,
     strict_option,
 )
+from agenteval.cli.resume import without_written
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
@@ -62,14 +63,12 @@ def main(
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
-    target, done = open_output(output, source, append=append, resume=resume)
+    target, _done = open_output(output, source, append=append, resume=resume)
     run = GraderRun(target, console, **graders)
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:
-        for batch in read_batches(source, Gradable, console, limit):
-            if left := [record for record in batch if record["id"] not in done]:
-                yield left
+        return without_written(read_batches(source, Gradable, console, limit), target)
 
     all_graded = run(undone, lambda graded: graded)
     target.close()

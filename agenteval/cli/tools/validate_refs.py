@@ -36,18 +36,13 @@ class References(Prompts):
     """The prompts that have a reference; those without one are counted."""
 
     def __init__(self, source: Source, console: Console) -> None:
-        self._without: set[int] = set()  # of each the hash of its id: a file is read twice
-        super().__init__(source, console, None, set())
+        self.without = 0
+        super().__init__(source, console)
 
-    @property
-    def without(self) -> int:
-        """Returns how many prompts have no reference."""
-        return len(self._without)
-
-    def _accept(self, line: bytes) -> Record | None:
-        prompt = super()._accept(line)
+    def _accept(self, line: bytes, seen: set[int]) -> Record | None:
+        prompt = super()._accept(line, seen)
         if prompt is not None and prompt.get("reference") is None:
-            self._without.add(hash(prompt["id"]))
+            self.without += 1
             return None
         return prompt
 

@@ -1,0 +1,82 @@
+"""What the options of a run come to: the conditions of its agents, its graders, its journal."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from agenteval.agents.environment import agent_environment
+from agenteval.agents.journal import Journal
+from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
+from agenteval.agents.rate_limit import RateLimiter
+from agenteval.agents.session import Conditions, Limits
+from agenteval.cli.agent_options import AgentSettings, GraderSettings
+from agenteval.errors import UserError
+from agenteval.streams.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agenteval.adapters.reader import Adapter
+    from agenteval.grading.spec import GraderSpec
+
+
+def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
+    """Returns what the options say of every prompt; the agent's schema may have variables of its own."""
+    environment = agent_environment(settings.env, clean=settings.clean_env)
+    own = agent.config.env or {} if isinstance(agent, SchemaAgent) else {}
+    secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(own)}
+    return Conditions(
+        pacer=RateLimiter(settings.rate),
+        limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
+        environment=environment,
+        redact=Redactor(secrets),
+    )
+
+
+def specs_of(graders: GraderSettings) -> list[GraderSpec]:
+    """Returns the graders that the options name."""
+    from agenteval.cli.grader_run import named_graders  # ae-run has no graders
+
+    return named_graders(graders.grader, stream=graders.stream)
+
+
+def adapter_named(name: str) -> Adapter:
+    """Returns the adapter of a schema, by its file or name."""
+    from agenteval.adapters.bundled import load_adapter
+
+    return load_adapter(name)
+
+
+def program_of(agent: Agent) -> str:
+    """Returns what to call an agent in a message."""
+    if isinstance(agent, SchemaAgent):
+        return agent.config.name
+    return os.path.basename(agent.program) if isinstance(agent, (AcpAgent, TemplateAgent)) else "the agent"
+
+
+def journal_beside(settings: AgentSettings, done: set[str], *, resume: bool) -> Journal | None:
+    """Returns a journal if the output is a file: a pipe or a device cannot be resumed."""
+    path = settings.output
+    if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        return None
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        return None  # the output may be writable all the same; then there is no journal
+    return Journal(path, resume=resume, done=done)
+
+
+def workspace_option(settings: AgentSettings) -> str | None:
+    """Returns an option that the user gave and that only makes sense for workspaces."""
+    given = {
+        "--workspace-template": settings.workspace_template,
+        "--workspace-git": settings.workspace_git,
+        "--fresh-workspaces": settings.fresh_workspaces,
+        "--keep-workspaces": settings.keep_workspaces != "all",
+    }
+    return next((option for option, value in given.items() if value), None)
+
+
+def directory_of(path: str | None) -> str:
+    """Returns the absolute path of --cwd, else of the current directory; UserError if there is none."""
+    if path is not None and not os.path.isdir(path):
+        raise UserError(f"--cwd {path}: no such directory")
+    return os.path.abspath(path or os.curdir)

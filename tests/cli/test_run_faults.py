@@ -1,0 +1,156 @@
+"""What may happen to a run from outside: full disks, files that change under it, records of an earlier run as prompts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import BIN, Record, jsonl, read, run, write
+from tests.support.watching import Running, until
+
+TOOLS = [["ae-run"], ["ae-capture"], ["ae-trials", "-k", "1"]]
+
+
+def some(tmp_path: Path, number: int) -> Path:
+    return write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(number)))
+
+
+# --- records of an earlier run as prompts ---------------------------------------------------------
+
+LEFT: Record = {
+    **{"errors": ["exited with code 1"], "error": "old", "stderr": "old", "exitCode": 1, "signal": "SIGKILL"},
+    **{"timedOut": True, "attempts": 2, "retried": ["old"], "rawLines": ["old"], "lineTimes": [1], "turns": [{}]},
+    **{"output": "old", "trajectory": [], "toolErrors": True, "graderError": "old", "outcome": {"old": 1}},
+    **{"score": {"pass": True, "score": 1}, "scores": {"old": {"pass": True, "score": 1}}, "timing": {"start": "old"}},
+}
+ODD: Record = dict.fromkeys(LEFT, "oops") | {"errors": 7, "trials": [], "k": 3, "passRate": 1}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("left", [LEFT, ODD])
+def test_what_an_earlier_run_left_is_no_part_of_a_prompt(tool: list[str], left: Record, tmp_path: Path) -> None:
+    old = {"agent": "x", "agentDigest": "0", "exitCode": 1, "workspaceDir": "/old", "mine": 1}
+    prompt = {"id": "a", "input": "x", "hint": "x", "tags": ["mine"], "metadata": old, **left}
+    graders = [] if tool == ["ae-run"] else ["-g", "new=ae-grader-hint"]
+    done = run(*tool, "--simple", "echo {}", *graders, "-e", stdin=jsonl(prompt), cwd=tmp_path).expect(0, stderr="")
+    [record] = done.records
+    assert "old" not in done.stdout and "oops" not in done.stdout
+    assert record["tags"] == ["mine"] and record["metadata"]["mine"] == 1
+    assert "errors" not in record and "workspaceDir" not in record["metadata"]
+    assert "score" not in record or record["score"]["pass"] is True
+
+
+def test_failures_are_run_again_with_jq(tmp_path: Path) -> None:
+    """The natural way: the failed records of a run are the prompts of the next."""
+    some(tmp_path, 2)
+    line = "[ -e mended ] || { echo no key >&2; exit 1; }; echo fine"
+    run("ae-run", "prompts", "--shell", line, "-o", "raw", cwd=tmp_path).expect(0)
+    (tmp_path / "mended").touch()
+    done = run("ae-capture", "raw", "--shell", line, "-e", cwd=tmp_path).expect(0, stderr="")
+    assert [(record["output"], record.get("errors")) for record in done.records] == [("fine", None)] * 2
+    assert not any("stderr" in record for record in done.records)
+
+
+def test_a_verdict_on_what_was_extracted_before_is_dropped(tmp_path: Path) -> None:
+    raw = {"id": "a", "input": "x", "rawLines": ["new"], "timing": {"start": 0, "end": 1}, "own": 1}
+    graded = {**raw, "score": {"pass": True, "score": 1}, "scores": "oops", "outcome": {}, "graderError": "old"}
+    done = run("ae-extract", "-s", "text", "--keep-raw", stdin=jsonl(graded)).expect(0)
+    assert not {"score", "scores", "outcome", "graderError"} & set(done.records[0])
+    assert done.records[0]["own"] == 1 and done.records[0]["output"] == "new"
+
+
+# --- a prompt file that is changed ----------------------------------------------------------------
+
+
+def large(*names: str) -> str:
+    """Returns prompts of which a read takes two or three."""
+    return jsonl(*({"id": name, "input": name[0] * 100_000} for name in names))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("abcd", "prompts:5: the file was changed during the run: 4 of its 8 prompts are not run"),
+        ("abcdzfgh", "prompts:5: the file was changed during the run: 4 of its 8 prompts are not run"),
+        ("abcdefghi", "prompts:9: the file was changed during the run: what was added is not run"),
+    ],
+)
+def test_a_prompt_file_that_is_rewritten_is_noticed(names: str, message: str, tmp_path: Path) -> None:
+    """In place, while it is read: only what was checked before the first agent started is run."""
+    (tmp_path / "prompts").write_text(large(*"abcdefgh"))
+    line = 'printf "%.1s " "$PROMPT" >> ran; while [ ! -e go ]; do sleep 0.02; done'
+    with Running("ae-run", "prompts", "--shell", line, "-o", "out", cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "ran").exists(), "the first agent runs")
+        (tmp_path / "prompts").write_text(large(*names))
+        (tmp_path / "go").touch()
+        tool.end().expect(1).says(message, "--resume")
+    same = os.path.commonprefix(["abcdefgh", names])
+    assert (tmp_path / "ran").read_text().split() == [*same]
+    assert [record["id"] for record in read(tmp_path / "out")] == [*same]
+
+
+def test_a_prompt_file_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> None:
+    """As editors save: the tool still has the old one open."""
+    (tmp_path / "prompts").write_text(large(*"abcdefgh"))
+    line = "touch ran; while [ ! -e go ]; do sleep 0.02; done"
+    with Running("ae-run", "prompts", "--shell", line, "-o", "out", cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "ran").exists(), "the first agent runs")
+        (tmp_path / "new").write_text("oops")
+        (tmp_path / "new").replace(tmp_path / "prompts")
+        (tmp_path / "go").touch()
+        tool.end().expect(0, stderr="")
+    assert len(read(tmp_path / "out")) == 8
+
+
+# --- workspaces that cannot be made ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("git", [[], ["--workspace-git"]])
+def test_a_full_disk_is_no_failure_of_the_agent(tool: list[str], git: list[str], tmp_path: Path) -> None:
+    """A file system of 2 MB, and a template of which it takes a few: the run stops, and --resume goes on."""
+    some(tmp_path, 12)
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template" / "data").write_bytes(os.urandom(250_000))
+    code = """
+import os, subprocess, sys
+os.mkdir("ws")
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", "ws"], check=True)
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
+    namespace = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("needs unshare and user namespaces")
+    name, *options = tool
+    args = [*options, "prompts", "--shell", "true", "--workspace-dir", "ws", "--workspace-template", "template", *git]
+    command = [str(BIN / name), *args, "-o", "out"]
+    done = run(*namespace, sys.executable, "-c", code, *command, cwd=tmp_path).expect(1)
+    [message] = done.messages
+    assert all(part in message for part in ("no workspace can be made for", "No space left", "--resume")), done
+    before = read(tmp_path / "out")
+    assert 1 <= len(before) < 12 and '"errors"' not in jsonl(*before)
+    run(*command, "--resume", cwd=tmp_path).expect(0)
+    assert {record["id"] for record in read(tmp_path / "out")} == {str(n) for n in range(12)}
+
+
+def test_a_workspace_that_cannot_be_made_costs_only_its_prompt(tmp_path: Path) -> None:
+    """What the user put in its place is no directory; the others run, and the end says what is missing."""
+    some(tmp_path, 5)
+    (tmp_path / "ws").mkdir()
+    for number in (1, 3):
+        (tmp_path / "ws" / f"prompt-{number}").touch()
+    args = ("ae-run", "prompts", "--shell", "true", "--workspace-dir", "ws", "-o", "out")
+    done = run(*args, cwd=tmp_path).expect(1)
+    assert [record["id"] for record in read(tmp_path / "out")] == ["0", "2", "4"]
+    first, last = done.messages
+    assert first.startswith("ae-run: 1: not run, because its workspace cannot be made") and "prompt-1" in first
+    assert last.startswith("ae-run: 2 were not run") and "--resume" in last
+    done = run(*args, "--resume", "--strict", cwd=tmp_path).expect(1)
+    assert "--strict" in done.messages[-1]
+    run(*args, "--resume", "--fresh-workspaces", cwd=tmp_path).expect(0)
+    assert len(read(tmp_path / "out")) == 5
