@@ -23,10 +23,25 @@ def some(tmp_path: Path, number: int) -> Path:
 # --- records of an earlier run as prompts ---------------------------------------------------------
 
 LEFT: Record = {
-    "errors": ["exited with code 1"], "error": "old", "stderr": "old", "exitCode": 1, "signal": "SIGKILL",
-    "timedOut": True, "attempts": 2, "retried": ["old"], "rawLines": ["old"], "lineTimes": [1], "turns": [{}],
-    "output": "old", "trajectory": [], "toolErrors": True, "graderError": "old", "outcome": {"old": 1},
-    "score": {"pass": True, "score": 1}, "scores": {"old": {"pass": True, "score": 1}}, "timing": {"start": "old"},
+    "errors": ["exited with code 1"],
+    "error": "old",
+    "stderr": "old",
+    "exitCode": 1,
+    "signal": "SIGKILL",
+    "timedOut": True,
+    "attempts": 2,
+    "retried": ["old"],
+    "rawLines": ["old"],
+    "lineTimes": [1],
+    "turns": [{}],
+    "output": "old",
+    "trajectory": [],
+    "toolErrors": True,
+    "graderError": "old",
+    "outcome": {"old": 1},
+    "score": {"pass": True, "score": 1},
+    "scores": {"old": {"pass": True, "score": 1}},
+    "timing": {"start": "old"},
 }
 ODD: Record = dict.fromkeys(LEFT, "oops") | {"errors": 7, "trials": [], "k": 3, "passRate": 1}
 
