@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import VERDICT_FIELDS, GraderError, Verdict, failed_agent, has_failed, with_verdicts
+from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, with_verdicts
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
