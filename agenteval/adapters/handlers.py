@@ -16,19 +16,20 @@ import msgspec
 from agenteval.adapters.conditions import CompiledCondition, Event, SchemaCompiler, item_kind
 from agenteval.adapters.events import EventShape
 from agenteval.adapters.jsonpath import Path
-from agenteval.adapters.rules import Code, Rule, any_true, total
+from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
 from agenteval.adapters.trajectory import Time, Trajectory, is_true
 
 Handler = Callable[[Any, Trajectory], None]
 ReadEvent = Callable[[Event, Time, Trajectory], None]
 
-LOOP = """
+FIND = """
 def find(event):
     try:
         return table.get({key}, other)
     except TypeError:  # a list where other events have a string
         return any_kind
-
+"""
+LOOP = """
 def read_lines(lines, times, out):
     session_id = spare_id = None
     for line, time in zip(lines, times):
@@ -37,22 +38,22 @@ def read_lines(lines, times, out):
         except DECODE_ERRORS:
             event = decode_otherwise(line)
         {check}
-        {handle}
+{handle}
         found = {session}
         if found is not None:
             session_id = found
         {spare}
     return session_id, spare_id
 """
-HANDLE = """
-        try:
-            handle = table.get({key}, other)
-        except TypeError:
-            handle = any_kind
-        if handle is not None:
-            out.time = time
-            handle(event, out)
-""".strip()
+HANDLE = [
+    "try:",
+    "    handle = table.get(kind, other)",
+    "except TypeError:",
+    "    handle = any_kind",
+    "if handle is not None:",
+    "    out.time = time",
+    "    handle(event, out)",
+]
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
 
 
@@ -77,6 +78,7 @@ class CompiledSchema:
         table = ", ".join(f"{word!r}: {name}" for word, name in names.items())
         self._parts = [_function(name, "event, out", code) for name, code in functions.items()]
         self._parts += [*self._shared.functions(), f"table = {{{table}}}\n"]
+        self._pieces = {word: functions[name] for word, name in names.items() if is_piece(functions[name])}
         self._key = compiler.look_up(path) if path else "None"
         self._session = compiler.look_up(session)
         spare = compiler.path("$.session_id", "resume.sessionIdPath")
@@ -92,10 +94,11 @@ class CompiledSchema:
         plain = all(look_up.path.keys is not None for look_up in compiler.look_ups) and not self._shared.members
         self.shape = shape = EventShape(compiler.reads, names, as_struct=plain and not dicts)
         check = "if event is None: continue" if shape.tree is not None else "if type(event) is not dict: continue"
-        handle = "read_event(event, time, out)" if read_event else HANDLE.format(key=self._key)
-        loop = LOOP.format(key=self._key, session=self._session, spare=self._spare, check=check, handle=handle)
+        handle = "\n".join(_indented(["read_event(event, time, out)"] if read_event else self._handling(), 2))
+        loop = LOOP.format(session=self._session, spare=self._spare, check=check, handle=handle)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
-        source = re.sub("@([0-9]+)@", lambda found: look_ups[int(found[1])], "\n".join([*self._parts, loop]))
+        parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
+        source = re.sub("@([0-9]+)@", lambda found: look_ups[int(found[1])], parts)
         names |= {"is_true": is_true, "any_true": any_true, "total": total, "item_kind": item_kind}
         names |= {"decode": shape.decode, "decode_otherwise": decode_otherwise, "DECODE_ERRORS": DECODE_ERRORS}
         names["read_event"] = read_event
@@ -105,6 +108,13 @@ class CompiledSchema:
         self.find: Callable[[Any], Handler | None] = names["find"]
         self.read_lines: Callable[[Iterable[str], Iterable[Any], Trajectory], tuple[Any, str | None]]
         self.read_lines = names["read_lines"]
+
+    def _handling(self) -> Code:
+        """Returns the code that handles an event in the loop: pieces of texts, often most of the lines, at once."""
+        code = [f"kind = {self._key}"]
+        for n, (word, piece) in enumerate(self._pieces.items()):
+            code += [f"{'elif' if n else 'if'} kind == {word!r}:", *_indented(["out.time = time", *piece])]
+        return [*code, "else:", *_indented(HANDLE)] if self._pieces else [*code, *HANDLE]
 
     def _handler(self, rules: list[Rule], actions: list[Rule], path: Path | None, word: str | None = "") -> Code:
         """Returns the code for an event that has this word at the path; "": none of the words, None: no string."""
@@ -256,8 +266,8 @@ def _guarded(condition: str, code: Code) -> Code:
     return [f"if {condition}:", *_indented(code)] if condition else code
 
 
-def _indented(code: Code) -> Code:
-    return [f"    {line}" for line in code]
+def _indented(code: Code, levels: int = 1) -> Code:
+    return [f"{'    ' * levels}{line}" for line in code]
 
 
 def _function(name: str, parameters: str, code: Code) -> str:

@@ -103,12 +103,18 @@ def step_code(source: _Source, event: OutputEvent) -> Code:
     return [code]
 
 
+def is_piece(code: Code) -> bool:
+    """Returns whether this is the code for a piece of a text, whatever else is in the event."""
+    return bool(code) and code[0].startswith(PIECE)
+
+
 def _piece(kind: str, content: str) -> Code:
     """Returns the code for a piece of a text; the usual case, one more piece of the same kind, without a call."""
     is_next = f"out.open_kind == {kind} and type(piece) is str and piece"
-    return [f"piece = {content}", f"if {is_next}: out.pieces.append(piece)", f"else: out.piece({kind}, piece)"]
+    return [f"{PIECE}{content}", f"if {is_next}: out.pieces.append(piece)", f"else: out.piece({kind}, piece)"]
 
 
+PIECE = "piece = "
 RESULT = ("extract.output", "extract.duration")
 
 
