@@ -20,6 +20,7 @@ from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of
 from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent
+from agenteval.cli.rights import warn_of_rights
 from agenteval.cli.run_setup import (
     adapter_named,
     conditions_of,
@@ -111,6 +112,8 @@ class PromptRun:
             self.console.begin(total and total * trials, "trials")
         if line := describe_resumption(self.output, total, retry_failed=self.settings.retry_failed):
             self.console.say(line)
+        if total != 0 and self.settings.progress is not False:
+            warn_of_rights(self.console, self.agent, self.cwd, workspaces=self.workspaces is not None)
         pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         run_pool(pool, items, self.processes, self.output, self.console, finish)

@@ -1,0 +1,39 @@
+"""The notice that agents have the user's rights, where nothing keeps them apart from the user's files."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
+from agenteval.streams.console import Console
+
+# A command that puts what follows it behind a wall; in-container is the one in examples/container.
+CONTAINED = re.compile(r"in-container|docker|podman|nerdctl|apptainer|singularity|bwrap|firejail|sandbox-exec")
+
+
+def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool) -> None:
+    """Shows one line on a terminal if agents have neither workspaces nor a container."""
+    if workspaces or in_container(agent):
+        return
+    console.show(
+        lambda _width: [
+            f"{console.tool}: agents work in this directory ({cwd}) with all permissions; "
+            "--workspace-dir DIR gives each prompt its own"
+        ]
+    )
+
+
+def in_container(agent: Agent) -> bool:
+    """Returns whether the agent's command starts a container."""
+    return any(CONTAINED.fullmatch(os.path.basename(word)) for word in _words(agent))
+
+
+def _words(agent: Agent) -> list[str]:
+    """Returns the words of a command that may be the name of a program: for a shell line, any of them."""
+    if isinstance(agent, SchemaAgent):
+        return agent.config.command[:1]
+    if isinstance(agent, (AcpAgent, TemplateAgent)):
+        return agent.argv[:1]
+    assert isinstance(agent, ShellAgent)
+    return re.findall(r"[\w./-]+", agent.line)
