@@ -53,6 +53,43 @@ def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
     assert kept.stdout.startswith("same\n        1 of 7 lines matched no rule") and "1 passed" in kept.stdout, kept
 
 
+# --- the pages that are written by hand -----------------------------------------------------------
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]
+
+
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 150, "move what is long to a page in docs/"
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose)
+    for target in targets:
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{target}: no such file"
+        assert not anchor or anchor in anchors(linked), f"{target}: no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns what links to headings are called, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(page.parent for page in ROOT.glob("examples/*/README.md"))]
+    names = {str(page.relative_to(ROOT)) for page in pages} - {"README.md"}
+    assert [name for name in sorted(names) if f"]({name})" not in readme] == []
+
+
 # --- CONTRIBUTING.md ----------------------------------------------------------------------------
 
 PROSE = re.sub(r"^```.*?^```$", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)

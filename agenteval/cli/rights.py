@@ -16,12 +16,8 @@ def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool
     """Shows one line on a terminal if agents have neither workspaces nor a container."""
     if workspaces or in_container(agent):
         return
-    console.show(
-        lambda _width: [
-            f"{console.tool}: agents work in this directory ({cwd}) with all permissions; "
-            "--workspace-dir DIR gives each prompt its own"
-        ]
-    )
+    line = f"{console.tool}: agents work in this directory ({cwd}) with all permissions"
+    console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
 
 
 def in_container(agent: Agent) -> bool:

@@ -38,11 +38,12 @@ def main(
 
     The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
     (or stdin): {"id": "a", "input": "…"} per line; a list as input gives the turns of one session.
-    Name the agent with one of -s, --simple, --shell and -- CMD.
+    Name the agent with one of -s, --simple, --shell and -- CMD. Agents run with your rights: give them
+    directories of their own (--workspace-dir), or a container (examples/container).
 
     Examples:
-      ae-capture prompts.jsonl -s claude -j 4 -o results.jsonl
-      ae-capture prompts.jsonl -s claude -j 4 -g ./grader.py -o results.jsonl --resume
+      ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -o results.jsonl
+      ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -g ./grader.py -o results.jsonl --resume
       ae-capture prompts.jsonl --simple "echo {}" -g ae-grader-hint | ae-format -f table
       ae-capture prompts.jsonl --workspace-dir ws -g ae-grader-git -- ae-headless -s claude
 

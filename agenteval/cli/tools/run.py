@@ -23,14 +23,17 @@ def main(path: str | None, **options: Any) -> int:
     and write files in its working directory, and is permitted what it asks for.
 
     Examples:
-      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl
-      ae-run prompts.jsonl -s claude -j 4 -o raw.jsonl --resume
+      ae-run prompts.jsonl -s claude -j 4 --workspace-dir ws -o raw.jsonl
+      ae-run prompts.jsonl -s claude -j 4 --workspace-dir ws -o raw.jsonl --resume
       ae-run prompts.jsonl --simple "echo {}" | ae-extract -s text
       ae-run prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s claude | ae-extract -s acp
       jq -c 'select(.metadata.category == "ui")' prompts.jsonl | ae-run --shell 'my-agent "$PROMPT"'
 
     An agent that fails, crashes or times out is data: its record has `errors` and the exit code
     stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
+
+    Agents run with your rights, and the adapters of the suite switch off their questions: give them
+    directories of their own (--workspace-dir), or a container (examples/container).
     """
     run = PromptRun("ae-run", path, AgentSettings(**options))
 

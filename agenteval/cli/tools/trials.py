@@ -153,11 +153,12 @@ def main(
     of one prompt share a directory, and run one after another. A record per prompt: its trials and,
     graded, passRate, passAtK = 1-(1-p)^k and passExpK = p^k, beside them passAt and passExp, the
     unbiased estimates for 1 to k trials. A trial whose agent fails has `errors` and does not pass (see
-    --grade-failed). One whose grader errs has `graderError`, and counts neither way.
+    --grade-failed). One whose grader errs has `graderError`, and counts neither way. Agents run with your
+    rights: a directory is no wall, examples/container has one.
 
     Examples:
-      ae-trials prompts.jsonl -s claude -k 5 -j 4 -g ./grader.py -o trials.jsonl
-      ae-trials prompts.jsonl -s claude -k 5 -j 4 -g ./grader.py -o trials.jsonl --resume
+      ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl
+      ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl --resume
       ae-trials prompts.jsonl --simple "echo {}" -k 3 -g ae-grader-hint | jq '{id, passRate}'
 
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
