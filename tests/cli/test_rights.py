@@ -46,8 +46,12 @@ def test_a_container_is_a_protection(tmp_path: Path) -> None:
     script(tmp_path / "in-container", 'shift; echo "$*"')
     assert NOTICE not in shown(tmp_path, "ae-run", "--simple", "./in-container my-agent {}").expect(0).stdout
     schema = {
-        "version": 1, "name": "mine", "command": ["./in-container", "agent"], "sessionMode": "stream",
-        "prompt": {"flag": "-p"}, "outputEvents": [],
+        "version": 1,
+        "name": "mine",
+        "command": ["./in-container", "agent"],
+        "sessionMode": "stream",
+        "prompt": {"flag": "-p"},
+        "outputEvents": [],
     }
     (tmp_path / "mine.json").write_text(json.dumps(schema))
     assert NOTICE not in shown(tmp_path, "ae-run", "-s", "mine.json").expect(0).stdout
