@@ -11,7 +11,9 @@ import msgspec
 
 from agenteval.comparison import statistics as stats
 from agenteval.comparison.pairing import R, RunRows, Scores, Strategy, by_scores, missing_prompts, prompt_ids
-from agenteval.comparison.ranking import PromptRanking, by_rankings
+from agenteval.comparison.preference.orders import PromptRanking
+from agenteval.comparison.preference.preference import preference_of
+from agenteval.comparison.ranking import by_rankings
 from agenteval.wire.comparison import ReportMeta, StrategyName
 from agenteval.wire.records import Record
 
@@ -107,6 +109,8 @@ class Comparison(ABC, Generic[R]):
     ) -> Any:
         """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
         report = self.report(runs, self.strategy(settings, rankings), self.meta(runs, settings, rankings, now))
+        if rankings is not None:
+            report.preference = preference_of([run.label for run in runs], rankings)
         if settings.iterations is not None:
             samples = list(self.samples(runs, report))
             columns = [sample.values for sample in samples]

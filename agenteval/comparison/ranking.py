@@ -6,9 +6,10 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agenteval.comparison.pairing import PromptScores, R, RunRows, Strategy, shared_prompts
+from agenteval.comparison.preference.orders import PromptRanking, both_orders
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
@@ -21,15 +22,6 @@ Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
 """Passes payloads to a comparison grader and its answers, in order, to a function: a dict, or why there is none."""
 PayloadOf = Callable[[str, Mapping[str, Record], Mapping[str, R]], Record]
 """Makes the payload of one prompt from its id, the records and the rows of its runs."""
-
-
-class PromptRanking(NamedTuple):
-    """A comparison grader's answer on one prompt; `error` is the reason if there is none."""
-
-    ranks: dict[str, float] = {}
-    scores: dict[str, float | None] = {}
-    reasoning: str | None = None
-    error: str | None = None
 
 
 class RecordIndex:
@@ -56,7 +48,7 @@ def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:
         ranked = rankings[id]
         return PromptScores(
             scores={label: ranked.scores.get(label) for label in rows},
-            standing={label: -ranked.ranks[label] if label in ranked.ranks else None for label in rows},
+            standing=ranked.standing(rows),
             reasoning=ranked.reasoning,
             grader_error=ranked.error,
         )
@@ -65,21 +57,39 @@ def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:
 
 
 def rank_prompts(
-    runs: Sequence[RunRows[R]], sources: Sequence[Source], payload_of: PayloadOf[R], ask: Ask, console: Console
+    runs: Sequence[RunRows[R]],
+    sources: Sequence[Source],
+    payload_of: PayloadOf[R],
+    ask: Ask,
+    console: Console,
+    *,
+    reverse: bool = True,
 ) -> dict[str, PromptRanking]:
-    """Asks about every prompt that two runs or more have; an error of the grader costs that prompt only."""
+    """Asks about every prompt that two runs or more have; an error of the grader costs that prompt only.
+
+    With `reverse` it is asked again with the runs in reverse order: judges tend to prefer a place.
+    """
     indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
-    waiting: deque[tuple[str, dict[str, R]]] = deque()  # the grader may read ahead of its answers
+    waiting: deque[tuple[str, list[str], bool]] = deque()  # the grader may read ahead of its answers
     rankings: dict[str, PromptRanking] = {}
 
     def payloads() -> Iterator[Record]:
         for id, rows in shared_prompts(runs):
-            waiting.append((id, rows))
-            yield payload_of(id, {label: indexes[label].record(row.line) for label, row in rows.items()}, rows)
+            payload = payload_of(id, {label: indexes[label].record(row.line) for label, row in rows.items()}, rows)
+            waiting.append((id, list(rows), not reverse))
+            yield payload
+            if reverse:
+                waiting.append((id, list(rows), True))
+                yield {**payload, "runs": dict(reversed(payload["runs"].items()))}
 
     def answered(answer: object) -> None:
-        id, rows = waiting.popleft()
-        ranked = rankings[id] = read_ranking(answer, list(rows))
+        id, labels, last = waiting.popleft()
+        ranked = read_ranking(answer, labels)
+        if id in rankings:
+            ranked = both_orders(rankings[id], ranked, labels)
+        rankings[id] = ranked
+        if not last:
+            return
         console.advance(failed=ranked.error is not None, label=id)
         if ranked.error is not None:
             console.refuse(id, ranked.error, "unranked prompt")

@@ -16,6 +16,7 @@ from agenteval.reports.comparison_sections import (
 )
 from agenteval.reports.figures import number, percent, percent_span, span
 from agenteval.reports.markup import inline, table
+from agenteval.reports.preference_sections import preference_section
 from agenteval.wire.comparison import ComparisonReport, PairStatistics, Quality, Reliability
 
 WON_BY = {
@@ -30,6 +31,7 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
     meta = report.meta
     return [
         head("Comparison Report", meta),
+        preference_section(report.preference),
         verdicts(report.statistics.pairs, "scores"),
         quality_section(report),
         performance_section(report.performance, meta),

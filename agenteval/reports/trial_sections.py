@@ -20,6 +20,7 @@ from agenteval.reports.comparison_sections import (
 )
 from agenteval.reports.figures import number, percent, percent_span, span
 from agenteval.reports.markup import inline, table
+from agenteval.reports.preference_sections import preference_section
 from agenteval.wire.trials_comparison import Flakiness, RunStatistics, TrialsComparisonReport, TrialsMeta
 
 STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # a table has no room for every number of trials
@@ -36,6 +37,7 @@ def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
     once, every = "## Capability (passAtK: at least once in k trials)", "## Reliability (passExpK: in all of k trials)"
     return [
         head("Trials Comparison Report", meta, f"Trials: {trials_per_prompt(meta)}"),
+        preference_section(report.preference),
         verdicts(report.statistics.pairs, "pass rates"),
         rates_section(report),
         spread_section(once, meta, report.capability, "pass_at_k", "Prompts"),

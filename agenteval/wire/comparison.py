@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from agenteval.wire.preference import Preference
 from agenteval.wire.records import Count, Interval, Rate, Wire
 from agenteval.wire.richness import Richness
 
@@ -275,6 +276,8 @@ class ComparisonReport(Wire):
     """Whether the differences are more than chance."""
     head_to_head: HeadToHead
     """Who won which prompt."""
+    preference: Preference | None = None
+    """What the comparison grader prefers, with the custom strategy."""
 
 
 # --- the comparison grader ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agenteval.wire.comparison import Difference, Pairwise, Performance, ReportMeta
+from agenteval.wire.preference import Preference
 from agenteval.wire.records import Count, Interval, Rate, Wire
 
 # --- one run ------------------------------------------------------------------------------------
@@ -256,3 +257,5 @@ class TrialsComparisonReport(Wire, kw_only=True):
     """Who won how many prompts."""
     per_prompt: list[TrialsPrompt]
     """Prompt by prompt."""
+    preference: Preference | None = None
+    """What the comparison grader prefers, with the custom strategy."""

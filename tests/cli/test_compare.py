@@ -293,6 +293,55 @@ def test_a_comparison_grader(three: Path, first: str) -> None:
     assert report["statistics"]["pairs"][0]["n"] == 8
 
 
+LONGEST = """
+def grade(asked):
+    order = sorted(asked["runs"], key=lambda label: -len(asked["runs"][label]["output"]))
+    return {"rankings": [{"run": label, "rank": place} for place, label in enumerate(order, 1)]}
+"""
+FIRST = """
+def grade(asked):
+    return {"rankings": [{"run": label, "rank": place} for place, label in enumerate(asked["runs"], 1)]}
+"""
+
+
+@pytest.fixture
+def ungraded(tmp_path: Path) -> Path:
+    """Three runs that nobody graded; the answers of c are the longest."""
+    for length, name in enumerate(("a", "b", "c"), 1):
+        write(tmp_path / f"{name}.jsonl", *({"id": str(n), "input": "?", "output": "x" * length} for n in range(12)))
+    (tmp_path / "longest.py").write_text(LONGEST)
+    (tmp_path / "first.py").write_text(FIRST)
+    return tmp_path
+
+
+def test_a_judge_says_who_wins_where_nothing_is_graded(ungraded: Path) -> None:
+    found = compared("a.jsonl", "b.jsonl", "-g", "longest.py", cwd=ungraded)["preference"]
+    (pair,) = found["pairs"]
+    assert (pair["aWins"], pair["bWins"], pair["better"], pair["verdict"]) == (0, 12, "b", "b wins")
+    assert pair["p"] == pytest.approx(2 / 2**12) and found["orders"] == 2
+    assert found["positionBias"]["consistent"] == 12 and "strengths" not in found
+    report = ae_compare("a.jsonl", "b.jsonl", "-g", "longest.py", "-f", "markdown", cwd=ungraded).expect(0).stdout
+    assert "**b wins against a.** b is preferred on 12, a on 0 of 12 prompts, 0 ties (sign test: p < 0.001)." in report
+
+
+def test_a_preference_for_a_place_is_a_tie(ungraded: Path) -> None:
+    done = ae_compare("a.jsonl", "b.jsonl", "-g", "first.py", cwd=ungraded).expect(0)
+    assert "biased by position: on 12 of 12 pairs it preferred the run shown first" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["preference"]["pairs"][0]["ties"] == 12 and report["headToHead"]["pairwise"][0]["ties"] == 12
+    assert report["preference"]["positionBias"]["firstPreferred"] == 12
+    once = compared("a.jsonl", "b.jsonl", "-g", "first.py", "--one-order", cwd=ungraded)["preference"]
+    assert (once["orders"], once["pairs"][0]["better"]) == (1, "a") and "positionBias" not in once
+
+
+def test_three_judged_runs_have_strengths(ungraded: Path) -> None:
+    found = compared("a.jsonl", "b.jsonl", "c.jsonl", "-g", "longest.py", cwd=ungraded)["preference"]
+    assert [row["run"] for row in found["strengths"]] == ["c", "b", "a"]
+    assert [row["winRate"] for row in found["strengths"]] == [1.0, 0.5, 0.0]
+    assert [pair["better"] for pair in found["pairs"]] == ["b", "c", "c"]
+    assert all(pair["adjustedP"] == pytest.approx(3 * 2 / 2**12) for pair in found["pairs"])
+
+
 def test_an_executable_comparison_grader_that_answers_nonsense(three: Path) -> None:
     script(three / "judge.sh", PASSES)
     done = ae_compare("a.jsonl", "c.jsonl", "-g", "./judge.sh", cwd=three)

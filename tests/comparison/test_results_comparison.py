@@ -16,7 +16,8 @@ from agenteval.comparison import result_rows
 from agenteval.comparison.comparison import CompareSettings
 from agenteval.comparison.input_files import RunSource, read_run, read_runs
 from agenteval.comparison.pairing import RunRows, Scores, by_scores, winner
-from agenteval.comparison.ranking import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
+from agenteval.comparison.preference.orders import PromptRanking
+from agenteval.comparison.ranking import RecordIndex, by_rankings, rank_prompts, read_ranking
 from agenteval.comparison.result_rows import ComparedResult, ResultRow
 from agenteval.comparison.results import ResultsComparison, head_to_head, pair_statistics
 from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
@@ -350,7 +351,7 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     console = Console("test", progress=False)
     found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
     rankings = rank_prompts(found, sources, RESULTS.payload, rank_by_output, console)
-    assert rankings["p0"] == PromptRanking({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None)
+    assert rankings["p0"] == PromptRanking({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None, {"a": 1, "b": 2})
     match = head_to_head(found, by_rankings(rankings))
     prompts, [pair] = match.prompts, match.pairwise
     assert [prompt.winner for prompt in prompts] == ["a", None, "a"]

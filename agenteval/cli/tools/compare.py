@@ -21,6 +21,7 @@ from agenteval.cli.tool import tool
 from agenteval.comparison.comparison import CompareSettings, Comparison
 from agenteval.comparison.input_files import RunSource, find_format, read_runs
 from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids
+from agenteval.comparison.preference.preference import remarks as preference_remarks
 from agenteval.comparison.ranking import Ask, rank_prompts
 from agenteval.comparison.run_names import label_runs, named_run
 from agenteval.errors import FAILED, OK, UserError
@@ -154,6 +155,7 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
     help="How a prompt is won.  [default: weighted, or custom with -g]",
 )
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
+@click.option("--one-order", is_flag=True, help="Ask the comparison grader once per prompt, not in both orders.")
 @grader_options
 @form_option(FORMS, "json")
 @output_option
@@ -173,6 +175,7 @@ def main(
     labelled: tuple[str, ...],
     strategy: StrategyName | None,
     grader: str | None,
+    one_order: bool,
     stream: bool,
     concurrency: int,
     timeout: float,
@@ -210,7 +213,10 @@ def main(
       custom       a comparison grader (-g). It gets {id, input, hint, metadata, runs: {LABEL: RUN}},
                    where RUN is {output, trajectory, score, duration, toolErrors} or, of trials,
                    {passRate, passAtK, passExpK, k, trials}, and answers
-                   {rankings: [{run, rank, score}], reasoning}
+                   {rankings: [{run, rank, score}], reasoning}. Each prompt is asked twice, the second time
+                   with the runs in reverse order (--one-order turns that off): an answer that depends on
+                   the order is a tie, and the report has how often. Wins get a sign test, adjusted by Holm,
+                   and three runs or more Bradley-Terry strengths
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md
@@ -235,9 +241,9 @@ def main(
     runs = read_runs([label for label, _ in files], sources, console, comparison, counted=ask is None)
     out.open()
     say_missing(runs, console)
-    rankings = rank_prompts(runs, sources, comparison.payload, ask, console) if ask else None
+    rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
-    for remark in comparison.remarks(report):
+    for remark in [*comparison.remarks(report), *(preference_remarks(report.preference) if rankings else ())]:
         console.say(remark)
     console.finish()
     FORMS.write(FORMS.choose(form, output, "json"), report, out)
