@@ -50,8 +50,8 @@ def both_orders(first: PromptRanking, second: PromptRanking, labels: Sequence[st
     scores = {label: _mean(first.scores.get(label), second.scores.get(label)) for label in labels}
     joined = PromptRanking(first.ranks, scores, first.reasoning, None, second.ranks)
     if any(preferred(first.ranks, a, b) != preferred(second.ranks, a, b) for a, b in combinations(labels, 2)):
-        told = " | ".join(dict.fromkeys(text for text in (first.reasoning, second.reasoning) if text))
-        joined = joined._replace(reasoning=f"depends on the order of the runs: {told or 'no reason given'}")
+        reasons = " | ".join(dict.fromkeys(text for text in (first.reasoning, second.reasoning) if text))
+        joined = joined._replace(reasoning=f"depends on the order of the runs: {reasons or 'no reason given'}")
     return joined
 
 
