@@ -145,6 +145,7 @@ class PromptJob(NamedTuple):
             reading = self._run_turns(texts, self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
+        raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
         return self._assess(answer, raw.last) if self.conditions.limits.retries else Attempt(answer)
 

@@ -21,7 +21,7 @@ from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult
 
-MAX_ANSWER = 16 << 20
+MAX_ANSWER = 16 << 20  # bytes
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
 TRIED = 8  # records in a group from which on a grader is no longer new
@@ -171,7 +171,7 @@ class GraderStream:
         if self._process is None:
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, {}, b"")
             processes = self.grader.processes
-            self._process = LineProcess(processes, processes.new_agent_key(), command)
+            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
             if self.spec.hosted:
                 self._await_loaded(self._process)
         return self._process

@@ -14,10 +14,11 @@ import time
 from typing import NoReturn
 
 from agenteval.processes.marks import find_mark, is_of
-from agenteval.processes.tree import below, process_table, send_signal
+from agenteval.processes.tree import below, hopeless, process_table, send_signal
 
 NAME = b"agenteval guardian"
 HIGHEST_FD = 1 << 16
+LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
 
 
 class Guardian:
@@ -60,15 +61,18 @@ def _watch(watched: int, tool: int) -> NoReturn:
 
 
 def _kill_marked(tool: int) -> None:
-    """Kills everything that the tool ever started, until nothing of it is left."""
+    """Kills everything that the tool ever started, until nothing of it is left but what cannot be killed."""
+    began, pause = time.monotonic(), 0.01
     while True:
         table = process_table()
         table.pop(os.getpid(), None)
         marked = {pid for pid in table if is_of(tool, find_mark(pid))}
-        if not marked:
+        left = marked | below(marked, table)
+        denied = send_signal(left, signal.SIGKILL)
+        if not left - hopeless(left, denied, time.monotonic() - began):
             return
-        send_signal(marked | below(marked, table), signal.SIGKILL)
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(LONGEST_PAUSE, 1.2 * pause)
 
 
 def _rename() -> None:

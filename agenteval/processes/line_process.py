@@ -21,8 +21,8 @@ class NoAnswer(Exception):
 class LineProcess:
     """One such process; `finish` or `close` ends it."""
 
-    def __init__(self, processes: ProcessSupervisor, key: int, command: Command) -> None:
-        self.processes, self.key = processes, key
+    def __init__(self, processes: ProcessSupervisor, key: int, command: Command, max_answer: int) -> None:
+        self.processes, self.key, self.max_answer = processes, key, max_answer
         self.stdout, stdout = open_pipe(PIPE_SIZE)
         self.stderr, stderr = open_pipe()
         stdin, ours = open_pipe(PIPE_SIZE)
@@ -41,6 +41,7 @@ class LineProcess:
             self.poll.register(fd, select.POLLIN)
         self.status: int | None = None
         self.unfinished_line: list[bytes] = []
+        self.unfinished_size = 0
         self.answers: deque[bytes] = deque()
         self.stderr_tail = bytearray()
 
@@ -55,11 +56,15 @@ class LineProcess:
         deadline = time.monotonic() + timeout
         while not self.answers:
             events = self.poll.poll(poll_timeout(deadline - time.monotonic()))
-            if not events and time.monotonic() >= deadline:
-                raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
             ended = [self._handle(fd) for fd, _event in events]
-            if any(ended) and not self.answers:
-                raise NoAnswer(self._how_it_ended())
+            if self.answers:
+                break
+            if any(ended):
+                raise NoAnswer(self._how_it_ended(deadline - time.monotonic()))
+            if self.unfinished_size > self.max_answer:
+                raise NoAnswer(f"its answer is longer than {self.max_answer} bytes")
+            if time.monotonic() >= deadline:  # also if it prints something else all the time
+                raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
         return self.answers.popleft()
 
     def has_more(self, patience: float) -> bool:
@@ -80,14 +85,14 @@ class LineProcess:
         os.close(self.stdin.fd)
         self._release()
 
-    def _await_exit(self) -> bool:
+    def _await_exit(self, patience: float = TERM_GRACE) -> bool:
         poll = select.poll()
         poll.register(self.child.ended, select.POLLIN)
-        return bool(poll.poll(TERM_GRACE * 1000))
+        return bool(poll.poll(max(0.0, min(patience, TERM_GRACE)) * 1000))
 
     def _release(self) -> None:
         self.processes.terminate_tree(self.key, 0)
-        if self.status is None:
+        if self.status is None and not self.processes.gave_up(self.child):
             self.status, _ = self.processes.collect(self.child)
         os.close(self.stdout)
         os.close(self.stderr)
@@ -113,9 +118,11 @@ class LineProcess:
         data = os.read(self.stdout, PIPE_SIZE)
         first, *more = data.split(b"\n")
         self.unfinished_line.append(first)
+        self.unfinished_size += len(first)
         if more:
             self.answers.append(b"".join(self.unfinished_line))
             self.unfinished_line = [more.pop()]
+            self.unfinished_size = len(self.unfinished_line[0])
             self.answers.extend(more)
         return bool(data)
 
@@ -126,9 +133,9 @@ class LineProcess:
         self.stderr_tail += data
         del self.stderr_tail[:-STDERR_TAIL]
 
-    def _how_it_ended(self) -> str:
-        """Returns its status and its last line on stderr."""
-        if not self._await_exit():
+    def _how_it_ended(self, patience: float) -> str:
+        """Returns its status and its last line on stderr; waits that many seconds for its exit."""
+        if not self._await_exit(patience):
             return "closed its stdout without an answer"
         self.status, _ = self.processes.collect(self.child)
         os.set_blocking(self.stderr, False)

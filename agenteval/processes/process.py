@@ -148,8 +148,9 @@ class RunningProcess:
         if self.child is None:
             return True
         if self.kill_at is not None:
-            left = self.supervisor.signal_tree(self.key, self.kill_at, self.signalled)
-            return not left and self.status is not None
+            if self.supervisor.signal_tree(self.key, self.kill_at, self.signalled):
+                return False
+            return self.status is not None or self.supervisor.gave_up(self.child)
         self._follow_peer()
         if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
             self.timed_out = not self.exiting

@@ -40,11 +40,11 @@ def run_pool(
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.resumable else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
-        processes.close()
+        _close(processes, console)
         output.close()
         raise
     console.finish()
-    processes.close()
+    _close(processes, console)
 
 
 def raise_on_signals() -> None:
@@ -52,6 +52,12 @@ def raise_on_signals() -> None:
     for signum in ENDING_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and `&` ignore some: let them
             signal.signal(signum, _raise_stopped)
+
+
+def _close(processes: ProcessSupervisor, console: Console) -> None:
+    processes.close()
+    for left in processes.left_running():
+        console.say(left)
 
 
 def _stop(processes: ProcessSupervisor) -> None:

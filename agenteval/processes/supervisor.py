@@ -17,15 +17,26 @@ from contextlib import suppress
 from itertools import count
 
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, mark_of
+from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, ProcessPeer, RunningProcess
-from agenteval.processes.tree import Orphans, Table, adopt_orphans, below, process_table, send_signal, tree_of
+from agenteval.processes.tree import (
+    Orphans,
+    Table,
+    adopt_orphans,
+    below,
+    command_name,
+    hopeless,
+    process_table,
+    reap,
+    send_signal,
+    tree_of,
+)
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 M_ARENA_MAX = -8  # of mallopt(3)
-TABLE_AGE = 0.01  # seconds for which a process table may be used again
+TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
 # Signals that Python or the tool ignore or handle; an agent starts with their defaults.
 DEFAULTED = [
     signal.SIGINT,
@@ -84,7 +95,8 @@ class ProcessSupervisor:
         self._orphans = Orphans()
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
-        self._table: tuple[float, Table] = (0.0, {})
+        self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
+        self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
 
     @property
     def stopping(self) -> bool:
@@ -138,6 +150,7 @@ class ProcessSupervisor:
             finally:
                 self._set_mark(None)
             self._running[pid] = key
+            self._given_up.pop(pid, None)
         return Child(pid)
 
     def _set_mark(self, mark: int | None) -> None:
@@ -147,11 +160,12 @@ class ProcessSupervisor:
             resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
 
     def collect(self, child: Child) -> tuple[int, bool]:
-        """Reaps a process that has ended; returns its status, and whether helpers of any agent are left behind."""
+        """Reaps a process that has ended; returns its status, and whether helpers may be left behind."""
         with self._lock:  # from waitpid on, the next start may get the same pid
             status = child.status()
-            del self._running[child.pid]
-            return status, self._orphans.reap(self._running)
+            key = self._running.pop(child.pid)
+            left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
+            return status, any(mark == mark_of(self._pid, key) or not is_of(self._pid, mark) for mark in left)
 
     def reap_orphans(self) -> None:
         """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
@@ -166,9 +180,11 @@ class ProcessSupervisor:
         The processes that exist at the first call get SIGTERM, once (`signalled` are those that got it); what one of
         them starts to clean up does not. From the time `kill_at` on, all get SIGKILL.
         """
-        left = self._tree(key)
-        if time.monotonic() >= kill_at:
-            send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not go on when its child is gone
+        left = self._tree(key, fresh=not signalled)
+        since_kill = time.monotonic() - kill_at
+        if since_kill >= 0:
+            denied = send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not go on without its child
+            left = self._give_up(key, left, denied, since_kill)
         elif not signalled:
             signalled |= self._suspend(key, left)
             send_signal(signalled, signal.SIGTERM)
@@ -184,21 +200,36 @@ class ProcessSupervisor:
         while new := found - suspended:
             send_signal(new, signal.SIGSTOP)
             suspended |= new
-            found = self._tree(key, since=time.monotonic())
+            found = self._tree(key, fresh=True)
         return suspended
 
     def terminate_tree(self, key: int | None, grace: float = TERM_GRACE) -> None:
         """Terminates an agent's whole tree (None: all of them); returns when nothing of it is left."""
         kill_at = time.monotonic() + grace
         signalled: set[int] = set()
+        pause = TREE_INTERVAL / 16
         while self.signal_tree(key, kill_at, signalled):
-            time.sleep(TREE_INTERVAL)
+            time.sleep(pause)
+            pause = min(TREE_INTERVAL, 2 * pause)
+
+    def gave_up(self, child: Child) -> bool:
+        """Whether a process cannot be ended; it is then no longer waited for."""
+        with self._lock:
+            if child.pid not in self._given_up:
+                return False
+            if self._running.pop(child.pid, None) is not None:
+                os.close(child.ended)
+            return True
+
+    def left_running(self, key: int | None = None) -> list[str]:
+        """Returns what an agent (None: any) has left running because it cannot be ended, and why not."""
+        with self._lock:
+            return [why for owner, why in self._given_up.values() if key in (None, owner)]
 
     def stop(self) -> None:
         """Starts nothing more and terminates everything; returns when nothing is left."""
         with self._lock:
             self._stopped.set()
-            self._table = (0.0, {})  # it may be older than the last start
         self.terminate_tree(None)
 
     def close(self) -> None:
@@ -206,21 +237,46 @@ class ProcessSupervisor:
         self.stop()
         self.guardian.dismiss()
 
-    def _tree(self, key: int | None, since: float = 0.0) -> set[int]:
+    def _give_up(self, key: int | None, left: set[int], denied: set[int], since_kill: float) -> set[int]:
+        """Returns the processes that are left without those that cannot be ended, which are noted."""
+        lost = hopeless(left, denied, since_kill)
         with self._lock:
-            table = self._recent_table(since)
-            if key is None:
-                return below([self._pid], table)
-            roots = {pid for pid, owner in self._running.items() if owner == key}
-            return tree_of(key, roots, all(owner in (0, key) for owner in self._running.values()), table)
+            for pid in lost:
+                why = "which runs as another user" if pid in denied else "which does not react to SIGKILL"
+                owner = key if key is not None else self._running.get(pid)
+                self._given_up[pid] = owner, f"could not be ended: {command_name(pid)} (process {pid}), {why}"
+        return left - lost
 
-    def _recent_table(self, since: float) -> Table:
-        """Returns the process table, not older than `since`; read anew unless very recent: many may need it at once."""
-        now = time.monotonic()
-        if self._table[0] < max(since, now - TABLE_AGE):
+    def _tree(self, key: int | None, *, fresh: bool) -> set[int]:
+        """Returns the living processes of an agent (None: of all), but for those that cannot be ended.
+
+        Unless it has to be `fresh`, a very recent table serves: many trees may be terminated at once. That nothing is
+        left is concluded from a fresh one only.
+        """
+        asked = time.monotonic()
+        with self._lock:
+            found = set() if fresh else self._find(key, self._table_since(asked - TABLE_AGE))
+            return found or self._find(key, self._table_since(asked))
+
+    def _find(self, key: int | None, table: Table) -> set[int]:
+        if key is None:
+            return below([self._pid], table) - self._given_up.keys()
+        roots = {pid for pid, owner in self._running.items() if owner == key}
+        alone = all(owner in (0, key) for owner in self._running.values())
+        return tree_of(key, roots, alone, table) - self._given_up.keys()
+
+    def _table_since(self, moment: float) -> Table:
+        """Returns a process table that was read, from its beginning, after that moment."""
+        if self._table[0] < moment:
+            began = time.monotonic()
             table = process_table()
+            for orphan in self._orphans.reap(self._running):  # started by one that exited while the table was read
+                table.setdefault(orphan, (self._pid, orphan))
             table.pop(self.guardian.pid, None)  # not ours to terminate
-            self._table = (now, table)  # the time before it was read
+            for pid in self._given_up.keys() - table.keys():
+                reap(pid)
+                del self._given_up[pid]
+            self._table = (began, table)
         return self._table[1]
 
 

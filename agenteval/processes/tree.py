@@ -11,6 +11,8 @@ from contextlib import suppress
 from agenteval.processes.marks import find_mark, is_of, mark_of
 
 PR_SET_CHILD_SUBREAPER = 36
+DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
+STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
 
 Table = dict[int, tuple[int, int]]
 """The living processes: pid → parent, session."""
@@ -78,6 +80,15 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
     return found | below(found, table)
 
 
+def command_name(pid: int) -> str:
+    """Returns what ps shows as the command of a process, or "a program" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "a program"
+
+
 def adopt_orphans() -> None:
     """Makes this process the parent of every orphan below it (a child subreaper), where the system supports it."""
     if sys.platform == "linux":
@@ -97,27 +108,51 @@ class Orphans:
         except OSError:
             self._children = None
 
-    def reap(self, started: Container[int]) -> bool:
-        """Reaps the orphans that have exited; returns whether others are alive. `started` are our own children."""
-        if self._children is not None:
-            children = [int(pid) for pid in os.pread(self._children, 1 << 16, 0).split()]
-        else:
-            children = [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
-        alive = [pid for pid in children if pid not in started and not _reap(pid)]
-        return bool(alive)
+    def reap(self, started: Container[int]) -> set[int]:
+        """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
+        while True:
+            orphans = {pid for pid in self._read() if pid not in started}
+            exited = set(filter(reap, orphans))
+            if not exited:  # else its children may have become ours after the list was read
+                return orphans
+
+    def _read(self) -> list[int]:
+        if self._children is None:
+            return [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
+        listed = b""
+        while more := os.pread(self._children, 1 << 16, len(listed)):  # the kernel gives one page at a time
+            listed += more
+        return [int(pid) for pid in listed.split()]
 
 
-def _reap(pid: int) -> bool:
+def reap(pid: int) -> bool:
+    """Reaps a child if it has exited; returns whether it has."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
 
 
-def send_signal(pids: Iterable[int], signum: int) -> None:
-    """Signals all of them; a stopped process is continued, so that SIGTERM reaches it."""
+def send_signal(pids: Iterable[int], signum: int) -> set[int]:
+    """Signals all of them; returns those that may not be signalled, because they run as another user.
+
+    A stopped process is continued, so that SIGTERM reaches it.
+    """
+    denied = set()
     for pid in pids:
-        with suppress(OSError):
+        try:
             os.kill(pid, signum)
             if signum == signal.SIGTERM:
                 os.kill(pid, signal.SIGCONT)
+        except PermissionError:
+            denied.add(pid)
+        except OSError:
+            pass  # it has exited
+    return denied
+
+
+def hopeless(left: set[int], denied: set[int], since_kill: float) -> set[int]:
+    """Returns the processes to give up on, that many seconds after SIGKILL; `denied` may not be signalled."""
+    if since_kill >= STUCK_WAIT:
+        return left
+    return denied if since_kill >= DENIED_WAIT else set()

@@ -52,6 +52,9 @@ class Script:
     def terminate_tree(self, key: int) -> None:
         self.ended.append(key)
 
+    def left_running(self, _key: int) -> list[str]:
+        return []
+
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
