@@ -36,6 +36,7 @@ from agenteval.processes.tree import (
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 M_ARENA_MAX = -8  # of mallopt(3)
+SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
 # Signals that Python or the tool ignore or handle; an agent starts with their defaults.
 DEFAULTED = [
@@ -197,7 +198,9 @@ class ProcessSupervisor:
         and would be waited for until SIGKILL.
         """
         suspended: set[int] = set()
-        while new := found - suspended:
+        for _look in range(SUSPEND_LOOKS):
+            if not (new := found - suspended):
+                break
             send_signal(new, signal.SIGSTOP)
             suspended |= new
             found = self._tree(key, fresh=True)
