@@ -49,6 +49,7 @@ ONLY_IN = {
     "multiprocessing": set[str](),
     "requests": {"wikipedia.http_api"},
     "orjson": {"streams.jsonl", "cli.startup"},
+    "regex": {"streams.patterns"},
 }
 
 # Modules that may use the standard streams. A grader host is the main program of its own process; cli.tool flushes at
@@ -261,7 +262,18 @@ def test_no_private_words() -> None:
 
 # --- what a start costs -------------------------------------------------------------------------
 
-HEAVY = {"numpy", "jsonpath_rfc9535", "asyncio", "subprocess", "inspect", "multiprocessing", "logging", "email", "http"}
+HEAVY = {
+    "numpy",
+    "jsonpath_rfc9535",
+    "regex",
+    "asyncio",
+    "subprocess",
+    "inspect",
+    "multiprocessing",
+    "logging",
+    "email",
+    "http",
+}
 RAW = {"id": "a", "input": "x", "rawLines": ['{"type":"result","result":"42"}'], "timing": {"start": 1, "end": 2}}
 RESULT = {"id": "a", "output": "42", "hint": "42"}
 SOURCED = {**RESULT, "expected_sources": ["A"], "trajectory": [], "timing": {"inputTokens": 9, "outputTokens": 9}}

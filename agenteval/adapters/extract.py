@@ -52,6 +52,15 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     return result
 
 
+def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:
+    """Returns the result of a raw record that could not be read: nothing but what the run recorded, and the reason."""
+    unread = {field: value for field, value in raw.items() if field not in RAW_ONLY and field != "rawLines"}
+    found: Record = {"output": "", "trajectory": [], "toolErrors": False}
+    metadata = {**(raw.get("metadata") or {}), "agent": adapter.config.name}
+    errors = [*(raw.get("errors") or ()), reason]
+    return {**unread, **found, "metadata": metadata, "errors": errors}
+
+
 def _has_open_call(trajectory: list[Record]) -> bool:
     """Whether a tool call has no result: in a turn that timed out, the tool has used up the time."""
     return any(step.get("status") in ("pending", "in_progress") for step in trajectory if step["type"] == "tool_call")

@@ -36,7 +36,7 @@ def read_lines(lines, times, out):
         try:
             event = decode(line)
         except DECODE_ERRORS:
-            event = decode_otherwise(line)
+            event = decode_otherwise(line, out)
         {check}
 {handle}
         found = {session}
@@ -85,7 +85,9 @@ class CompiledSchema:
         has_spare = session.text != spare.text
         self._spare = f"elif type(found := {compiler.look_up(spare)}) is str: spare_id = found" if has_spare else ""
 
-    def build(self, decode_otherwise: Callable[[str], Any], read_event: ReadEvent | None, *, dicts: bool) -> None:
+    def build(
+        self, decode_otherwise: Callable[[str, Trajectory], Any], read_event: ReadEvent | None, *, dicts: bool
+    ) -> None:
         """Compiles the code; with `dicts` events are dicts, for code that is not made here.
 
         `read_event` is called in place of the handlers where there may be events within events.

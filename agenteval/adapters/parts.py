@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
@@ -11,10 +12,11 @@ import msgspec
 
 from agenteval.adapters.conditions import Event, SchemaCompiler
 from agenteval.adapters.jsonpath import nothing
+from agenteval.streams.patterns import SECONDS, Pattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, Split
 
 Unfold = Callable[[Event], list[Event]]
-Patterns = list[tuple[str, re.Pattern[str]]]
+Patterns = list[tuple[str, Pattern]]
 Part = dict[str, Any]
 
 
@@ -58,7 +60,7 @@ def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callabl
     patterns = [
         (name, compile_pattern(compiler, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()
     ]
-    groups = {group for _, pattern in patterns for group in pattern.groupindex}
+    groups = {group for _, pattern in patterns for group in pattern.groups}
     for name in chain(split.numbers or (), split.json_groups or ()):
         if name not in groups:
             raise compiler.error(field, f' has no group "{name}" in its patterns')
@@ -75,12 +77,12 @@ def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callabl
     return act
 
 
-def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> re.Pattern[str]:
+def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> Pattern:
     """Compiles a regular expression of a schema."""
     try:
-        pattern = re.compile(text, re.MULTILINE)
-    except re.error as error:
-        raise compiler.error(field, f" is not a regular expression ({error})") from None
+        pattern = Pattern(text, multiline=True)
+    except ValueError as error:
+        raise compiler.error(field, f" is {error}") from None
     if pattern.search(""):
         raise compiler.error(field, " matches an empty text, and so matches everywhere")
     return pattern
@@ -90,9 +92,14 @@ def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
     """Returns the parts of a text in order; of two matches the one that begins first counts, then the first pattern."""
     pieces: list[Piece] = []
     at = 0
-    ahead = [(name, pattern, pattern.search(text)) for name, pattern in patterns]
+    deadline = time.monotonic() + SECONDS
+
+    def search(pattern: Pattern) -> Any:
+        return pattern.search(text, at, seconds=deadline - time.monotonic())
+
+    ahead = [(name, pattern, search(pattern)) for name, pattern in patterns]
     while True:
-        ahead = [(n, p, p.search(text, at) if m and m.start() < at else m) for n, p, m in ahead]
+        ahead = [(n, p, search(p) if m and m.start() < at else m) for n, p, m in ahead]
         name, match = min(((n, m) for n, _, m in ahead if m), key=lambda one: one[1].start(), default=("", None))
         if between := text[at : match.start() if match else len(text)].strip():
             start = text.index(between, at)
@@ -100,7 +107,7 @@ def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
         if match is None:
             return pieces
         groups = {group: found for group, found in match.groupdict().items() if found is not None}
-        pieces.append(Piece(*match.span(), {"type": name, **groups}))
+        pieces.append(Piece(match.start(), match.end(), {"type": name, **groups}))
         at = max(match.end(), match.start() + 1)  # an empty match must not stop the loop from advancing
 
 
@@ -118,6 +125,8 @@ def as_number(text: str) -> int | float | None:
         return None
     digits, unit = match[1].replace(",", ""), _SCALE[match[2].lower()]
     number = float(digits) * unit
+    if number in (float("inf"), float("-inf")):
+        return None
     return round(number) if unit > 1 or "." not in digits else number
 
 

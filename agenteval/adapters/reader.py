@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
+from time import monotonic
 from typing import Any, get_args
 
 from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
@@ -16,6 +17,7 @@ from agenteval.adapters.handlers import CompiledSchema
 from agenteval.adapters.parts import compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
 from agenteval.adapters.trajectory import Time, Trajectory, as_text
+from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 
 Times = list[int] | list[float] | list[int | float]
@@ -62,16 +64,34 @@ class Adapter:
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
         out.time, first = time, len(out.steps)
-        for one in self._unfold(event) if self._unfold else [event]:
+        for one in self._unfolded(event, out):
             if (handle := self.compiled.find(one)) is not None:
                 handle(one, out)
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took
 
-    def _decode_otherwise(self, line: str) -> Any:
+    def _unfolded(self, event: Event, out: Trajectory) -> list[Event]:
+        """Returns the events within an event, and itself; only itself if the patterns of its parts take too long."""
+        if self._unfold is None or out.patience <= 0:
+            return [event]
+        began = monotonic()
+        try:
+            return self._unfold(event)
+        except SlowPattern as slow:
+            out.lose_patience(slow)
+            return [event]
+        finally:
+            out.patience -= monotonic() - began
+
+    def _decode_otherwise(self, line: str, out: Trajectory) -> Any:
         """Returns the event of a line that is not JSON as a whole, or not quite; None if there is none."""
-        prefix = self._prefix.match(line) if self._prefix else None
+        prefix = None
+        if self._prefix and out.patience > 0:
+            try:
+                prefix = self._prefix.match(line)
+            except SlowPattern as slow:
+                out.lose_patience(slow)
         event = decode_leniently(line[prefix.end() :] if prefix else line)
         return self.compiled.shape.convert(event) if type(event) is dict else None
 

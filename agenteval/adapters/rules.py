@@ -6,7 +6,6 @@ kind of event into one function, because calls are most of what reading costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -25,6 +24,7 @@ from agenteval.wire.adapter_schema import (
     UsageField,
     UsagePaths,
 )
+from agenteval.wire.records import LARGEST
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
 
@@ -192,15 +192,16 @@ def any_true(*values: Any) -> bool | None:
 
 
 def total(*values: Any) -> int | float | None:
-    """Returns the sum of the numbers, those in lists included; None if there are none."""
-    numbers = [number for value in values for number in _numbers(value)]
+    """Returns the sum of the numbers, those in lists included; None if there are none that can be counted."""
+    numbers: list[int | float] = []
+    left = [*reversed(values)]
+    while left:  # in a loop, because lists may be nested deeper than calls may be
+        value = left.pop()
+        if type(value) is list:
+            left += reversed(value)
+        elif (type(value) is int or type(value) is float) and -LARGEST <= value <= LARGEST:
+            numbers.append(value)
     return sum(numbers) if numbers else None
-
-
-def _numbers(value: Any) -> Iterable[int | float]:
-    if type(value) is list:
-        return [number for item in value for number in _numbers(item)]
-    return (value,) if type(value) is int or type(value) is float else ()
 
 
 # --- source -------------------------------------------------------------------------------------

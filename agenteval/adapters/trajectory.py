@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+from agenteval.streams.patterns import PER_RECORD, SlowPattern
+from agenteval.wire.records import LARGEST
+
 Step = dict[str, Any]
 Time = int | float | None
 
@@ -76,6 +79,7 @@ class Trajectory:
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
+        self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
         self.open_kind = ""  # the type of the step that the pieces make, "" if there are no pieces
@@ -105,6 +109,11 @@ class Trajectory:
         self.errors.extend(error for error in dict.fromkeys(errors) if error not in self.errors)
         if len(self.errors) > 1 and UNEXPLAINED in self.errors:
             self.errors.remove(UNEXPLAINED)
+
+    def lose_patience(self, slow: SlowPattern) -> None:
+        """Adds a pattern that took too long to the errors; no more are tried on this record."""
+        self.patience = 0.0
+        self.fail([str(slow)])
 
     def error(self, content: Any) -> list[str]:
         """Adds what an event reports as an error, and returns it as texts."""
@@ -222,7 +231,7 @@ class Trajectory:
             self._join()
         step = self._step_for(ident, name if name is None or type(name) is str else as_text(name), status)
         step["status"] = status
-        if duration is not None and type(duration) in (int, float):
+        if duration is not None and type(duration) in (int, float) and abs(duration) <= LARGEST:
             step["duration"] = duration
         _completed(step, name, given, output)
         if status != "in_progress":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenteval.agents.environment import Environment
@@ -14,6 +15,7 @@ from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command, ProcessPeer
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.patterns import PER_RECORD, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -40,7 +42,7 @@ class Limits(NamedTuple):
     timeout: float | None = None
     max_output: int = DEFAULT_MAX_OUTPUT
     retries: int = 0
-    retry_on: re.Pattern[str] | None = None  # output that is worth another try
+    retry_on: Pattern | None = None  # output that is worth another try
 
 
 class Conditions(NamedTuple):
@@ -50,6 +52,7 @@ class Conditions(NamedTuple):
     limits: Limits = Limits()
     environment: Environment = Environment()
     redact: Redactor = Redactor({})
+    say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
 
 class Answer(NamedTuple):
@@ -126,6 +129,12 @@ class PromptJob(NamedTuple):
         if retried:
             raw.update(attempts=len(retried) + 1, retried=retried)
         return Answer({**self.prompt, **raw}, reading)
+
+    def broken_off(self, reason: str) -> Answer:
+        """Returns the record of a prompt that could not be run."""
+        raw = RawRecordBuilder(self.conditions.redact)
+        raw.errors.append(reason)
+        return Answer({**self.prompt, **raw.fields("")})
 
     def _wait_for_start(self) -> None:
         pacer, holds = self.conditions.pacer, -1
@@ -204,9 +213,20 @@ class PromptJob(NamedTuple):
             return Attempt(answer, overload[:REASON_LENGTH], overload=True)
         if (retry_on := self.conditions.limits.retry_on) is not None:
             everything = (*errors, *stderr, *fields["rawLines"])
-            if found := next(filter(retry_on.search, everything), None):
+            try:
+                found = first_match(retry_on, everything)
+            except SlowPattern as slow:
+                self.conditions.say(f"{self.prompt['id']}: not retried: --retry-on: {slow}")
+                found = None
+            if found is not None:
                 return Attempt(answer, found[:REASON_LENGTH], overload=True)
         return Attempt(answer)
+
+
+def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:
+    """Returns the first text that matches; raises SlowPattern if the search of all of them takes too long."""
+    deadline = time.monotonic() + PER_RECORD
+    return next((text for text in texts if pattern.search(text, seconds=deadline - time.monotonic())), None)
 
 
 def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:

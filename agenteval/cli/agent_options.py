@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
@@ -19,11 +18,13 @@ from agenteval.cli.options import (
     grader_timeout_option,
     output_option,
     progress_option,
+    redact_option,
     stream_option,
     strict_option,
 )
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
+from agenteval.streams.patterns import Pattern
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -43,12 +44,12 @@ def parse_size(text: str) -> int:
     return int(number) * scale
 
 
-def parse_pattern(text: str) -> re.Pattern[str]:
+def parse_pattern(text: str) -> Pattern:
     """Returns a regular expression."""
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is not a regular expression: {error}") from None
+        return Pattern(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is {error}") from None
 
 
 EXIT_1 = "finished, but some lines were refused, graders erred or, with -e, agents failed; each is reported"
@@ -76,7 +77,7 @@ AGENT_OPTIONS: list[Decorator] = [
     ),
     click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable."),
     click.option("--clean-env", is_flag=True, help="Pass on nothing else but PATH, HOME, LANG and the like."),
-    click.option("--no-redact", is_flag=True, help="Record the values of variables that look like secrets."),
+    redact_option,
     click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Most starts per unit of time."),
     click.option(
         "--retries",
@@ -142,7 +143,7 @@ class AgentSettings(NamedTuple):
     no_redact: bool
     rate: float | None
     retries: int
-    retry_on: re.Pattern[str] | None
+    retry_on: Pattern | None
     keep_order: bool
     shard: tuple[int, int] | None
     max_output: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 
 from agenteval.cli.suite import own_tools
@@ -13,7 +14,9 @@ from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
+from agenteval.streams.guard import write_record
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
 Batches = Callable[[int], Iterator[list[Record]]]
@@ -38,15 +41,20 @@ class GraderRun:
         stream: bool,
         concurrency: int,
         timeout: float,
+        no_redact: bool,
         grade_failed: bool = False,
     ) -> None:
         specs = named_graders(grader, stream=stream)
         self.output, self.console = output, console
+        redact = Redactor({} if no_redact else os.environ)
+        console.redact, output.encode = redact, redact.line
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)
         self.workers = max(1, self.processes.concurrency // each)
         try:
-            self.graders = GraderSet(specs, self.processes, console.say, timeout=timeout, grade_failed=grade_failed)
+            self.graders = GraderSet(
+                specs, self.processes, console.say, timeout=timeout, redact=redact.value, grade_failed=grade_failed
+            )
             output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
         except UserError:
             self.processes.close()
@@ -61,7 +69,7 @@ class GraderRun:
         def emit(graded: Record) -> None:
             record = finish(graded)
             if record is not None:
-                self.output.write(record)
+                write_record(self.output, record, self.console)
             self.console.advance(failed=not passed(graded), label=graded["id"])
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")

@@ -98,6 +98,11 @@ keep_raw_option: Decorator = click.option(
 )
 
 
+redact_option: Decorator = click.option(
+    "--no-redact", is_flag=True, help="Record the values of variables that look like secrets."
+)
+
+
 def append_options(function: F) -> F:
     """--append and --resume, for tools whose records cost money."""
     function = click.option(
@@ -159,5 +164,6 @@ grade_failed_option: Decorator = click.option(
 
 
 def grader_options(function: F) -> F:
-    """How graders are run: --stream, -j and -t."""
-    return stream_option(concurrency_option("Graders")(grader_timeout_option("-t", "--timeout")(function)))
+    """How graders are run: --stream, -j and -t; and --no-redact, for what they answer."""
+    function = grader_timeout_option("-t", "--timeout")(redact_option(function))
+    return stream_option(concurrency_option("Graders")(function))

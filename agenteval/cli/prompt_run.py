@@ -35,6 +35,7 @@ from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
+from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
 from agenteval.wire.records import Record
@@ -80,8 +81,9 @@ class PromptRun:
             agents = {*self.output.written.agents, *(self.journal.agents() if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
         self.prompts = PromptsToRun(source, self.console, settings.shard, done)
-        self.conditions = conditions_of(settings, self.agent)
+        self.conditions = conditions_of(settings, self.agent)._replace(say=self.console.say)
         self.console.redact = self.conditions.redact
+        self.output.encode = self.conditions.redact.line
         self.workspaces: Workspaces | None = None
         self.graders: GraderSet | None = None
         self.failures = FailureCount(
@@ -157,6 +159,7 @@ class PromptRun:
                     self.processes,
                     self.console.say,
                     timeout=self.grader_settings.grader_timeout,
+                    redact=self.conditions.redact.value,
                     grade_failed=self.grader_settings.grade_failed,
                 )
             self.output.open()
@@ -191,7 +194,7 @@ class PromptRun:
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
         )
         try:
-            answer = job.run()
+            answer = guarded(job, PromptJob.run, partial(self._broken_off, name))
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
@@ -203,17 +206,26 @@ class PromptRun:
             self.workspaces.leave(prompt["id"], trial)
         return None if self.processes.stopping else answer
 
+    def _broken_off(self, name: str, job: PromptJob, error: Exception) -> Answer:
+        """Returns the record of a prompt that could not be run for a reason that nothing foresaw."""
+        return job.broken_off(self.console.fault(name, error))
+
     def capture(
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
     ) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        from agenteval.adapters.extract import result_of
+        from agenteval.adapters.extract import failed_result, result_of
 
         answer = self.attempt(prompt, trial)
         if answer is None:
             return None
         reading = answer.reading if adapter is self.agent.adapter() else None
-        return result_of(answer.raw, adapter, keep_raw=keep_raw, reading=reading)
+
+        return guarded(
+            answer.raw,
+            lambda raw: result_of(raw, adapter, keep_raw=keep_raw, reading=reading),
+            lambda raw, error: failed_result(raw, adapter, self.console.fault(raw["id"], error)),
+        )
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
@@ -242,7 +254,7 @@ class PromptRun:
 
     def write(self, record: Record) -> None:
         """Writes a record to the output."""
-        self.output.write(self.conditions.redact.record(record))
+        write_record(self.output, record, self.console)
         if self.journal:
             with self._lock:
                 self.journal.forget(record["id"])

@@ -16,7 +16,7 @@ from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.comparison.pass_at_k import pass_curves, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.errors import BadRecord
 from agenteval.wire.records import GraderErrorText, Id, Rate, Wire
-from agenteval.wire.result_view import Measured, measured_time
+from agenteval.wire.result_view import Measured, Number, measured_time
 from agenteval.wire.trials_comparison import (
     Capability,
     Flakiness,
@@ -27,6 +27,7 @@ from agenteval.wire.trials_comparison import (
 )
 
 MOST_FLAKY = 10
+MOST_TRIALS = 1_000_000  # of a prompt
 NOISE = 1e-9  # rounding: 1-(1-p) is not p to the last digit, and that does not make a prompt flaky
 
 
@@ -41,7 +42,7 @@ class ComparedTrial(Wire):
     grader_error: GraderErrorText = None
     errors: list[str] | None = None
     graded_failed: bool | None = None
-    duration: float | None = None
+    duration: Number | None = None
     timing: Measured | None = None
 
     @property
@@ -70,7 +71,7 @@ class ComparedTrials(Wire):
     """The fields of a prompt's trials that a comparison reads."""
 
     id: Id
-    k: Annotated[int, Meta(ge=1)] | None = None
+    k: Annotated[int, Meta(ge=1, le=MOST_TRIALS)] | None = None
     trials: list[ComparedTrial] | None = None
     pass_rate: Rate | None = None
     pass_at_k: Rate | None = None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
-from agenteval.grading.graders import open_graders
+from agenteval.grading.graders import Grader, open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, with_verdicts
+from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.console import describe_fault
+from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
@@ -32,10 +36,11 @@ class GraderSet:
         report: Callable[[str], None],
         *,
         timeout: float,
+        redact: Callable[[Any], Any] = lambda verdict: verdict,
         grade_failed: bool = False,
     ) -> None:
         self.graders = open_graders(specs, processes, timeout=timeout)
-        self.processes, self.report = processes, report
+        self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
         self.keep_each = len(specs) > 1 or specs[0].named
         self.grade_failed = grade_failed
@@ -47,18 +52,19 @@ class GraderSet:
         A record whose agent failed is shown to no grader, unless `grade_failed`. All graders but the last see all
         records before the first record comes out.
         """
-        inputs = [grader_input(record) for record in records if not self._is_failure(record)]
+        inputs = [None if self._is_failure(record) else _encoded(record) for record in records]
+        shown = [data for data in inputs if isinstance(data, bytes)]
         *first, last = self.graders
-        earlier = [list(grader.verdicts(inputs)) for grader in first]
-        verdicts = zip(*earlier, last.verdicts(inputs), strict=True)
-        for record in records:
-            if self._is_failure(record):
+        earlier = [list(_each(grader, shown)) for grader in first]
+        verdicts = zip(*earlier, _each(last, shown), strict=True)
+        for record, data in zip(records, inputs, strict=True):
+            if data is None:
                 yield failed_agent(record)
                 continue
-            found = next(verdicts)
+            found: Iterable[Verdict] = next(verdicts) if isinstance(data, bytes) else [data] * len(self.graders)
             if self.processes.stopping:
                 return
-            yield self._graded(record, found)
+            yield guarded(record, partial(self._graded, verdicts=found), self._ungradable)
         next(verdicts, None)  # lets each grader see that all its answers were taken
 
     def _is_failure(self, record: Record) -> bool:
@@ -75,10 +81,40 @@ class GraderSet:
         for grader in self.graders:
             grader.finish()
 
+    def _ungradable(self, record: Record, error: Exception) -> Record:
+        self.erred = True
+        reason = describe_fault(error)
+        self.report(f"{record['id']}: {reason}")
+        return ungraded(record) | {"graderError": reason}
+
     def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
-        named = dict(zip((grader.name for grader in self.graders), verdicts, strict=True))
+        checked = (
+            GraderError(self.redact(verdict.reason)) if isinstance(verdict, GraderError) else self.redact(verdict)
+            for verdict in verdicts
+        )
+        named: dict[str, Verdict] = dict(zip((grader.name for grader in self.graders), checked, strict=True))
         for name, verdict in named.items():
             if isinstance(verdict, GraderError):
                 self.erred = True
                 self.report(f"{record['id']}: grader {name}: {verdict.reason}")
         return with_verdicts(record, named, keep_each=self.keep_each)
+
+
+def _encoded(record: Record) -> bytes | GraderError:
+    def failed(_record: Record, error: Exception) -> bytes | GraderError:
+        return GraderError(describe_fault(error))
+
+    return guarded(record, grader_input, failed)
+
+
+def _each(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
+    """Yields a verdict per input; what the grader could not foresee costs those records that it has not graded yet."""
+    given = 0
+    try:
+        for verdict in grader.verdicts(inputs):
+            given += 1
+            yield verdict
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
+        yield from [GraderError(describe_fault(error))] * (len(inputs) - given)

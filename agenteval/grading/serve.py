@@ -47,7 +47,7 @@ def _answer(grade: Grade, record: Record | BadRecord) -> Record:
         return {"error": str(record)}
     try:
         return grade(record)
-    except (TypeError, ValueError, AttributeError, OSError) as error:
+    except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, Record
+from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record
 from agenteval.wire.validation import check
 
 
@@ -60,6 +60,15 @@ def has_failed(record: Record) -> bool:
     return bool(record.get("errors") or record.get("error"))
 
 
+def is_verdict(value: object) -> bool:
+    """Returns whether a value of `scores` is what a grader answers."""
+    try:
+        check(value, GraderResult)
+    except BadRecord:
+        return False
+    return True
+
+
 def failed_agent(record: Record) -> Record:
     """Returns the record of an agent that failed with the score of one: no grader sees it."""
     errors = record.get("errors") or [record.get("error") or "unknown error"]
@@ -80,7 +89,7 @@ def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bo
     if keep_each:
         earlier = record.get("scores")
         kept = earlier.items() if isinstance(earlier, dict) else ()
-        results = {name: verdict for name, verdict in kept if name not in verdicts} | results
+        results = {name: verdict for name, verdict in kept if name not in verdicts and is_verdict(verdict)} | results
         errors += _other_errors(record.get("graderError"), verdicts)
         if results:
             graded["scores"] = results

@@ -13,6 +13,7 @@ from agenteval.models.retry import LONGEST_WAIT, backoff, retry_after
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.validation import check
 
+LONGEST_PAGE = 4000  # characters that are read of an HTML page instead of an answer
 TRANSIENT = (408, 409, 425, 429)
 QUOTA_EXCEEDED = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 # How a structured answer is requested; if a server refuses one way, the next is tried.
@@ -211,7 +212,7 @@ def _problem(status: int, body: dict[str, Any], message: str, wait: float | None
     code = str(body.get("code") or body.get("type") or "")
     transient = (status in TRANSIENT or status >= 500) and status != 501 and code not in QUOTA_EXCEEDED
     if message.lstrip().startswith("<"):  # an HTML page
-        message = re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", message)
+        message = re.sub(r"(?s)<(script|style).*?</\1>|<[^<>]*>", " ", message[:LONGEST_PAGE])
     return RequestProblem(message, status, code, str(body.get("param") or ""), transient, wait)
 
 

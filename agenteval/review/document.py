@@ -26,8 +26,8 @@ TICKS = frozenset("xX✓✔☑")
 
 _COMMENT = re.compile(r"<!--(?=\s*ae-calibrate)", re.IGNORECASE)
 _MARK = re.compile(r"<!--\s*ae-calibrate\s+(\S+)\s*-->")
-_BOX = re.compile(r"\\?\[\s*([^\s\[\]\\]{0,3})\s*\\?\]\s*[*_`]*(pass|fail|ambiguous)\b", re.IGNORECASE)
-_NOTE = re.compile(r"[*_]*\bNote[*_]*:[*_]*", re.IGNORECASE)
+_BOX = re.compile(r"\\?\[\s*+([^\s\[\]\\]{0,3})\s*+\\?\]\s*+[*_`]*+(pass|fail|ambiguous)\b", re.IGNORECASE)
+_NOTE = re.compile(r"(?<![*_])[*_]*+\bNote[*_]*:[*_]*", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^!#-%'-,./0-;=?-~\"]")  # space, &, -, <, > and non-ASCII characters
 _END = "<!-- ae-calibrate end -->"
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 
-from agenteval.errors import StrictStop
+from agenteval.errors import BadRecord, StrictStop
 
 BAR_WIDTH = 24
+FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REDRAW = 0.1  # seconds between two drawings of the bar
 
 
@@ -47,6 +49,18 @@ class Console:
         self.say(f"{where}: {why}")
         if self.strict:
             raise StrictStop(f"stopped at the first {what} (--strict)")
+
+    def fault(self, where: str, error: Exception) -> str:
+        """Reports an error that nothing foresaw and counts it for the exit code; returns it as a line of text."""
+        self.refused += 1
+        reason = describe_fault(error)
+        self.say(f"{where}: {reason} (--debug shows where)")
+        if "--debug" in sys.argv:
+            import traceback
+
+            for line in traceback.format_exception(error):
+                self.say(line.rstrip())
+        return reason
 
     def show(self, draw: Callable[[int], Iterable[str]]) -> None:
         """Writes lines that are drawn for the width of the terminal; nothing if stderr is no terminal."""
@@ -111,6 +125,13 @@ class Console:
             os.write(2, text.encode("utf-8", "replace"))
         except OSError:
             pass  # stderr is closed or full; the data on stdout still counts
+
+
+def describe_fault(error: Exception) -> str:
+    """Returns one line about an error that nothing foresaw."""
+    if isinstance(error, BadRecord):
+        return str(error)
+    return f"internal error: {type(error).__name__}: {' '.join(str(error).split())[:FAULT_LENGTH]}"
 
 
 def _printable(text: str) -> str:

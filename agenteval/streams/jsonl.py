@@ -33,7 +33,7 @@ def decode(line: bytes | str) -> Any:
         return _decode(line)
     except RecursionError:
         raise BadRecord("not JSON that can be read: nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, ArithmeticError) as error:
         raise BadRecord(_why_not_json(line, error)) from None
 
 

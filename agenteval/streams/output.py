@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
@@ -28,6 +28,7 @@ class Output:
         self.replaces_failed = False  # whether closing it removes failed records that have a later one of the same id
         self.absolute = os.path.abspath(path or "")  # starting an agent changes the working directory
         self.name = self.path or "stdout"
+        self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self._append = append
         self._lock = threading.Lock()
         self.fd = 1
@@ -56,7 +57,7 @@ class Output:
 
     def write(self, record: Any) -> None:
         """Writes one record as one line."""
-        self._write([encode(record), b"\n"])
+        self._write([self.encode(record), b"\n"])
 
     def write_bytes(self, data: bytes) -> None:
         """Writes all of data; nothing of another thread comes between."""

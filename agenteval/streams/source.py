@@ -139,7 +139,7 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
         for number, line in batch:
             try:
                 yield parse(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
                 try:
                     yield check(decode_record(line), kind)
                 except BadRecord as error:

@@ -13,7 +13,7 @@ import msgspec
 
 from agenteval.errors import BadRecord
 from agenteval.wire.evaluation import EvaluationSummary, QuestionCounts, QuestionScore
-from agenteval.wire.records import GraderResult, Record
+from agenteval.wire.records import LARGEST, GraderResult, Record
 from agenteval.wire.result_view import ResultFacts, ResultView, is_grader_error
 from agenteval.wire.validation import check
 
@@ -135,8 +135,8 @@ def rate_in(verdict: GraderResult | None, grader: str, field: str) -> float | No
 def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | None:
     """Returns a number from a grader's outcome; None if it is missing."""
     value = (verdict.outcome or {}).get(field) if verdict else None
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        raise BadRecord(f'"{field}" in the outcome of {grader} must be a number')
+    if isinstance(value, bool) or not isinstance(value, int | float | None) or abs(value or 0) > LARGEST:
+        raise BadRecord(f'"{field}" in the outcome of {grader} must be a number, at most 2^53')
     return None if value is None else float(value)
 
 

@@ -31,7 +31,7 @@ LONGEST_TITLE = 255  # bytes
 
 LANGUAGE = re.compile(r"[a-z]{2,}(-[a-z0-9]+)*")
 ILLEGAL_IN_TITLE = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|]")
-TAG = re.compile(r"<[^>]*>")
+TAG = re.compile(r"<[^<>]*>")
 SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|[。！？]")
 HEADING = re.compile(r"=+ .* =+")
 

@@ -25,6 +25,7 @@ Interval = tuple[float, float]
 Milliseconds = Annotated[float, Meta(ge=0)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 GraderErrorText = str | bool | None
+LARGEST = 2**53  # beyond it, integers are not exact as floats, and some do not fit one
 AGENT_FAILED = "agent failed: "  # starts the reasoning of a record that no grader saw
 StepType = Literal["thought", "message", "tool_call", "plan"]
 

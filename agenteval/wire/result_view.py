@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from agenteval.wire.records import (
     AGENT_FAILED,
+    LARGEST,
     Grade,
     GraderErrorText,
     GraderResult,
@@ -19,8 +20,8 @@ from agenteval.wire.records import (
 from agenteval.wire.richness import Richness as Richness
 from agenteval.wire.richness import richness_of as richness_of
 
-LARGEST = 2**53  # beyond it, integers are not exact as floats, and some do not fit one
-Number = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | float  # as it came: 1200 does not turn into 1200.0
+_LIMITS = Meta(ge=-LARGEST, le=LARGEST)  # sums of larger ones may not fit a float
+Number = Annotated[int, _LIMITS] | Annotated[float, _LIMITS]  # as it came: 1200 does not turn into 1200.0
 
 
 def measured_time(milliseconds: Number | None) -> Number | None:

@@ -33,6 +33,8 @@ def check(record: Any, kind: type[T]) -> T:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(explain(str(error), record)) from None
+    except (ArithmeticError, ValueError, RecursionError, MemoryError) as error:  # a number of 400 digits as a float
+        raise BadRecord(f"cannot be read: {type(error).__name__}: {error}") from None
 
 
 def explain(message: str, record: Any = None) -> str:

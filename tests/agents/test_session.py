@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +15,7 @@ from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 
 GOOD = Outcome(
@@ -218,9 +218,9 @@ def test_an_answer_about_rate_limits_is_no_overload() -> None:
 
 def test_what_the_user_wants_to_be_tried_again() -> None:
     odd = GOOD._replace(stdout=b"please come back tomorrow\n")
-    record, _ = run_script(Script(odd, GOOD), Limits(retries=3, retry_on=re.compile("come back")))
+    record, _ = run_script(Script(odd, GOOD), Limits(retries=3, retry_on=Pattern("come back")))
     assert record["retried"] == ["please come back tomorrow"]
-    assert run_script(Script(odd), Limits(retry_on=re.compile("come back")))[0]["rawLines"], "not without --retries"
+    assert run_script(Script(odd), Limits(retry_on=Pattern("come back")))[0]["rawLines"], "not without --retries"
 
 
 def test_secrets_are_not_recorded() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.streams.redaction import Redactor, looks_secret
+from agenteval.streams.redaction import Redactor
+from agenteval.streams.secrets import looks_secret
 from tests.support.tool import jsonl, python_script, run, script, write
 
 SECRETS = [
@@ -160,7 +161,9 @@ def test_a_secret_has_at_least_8_characters() -> None:
     assert Redactor({"A_KEY": "abc-123"})("abc-123") == "abc-123"
     assert Redactor({"A_KEY": "abc-1234"})("abc-1234") == "[redacted:A_KEY]"
     url = "http://me:{}@host/"
-    assert Redactor({"A_URL": url.format("abc-123")})(url.format("abc-123")) == url.format("abc-123")
+    short = Redactor({"A_URL": url.format("abc-123")})
+    assert short("abc-123") == "abc-123"
+    assert short(url.format("abc-123")) == "http://[redacted:A_URL]@host/", "with its user it is long enough"
     assert Redactor({"A_URL": url.format("abc-1234")})(url.format("abc-1234")) == url.format("[redacted:A_URL]")
 
 

@@ -87,7 +87,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"splits": [{"path": "$.a", "patterns": {}}]}, "splits[0].into is missing"),
     (
         {"splits": [SPLIT, {**SPLIT, "into": "more", "patterns": {"x": "a(b"}}]},
-        "splits[1].patterns.x is not a regular expression (missing ), unterminated subpattern at position 1)",
+        "splits[1].patterns.x is not a regular expression: missing ) at position 3",
     ),
     (
         {"splits": [{**SPLIT, "patterns": {"x": "a*"}}]},

@@ -15,10 +15,13 @@ from agenteval import __version__
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.files import WorkFiles
 from agenteval.agents.acp.rpc import Message, RequestError
+from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import encode
 
 CAPABILITIES = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
 
+LONGEST_ID = 20  # digits of an id that may be one of ours
+ID_SHOWN = 100
 # Stop reasons of a turn that was not completed: later turns would make no sense.
 INCOMPLETE = {
     "refusal": "the agent refuses to go on (stopReason refusal)",
@@ -52,6 +55,12 @@ class Client:
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to send in reply to a line of the agent; lines that are not messages are ignored."""
+        try:
+            return self._reply_to(line, running)
+        except Exception as error:
+            return self._fail(f"a message of the agent cannot be answered: {describe_fault(error)}")
+
+    def _reply_to(self, line: bytes, running: bool) -> bytes:
         self._lines += 1
         message = rpc.find_message(line)
         if message is None or self.done:
@@ -73,10 +82,11 @@ class Client:
         number, error = message["id"], message.get("error")
         if number is None and error is not None:
             return self._fail(f"the agent could not read {self.waiting}: {_error_text(error)}")
-        if type(number) is str and number.isdecimal():
+        if type(number) is str and number.isdecimal() and len(number) <= LONGEST_ID:
             number = int(number)
         if type(number) is not int or not 0 < number <= self._last_id:
-            return self._fail(f"the agent answered a request that was not sent (id {encode(number).decode()})")
+            shown = "of many digits" if type(number) is int and number.bit_length() > 256 else encode(number).decode()
+            return self._fail(f"the agent answered a request that was not sent (id {shown[:ID_SHOWN]})")
         if number < self._last_id:
             return b""  # a second answer: the first one counts
         if error is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from itertools import islice
 
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.rpc import RequestError
@@ -30,15 +29,19 @@ class WorkFiles:
             raise RequestError(rpc.INVALID_PARAMS, f"{path}: larger than {LARGEST} bytes")
         if line is not None or limit is not None:
             start = max(1, line or 1) - 1
-            lines = islice(data.splitlines(keepends=True), start, None if limit is None else start + max(0, limit))
-            data = b"".join(lines)
+            end = None if limit is None else start + max(0, limit)
+            data = b"".join(data.splitlines(keepends=True)[start:end])
         return data.decode("utf-8", "replace")
 
     def write(self, path: str, text: str) -> None:
         """Replaces the content of a file; creates it, with its directories, if it does not exist."""
-        with os.fdopen(self._open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
-            file.truncate(0)
-            file.write(text.encode("utf-8", "replace"))
+        fd = self._open(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.truncate(0)
+                file.write(text.encode("utf-8", "replace"))
+        except OSError as error:  # a full disk
+            raise RequestError(rpc.INTERNAL_ERROR, f"{path}: {error.strerror}") from None
 
     def _open(self, path: str, flags: int) -> int:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agenteval.errors import BadRecord
+from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.source import BOM
 
@@ -35,12 +36,20 @@ def message_line(message: Message) -> bytes:
     return encode({"jsonrpc": "2.0", **message}) + b"\n"
 
 
-def response(ident: Any, compute: Callable[[], Any]) -> Message:
-    """Returns the response to the request with that id: what `compute` returns, or the RequestError it raises."""
+def response(
+    ident: Any, compute: Callable[[], Any], report: Callable[[Exception], None] = lambda _error: None
+) -> Message:
+    """Returns the response to the request with that id: what `compute` returns, or the error that it raises.
+
+    `report` is called with an error that nothing foresaw.
+    """
     try:
         return {"id": ident, "result": compute()}
     except RequestError as error:
         return error_response(ident, error)
+    except Exception as error:
+        report(error)
+        return error_response(ident, RequestError(INTERNAL_ERROR, describe_fault(error)))
 
 
 def error_response(ident: Any, error: RequestError) -> Message:

@@ -26,12 +26,15 @@ from agenteval.processes.outcome import failure_of, printed_lines
 from agenteval.processes.process import Command
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.console import describe_fault
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 
 MOST_TURNS = 500  # turns that run at the same time; more wait
 FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
 
+NOTHING_SECRET = Redactor({})
 OWN_SESSION = "session-"  # what the ids of session/new begin with
 WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
 
@@ -39,8 +42,15 @@ WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
 class AcpServer:
     """Answers the requests of one client; its sessions are conversations with the schema's command line."""
 
-    def __init__(self, agent: SchemaAgent, *, timeout: float | None, trace: Callable[[str], None] | None) -> None:
-        self.agent, self.trace = agent, trace
+    def __init__(
+        self,
+        agent: SchemaAgent,
+        *,
+        timeout: float | None,
+        trace: Callable[[str], None] | None,
+        redact: Redactor = NOTHING_SECRET,
+    ) -> None:
+        self.agent, self.trace, self.redact = agent, trace, redact
         self.timeout = timeout or agent.timeout or DEFAULT_TIMEOUT
         self.cwd = os.getcwd()
         self.processes = ProcessSupervisor(MOST_TURNS)
@@ -77,25 +87,33 @@ class AcpServer:
     def send(self, message: Message) -> None:
         """Writes a message; if stdout is closed or cannot be written, the server ends."""
         try:
-            self._output.write_bytes(rpc.message_line(message))
+            line = rpc.message_line(message)
+            if self.redact.found_in(line):
+                line = rpc.message_line(self._without_secrets(message))
+        except Exception as error:
+            self._report(error)
+            line = rpc.message_line(rpc.error_response(None, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
+        try:
+            self._output.write_bytes(line)
         except (ClosedPipe, CannotGoOn) as error:
             self._problem = self._problem or error
             self._ended.set()
 
+    def _without_secrets(self, message: Message) -> Message:
+        return {name: value if name == "id" else self.redact.value(value) for name, value in message.items()}
+
     def respond(self, request: Message, compute: Callable[[], Any]) -> None:
         """Answers a request with what `compute` returns or raises; a notification gets no answer."""
-        ident = request.get("id")
-        try:
-            answer = rpc.response(ident, compute)
-        except Exception as error:
-            if self.trace is not None:
-                import traceback
-
-                self.trace(traceback.format_exc())
-            problem = f"internal error: {type(error).__name__}: {error}"
-            answer = rpc.error_response(ident, RequestError(rpc.INTERNAL_ERROR, problem))
+        answer = rpc.response(request.get("id"), compute, self._report)
         if "id" in request:
             self.send(answer)
+
+    def _report(self, error: Exception) -> None:
+        if self.trace is not None:
+            import traceback
+
+            for line in traceback.format_exception(error):
+                self.trace(line.rstrip())
 
     # --- requests, in the thread that reads stdin ---
 
@@ -122,6 +140,9 @@ class AcpServer:
                 self.respond(request, lambda: self._call(method, params))
         except RequestError as error:
             self.send(rpc.error_response(ident, error))
+        except Exception as error:
+            self._report(error)
+            self.send(rpc.error_response(ident, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
 
     def _call(self, method: str, params: Message) -> Any:
         if method not in self._methods:

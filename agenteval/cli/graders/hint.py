@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from agenteval.cli.options import input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
+from agenteval.streams.patterns import Pattern, SlowPattern
 from agenteval.wire.records import Record
 
 
@@ -22,9 +21,11 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
         return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
     if regex:
         try:
-            found = re.search(hint, output, re.IGNORECASE if ignore_case else 0) is not None
-        except re.error as error:
-            return {"error": f"the hint is not a regular expression: {error}"}
+            found = Pattern(hint, ignore_case=ignore_case).search(output) is not None
+        except ValueError as error:
+            return {"error": f"the hint is {error}"}
+        except SlowPattern as slow:
+            return {"error": f"the hint: {slow}"}
     else:
         wanted, given = (hint.casefold(), output.casefold()) if ignore_case else (hint, output)
         found = wanted.strip() == given.strip() if exact else wanted in given

@@ -46,6 +46,7 @@ class Graders(NamedTuple):
     stream: bool
     concurrency: int
     timeout: float
+    no_redact: bool
 
 
 # --- reading a document -------------------------------------------------------------------------
@@ -187,6 +188,7 @@ def main(
     stream: bool,
     concurrency: int,
     timeout: float,
+    no_redact: bool,
     labels: str | None,
     min_agreement: float | None,
     min_kappa: float | None,
@@ -244,7 +246,7 @@ def main(
     keep_ticks(target.path, known)
     size = SAMPLE if sample is None else sample
     calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
-    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout))
+    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout, no_redact))
     report = calibration.report()
     target.open()
     FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)

@@ -29,6 +29,7 @@ from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import Redactor
 from agenteval.wire.comparison import ComparisonAnswer, StrategyName
 from agenteval.wire.records import Record
 
@@ -105,7 +106,7 @@ def comparison_of(input_format: str) -> Comparison[Any]:
 # --- the work -----------------------------------------------------------------------------------
 
 
-def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float) -> Ask:
+def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float, redact: Redactor) -> Ask:
     """Loads the grader; returns a function that asks it."""
     from agenteval.cli.grader_run import named_graders
     from agenteval.grading.graders import open_graders
@@ -123,7 +124,7 @@ def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: flo
 
     def work(payload: Record) -> Iterator[object]:
         for verdict in grader.verdicts([encode(payload)]):
-            yield verdict.reason if isinstance(verdict, GraderError) else verdict
+            yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
         try:
@@ -179,6 +180,7 @@ def main(
     stream: bool,
     concurrency: int,
     timeout: float,
+    no_redact: bool,
     form: str | None,
     output: str | None,
     input_format: str,
@@ -232,7 +234,10 @@ def main(
     console = Console(NAME, progress=progress, strict=strict, output=output)
     sources = [RunSource(path) for _, path in files]
     out = Output(output, inputs=sources, lazy=True)
-    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout) if grader else None
+    console.redact = redact = Redactor({} if no_redact else os.environ)
+    ask = None
+    if grader:
+        ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact)
     if ask:
         for source in sources:
             source.make_seekable()

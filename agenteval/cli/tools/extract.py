@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.extract import failed_result, result_of
 from agenteval.adapters.reader import Adapter
-from agenteval.cli.options import input_argument, keep_raw_option, output_option, progress_option, strict_option
+from agenteval.cli.options import (
+    input_argument,
+    keep_raw_option,
+    output_option,
+    progress_option,
+    redact_option,
+    strict_option,
+)
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
+from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
@@ -24,6 +34,7 @@ from agenteval.wire.records import Raw, Record
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
 @keep_raw_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
+@redact_option
 @output_option
 @strict_option
 @progress_option
@@ -32,6 +43,7 @@ def main(
     schema: str,
     keep_raw: bool,
     explain: bool,
+    no_redact: bool,
     output: str | None,
     strict: bool,
     progress: bool | None,
@@ -55,7 +67,10 @@ def main(
         for line in adapter.compiled.source.splitlines():
             console.say(f"{schema}: {line}")
     source = Source(path)
+    redact = Redactor({} if no_redact else os.environ)
+    console.redact = redact
     target = Output(output, inputs=[source])
+    target.encode = redact.line
     console.begin(None, "records")
     records = read_records(source, Raw, console)
     if explain:
@@ -75,9 +90,16 @@ def write_results(
 ) -> bool:
     """Writes the result of each record; returns False if there were lines and the schema took nothing from them."""
     has_lines = has_taken = False
+
+    def extract(raw: Record) -> Record:
+        return result_of(raw, adapter, keep_raw=keep_raw)
+
+    def unread(raw: Record, error: Exception) -> Record:
+        return failed_result(raw, adapter, console.fault(raw["id"], error))
+
     for raw in records:
-        result = result_of(raw, adapter, keep_raw=keep_raw)
-        target.write(result)
+        result = guarded(raw, extract, unread)
+        write_record(target, result, console)
         has_lines = has_lines or any(raw["rawLines"])
         has_taken = has_taken or bool(result["trajectory"] or result["output"] or result.get("errors"))
         console.advance(label=raw["id"])

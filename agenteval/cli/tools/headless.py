@@ -7,11 +7,12 @@ import os
 from agenteval.adapters.bundled import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
-from agenteval.cli.options import MILLISECONDS
+from agenteval.cli.options import MILLISECONDS, redact_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
+from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 
 
@@ -19,7 +20,8 @@ from agenteval.streams.source import Source
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
 @click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [60000]")
 @click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
-def main(schema: str, timeout: float | None, verbose: bool, debug: bool) -> None:
+@redact_option
+def main(schema: str, timeout: float | None, verbose: bool, no_redact: bool, debug: bool) -> None:
     """Serve a command-line agent over the Agent Client Protocol: JSON-RPC on stdin and stdout.
 
     An editor or any other ACP client starts it as the agent. Each session is a conversation with the
@@ -34,8 +36,11 @@ def main(schema: str, timeout: float | None, verbose: bool, debug: bool) -> None
     """
     console = Console("ae-headless", progress=False)
     agent = SchemaAgent(load_adapter(schema))
+    redact = Redactor({} if no_redact else {**os.environ, **(agent.config.env or {})})
+    console.redact = redact
     if os.isatty(0):
         raise UserError("stdin is a terminal: an ACP client starts this, as ae-run -- ae-headless -s NAME does")
     source = Source(None)
-    server = AcpServer(agent, timeout=timeout, trace=console.say if verbose or debug else None)
+    trace = console.say if verbose or debug else None
+    server = AcpServer(agent, timeout=timeout, trace=trace, redact=redact)
     server.run(source)

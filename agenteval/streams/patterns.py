@@ -1,0 +1,59 @@
+"""Regular expressions of users and schemas, which are applied to what agents print: none may take for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenteval.errors import BadRecord
+
+SECONDS = 5.0  # that the search of one text may take
+PER_RECORD = 10.0  # seconds that all texts of a record may take
+FIRST = 0.05  # seconds in which nearly every search ends; other threads have to wait for it
+
+
+class SlowPattern(BadRecord):
+    """A regular expression took too long on a text; the message names it."""
+
+
+class Pattern:
+    """A regular expression with a limit of time; ValueError if the text is none.
+
+    It needs the package `regex`, whose searches can be stopped, and which takes 30 ms to import.
+    """
+
+    def __init__(self, text: str, *, multiline: bool = False, ignore_case: bool = False) -> None:
+        import regex
+
+        flags = (regex.MULTILINE if multiline else 0) | (regex.IGNORECASE if ignore_case else 0)
+        try:
+            self._compiled: Any = regex.compile(text, flags)
+        except (regex.error, ArithmeticError, ValueError, RecursionError, MemoryError) as error:  # a{99999999999}
+            raise ValueError(f"not a regular expression: {str(error) or type(error).__name__}") from None
+        self.text = text
+        self.groups: frozenset[str] = frozenset(self._compiled.groupindex)
+
+    def search(self, text: str, at: int = 0, *, seconds: float = SECONDS) -> Any:
+        """Returns the first match from `at` on, or None; raises SlowPattern if it is not found in time."""
+        return self._within(self._compiled.search, text, at, seconds)
+
+    def match(self, text: str, *, seconds: float = SECONDS) -> Any:
+        """Returns the match at the beginning of the text, or None; raises SlowPattern if it is not found in time."""
+        return self._within(self._compiled.match, text, 0, seconds)
+
+    def fullmatch(self, text: str, *, seconds: float = SECONDS) -> Any:
+        """Returns the match of the whole text, or None; raises SlowPattern if it is not found in time."""
+        return self._within(self._compiled.fullmatch, text, 0, seconds)
+
+    def _within(self, search: Any, text: str, at: int, seconds: float) -> Any:
+        try:
+            return search(text, at, timeout=max(0.0, min(FIRST, seconds)))
+        except TimeoutError:
+            pass
+        try:
+            return search(text, at, timeout=max(0.0, seconds - FIRST), concurrent=True)
+        except TimeoutError:
+            shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}…"
+            raise SlowPattern(
+                f"the regular expression {shown!r} took too long on a text of {len(text):,} characters: "
+                "it backtracks too much, make it simpler"
+            ) from None
