@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 
 from tests.support.mutants import mutants
 from tests.support.tool import Done, Record, jsonl, run, write
-
-sys.set_int_max_str_digits(0)  # 10**5000 is written as it is
 
 EVENTS: list[Record] = [
     {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
