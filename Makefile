@@ -13,7 +13,7 @@ install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work 
 
 $(STAMP): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
 	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # its hook slows every start
 	@$(VENV)/bin/python -m compileall -q agenteval  # a start-up without it takes twice as long
 	@$(MAKE) --no-print-directory launchers
@@ -33,7 +33,7 @@ test-lowest: ## the command line with the lowest versions that pyproject.toml al
 	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && git archive HEAD | tar -x -C "$$copy" && cd "$$copy" && \
 	lowest=$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)".*/\1==\2/p' pyproject.toml) && echo $$lowest && \
 	$(PYTHON) -m venv $(VENV) && \
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' $$lowest && \
+	$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev]' $$lowest && \
 	$(VENV)/bin/python -m pytest -n auto tests/cli/test_startup.py tests/cli/test_ae.py tests/cli/test_completion.py \
 		tests/test_contract.py tests/test_layers.py
 

@@ -117,6 +117,9 @@ def test_the_wikipedia_evaluation(tmp_path: Path) -> None:
     evaluation = json.loads((copy / "build" / "offline" / "evaluation.json").read_text())
     assert evaluation["num_questions"] == len(evaluation["results"]) == 3
     summary = evaluation["summary"]
+    cited = round(3 * summary["avg_hit_rate"])
+    counted = rf"^Of 3 questions, an expected source was read for [{cited}-3] and cited for {cited}\.$"
+    assert re.search(counted, done.stdout, re.MULTILINE), done
     assert 0.5 <= summary["avg_hit_rate"] < 1.0, "earned, not given"
     assert 0.4 <= summary["avg_mrr"] <= summary["avg_hit_rate"]
     assert 0.3 <= summary["avg_judge_score"] < 1.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agenteval.cli.tools.wikiagent import WikiAgentSettings, conversation
 from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError, TokenUsage
 from agenteval.wikipedia.agent import AgentConversation, Tool, read_final, wiki_tools
 from agenteval.wikipedia.http_api import WikiError
@@ -214,6 +215,22 @@ def test_functional_offline(offline: list[Record]) -> None:
     check_functional(offline)
     assert {event["model"] for event in offline[1:]} == {"offline"}
     assert offline[-1]["result"]["sources_used"][0] == "Loss aversion"
+
+
+def test_the_questions_of_the_example_as_its_readme_counts_them() -> None:
+    """All of them in this process, with the agent's own rules: sources that were read, and sources that were cited."""
+    example = ROOT / "examples" / "wikipedia"
+    settings = WikiAgentSettings("none", "evaluation", 12, 0.0, True, "en", None, None, 6000, 0.0, 60.0)
+    questions = json.loads((example / "ground_truth.json").read_text())
+    read = cited = 0
+    for question in questions:
+        events = list(conversation(settings).answer(question["question"]))
+        expected = set(question["expected_sources"])
+        pages = {event["output"].get("title") for event in events if event["type"] == "tool_result"}
+        read += bool(expected & pages)
+        cited += bool(expected & set(events[-1]["result"]["sources_used"]))
+    shown = f"Of {len(questions)} questions, an expected source was read for {read} and cited for {cited}.\n"
+    assert f"```text\n{shown}```" in (example / "README.md").read_text(), shown
 
 
 @pytest.mark.network
