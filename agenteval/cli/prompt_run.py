@@ -203,7 +203,8 @@ class PromptRun:
             return None
         if self.workspaces is not None:
             self.missing.made()
-            self.workspaces.leave(prompt["id"], trial)
+            if baseline := self.workspaces.leave(prompt["id"], trial):
+                answer.raw["metadata"]["workspaceBaseline"] = baseline
         return None if self.processes.stopping else answer
 
     def _broken_off(self, name: str, job: PromptJob, error: Exception) -> Answer:

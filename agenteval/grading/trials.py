@@ -8,7 +8,7 @@ from agenteval.wire.records import Record
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
 KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
 VERDICT = ("pass", "score", "reasoning", "outcome")
-OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir")
+OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir", "workspaceBaseline")
 
 
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:

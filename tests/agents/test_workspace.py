@@ -232,7 +232,8 @@ def test_git_of_ours_heeds_none_of_the_users_variables() -> None:
     }
     alone = git_environment(given)
     assert {name for name in alone if name.startswith("GIT_")} == {
-        *("GIT_TERMINAL_PROMPT", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_ALLOW_PROTOCOL")
+        *("GIT_TERMINAL_PROMPT", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_ALLOW_PROTOCOL"),
+        *("GIT_ATTR_NOSYSTEM", "GIT_NO_LAZY_FETCH", "GIT_OPTIONAL_LOCKS"),
     }
     assert alone["GIT_CONFIG_GLOBAL"] == os.devnull
     forget_repository(given)

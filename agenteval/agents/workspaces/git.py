@@ -1,11 +1,13 @@
-"""The environment and the settings with which this suite runs git."""
+"""How this suite runs git: in an environment of its own, with settings of its own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import NamedTuple
 
-START = "refs/agenteval/start"  # the commit of --workspace-git: the files that an agent starts with
+TIMEOUT = 60
 
 # Set by git for hooks. When we run inside a hook, neither agents nor our own git may inherit them.
 REPOSITORY_VARIABLES = (
@@ -20,7 +22,14 @@ INHERITED_TO_CLONE = (
     *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
     *("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"),
 )
-ISOLATED = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ALLOW_PROTOCOL": "none"}
+ISOLATED = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",  # of a partial clone: a fetch runs what the repository's configuration names
+    "GIT_OPTIONAL_LOCKS": "0",
+}
 
 _CONFIG = {
     "user.name": "agenteval",
@@ -58,3 +67,53 @@ def find_work_tree(path: str) -> str | None:
         if path == below:
             return None
     return path
+
+
+# --- run git ------------------------------------------------------------------------------------
+
+
+class GitOutcome(NamedTuple):
+    """How a git process ended, and what it printed."""
+
+    code: int | None
+    stdout: bytes
+    stderr: bytes
+
+
+RunGit = Callable[[list[str], str, dict[str, str], bytes], GitOutcome]
+"""Runs git with these arguments, in a directory, in an environment, with that on stdin."""
+
+
+def run_git(arguments: list[str], cwd: str, env: dict[str, str], stdin: bytes) -> GitOutcome:
+    """Runs git as a child of this process."""
+    done = subprocess.run(["git", *arguments], cwd=cwd, env=env, input=stdin, capture_output=True, timeout=TIMEOUT)
+    return GitOutcome(done.returncode, done.stdout, done.stderr)
+
+
+class Git(NamedTuple):
+    """Runs git in a work tree, with the git directory that the variables name."""
+
+    top: str
+    variables: dict[str, str]
+    settings: tuple[str, ...] = tuple(OWN_CONFIG)
+    run: RunGit = run_git
+
+    def __call__(self, *arguments: str, cwd: str | None = None, stdin: str = "", also: int = 0) -> str:
+        """Returns what git prints; OSError unless its exit code is 0 or `also` (which means no)."""
+        environment = {**git_environment(), "GIT_WORK_TREE": self.top, **self.variables}
+        done = self.run([*self.settings, *arguments], cwd or self.top, environment, os.fsencode(stdin))
+        if done.code not in (0, also):
+            raise OSError(" ".join(done.stderr.decode("utf-8", "replace").split()) or "git failed")
+        return os.fsdecode(done.stdout)
+
+    def items(self, *arguments: str, cwd: str | None = None, stdin: Iterable[str] = (), also: int = 0) -> list[str]:
+        """Returns the items that git prints; they and the items of stdin are separated as by -z."""
+        return self(*arguments, cwd=cwd, stdin="".join(f"{item}\0" for item in stdin), also=also).split("\0")[:-1]
+
+    def commit(self, name: str) -> str | None:
+        """Returns the id of a commit, None if there is none of that name."""
+        return self("rev-parse", "--verify", "--quiet", name, also=1).strip() or None
+
+    def path(self, name: str) -> str:
+        """Returns the path of something in the git directory."""
+        return os.path.join(self.top, self("rev-parse", "--git-path", name).removesuffix("\n"))

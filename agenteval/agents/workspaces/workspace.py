@@ -6,13 +6,16 @@ import errno
 import hashlib
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from agenteval.agents.workspaces.baseline import drop_baseline, keep_baseline, take_baseline
 from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
-from agenteval.agents.workspaces.git import OWN_CONFIG, START, find_work_tree, git_environment
+from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment
 from agenteval.agents.workspaces.markers import Markers
+from agenteval.agents.workspaces.private_git import commit_all
 from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
@@ -21,10 +24,10 @@ from agenteval.processes.supervisor import ProcessSupervisor
 LONGEST_NAME = 100
 DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
 CLONE_TIMEOUT = 600.0
-FIRST_COMMIT = "As the agent found it"
+GIT_OUTPUT = 1 << 28
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 PREFIX = "prompt-"
-GIT_FILES = ("HEAD", "config", "config.worktree", "index", "objects", "packed-refs", "refs")
+GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
 
@@ -68,6 +71,7 @@ class Workspaces:
         self.processes = processes
         self.markers = Markers(self.base)
         self._made: set[str] = set()  # in this run
+        self._baselines: dict[str, str] = {}  # of workspaces with an agent in it
         self._reported = threading.Lock()
         try:
             os.makedirs(self.base, exist_ok=True)
@@ -119,6 +123,7 @@ class Workspaces:
                 with suppress(OSError):
                     remove_tree(path)
                 raise
+        drop_baseline(path)
         if self.git:
             self._commit(path, key)
 
@@ -131,12 +136,16 @@ class Workspaces:
             return left.f_bavail == 0 or (left.f_files > 0 and left.f_favail == 0)
         return False
 
-    def leave(self, prompt_id: str, trial: int | None = None) -> None:
-        """Takes note that the agent has ended: if it made its directory anew, that is one of the suite's, too."""
+    def leave(self, prompt_id: str, trial: int | None = None) -> str | None:
+        """Takes note that the agent has ended; returns the digest of the workspace's baseline, if it has one.
+
+        If the agent made its directory anew, that is one of the suite's, too.
+        """
         path = self.path(prompt_id, trial)
         if path in self._made and not self.markers.has(path):
             with suppress(OSError):
                 self.markers.put(path)
+        return self._baselines.pop(path, None)
 
     def remove(self, prompt_id: str, trial: int | None = None) -> None:
         """Removes a workspace that the suite made, as far as it can be."""
@@ -180,12 +189,10 @@ class Workspaces:
         self._within(path, ["reset", "--quiet"], key)
 
     def _commit(self, path: str, key: int) -> None:
-        """Commits all files, in a new repository if there is none, so that an agent's changes can be found."""
-        if not os.path.lexists(os.path.join(path, ".git")):
-            self._within(path, ["init", "--quiet", "--template="], key)
-        self._within(path, ["add", "--all", "--force"], key)
-        self._within(path, ["commit", "--quiet", "--allow-empty", "--no-verify", "-m", FIRST_COMMIT], key)
-        self._within(path, ["update-ref", START, "HEAD"], key)
+        """Commits all files, in a new repository if there is none, and keeps outside of it what they are now."""
+        with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
+            commit_all(path, folder, self._git_of(key))
+        self._baselines[path] = keep_baseline(take_baseline(path), path)
 
     def _within(self, path: str, arguments: list[str], key: int) -> None:
         """Runs git on the repository of a workspace and no other, whatever its configuration says."""
@@ -193,11 +200,20 @@ class Workspaces:
         self._run_git(["-C", path, *arguments], {**git_environment(), **location}, key)
 
     def _run_git(self, arguments: list[str], env: dict[str, str], key: int) -> None:
-        command = Command(find_program("git"), ["git", *OWN_CONFIG, *arguments], self.base, env, alone=True)
-        outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=1 << 20)
-        if outcome.exit_code != 0:
-            reason = outcome.error or outcome.stderr.decode("utf-8", "replace").strip() or "git failed"
-            raise OSError(" ".join(reason.split()))
+        done = self._git_of(key)([*OWN_CONFIG, *arguments], self.base, env, b"")
+        if done.code != 0:
+            raise OSError(" ".join(done.stderr.decode("utf-8", "replace").split()) or "git failed")
+
+    def _git_of(self, key: int) -> RunGit:
+        """Returns a function that runs git as a process of agent `key`, so that it ends with the tool."""
+
+        def run(arguments: list[str], cwd: str, env: dict[str, str], stdin: bytes) -> GitOutcome:
+            command = Command(find_program("git"), ["git", *arguments], cwd, env, stdin or None, alone=True)
+            outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=GIT_OUTPUT)
+            problem = outcome.error.encode() if outcome.error else outcome.stderr
+            return GitOutcome(None if outcome.error else outcome.exit_code, outcome.stdout, problem)
+
+        return run
 
 
 def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
@@ -249,8 +265,7 @@ def _is_linked(template: str, source: str) -> bool:
     """Whether a copy of its .git would still use the original repository, as in a linked worktree or a submodule."""
     git = os.path.join(source, ".git")
     if os.path.isdir(git) and not os.path.islink(git):
-        parts = [os.path.join(git, name) for name in GIT_FILES]
-        return any(map(os.path.islink, parts)) or any(map(_has_work_tree, parts))
+        return _has_links(git) or any(_has_work_tree(os.path.join(git, name)) for name in GIT_FILES)
     if not os.path.lexists(git):
         return False
     if (target := _git_file(git)) is None or not os.path.isdir(os.path.join(source, target)):
@@ -258,8 +273,14 @@ def _is_linked(template: str, source: str) -> bool:
     return True
 
 
+def _has_links(folder: str) -> bool:
+    """Whether there is a symbolic link at or below a directory: what git writes there may end up elsewhere."""
+    with os.scandir(folder) as entries:
+        return any(entry.is_symlink() or (entry.is_dir() and _has_links(entry.path)) for entry in entries)
+
+
 def _has_work_tree(path: str) -> bool:
-    if not os.path.basename(path).startswith("config") or not os.path.isfile(path):
+    if not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
         return WORK_TREE_ELSEWHERE.search(file.read()) is not None

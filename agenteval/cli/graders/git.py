@@ -33,10 +33,12 @@ def grade_git(
         return {"error": '"cwd" must be a string'}
     if not cwd or not os.path.isdir(cwd):
         return {"pass": False, "score": 0.0, "reasoning": f"no working directory: {cwd or 'cwd is missing'}"}
+    metadata = record.get("metadata")
+    digest = metadata.get("workspaceBaseline") if isinstance(metadata, dict) else None
     try:
-        files = changed_files(cwd)._asdict()
+        files = changed_files(cwd, digest if isinstance(digest, str) else None)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
-        return {"error": f"git status in {cwd}: {_message(error)}"}
+        return {"error": f"what changed in {cwd}: {error}"}
     checks = {"changed something": allow_unchanged or any(files.values())}
     checks |= {f"{name} exists": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
@@ -112,12 +114,6 @@ class _Tail:
         return data.decode("utf-8", "replace")
 
 
-def _message(error: Exception) -> str:
-    if isinstance(error, subprocess.CalledProcessError):
-        return str(error.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
-    return str(error)
-
-
 @tool("ae-grader-git")
 @input_argument("RECORDS")
 @click.option("--command", metavar="SH", help="Shell command that must succeed in cwd, such as the test suite.")
@@ -128,11 +124,12 @@ def _message(error: Exception) -> str:
 def main(path: str | None, output: str | None, debug: bool, **checks: Any) -> int:
     """Grade what an agent did to its working directory, as git sees it.
 
-    Looks at the record's `cwd`: files created, changed and deleted since --workspace-git made its
-    commit, or else since the last one, and whether a command succeeds there. New files that the
-    .gitignore of that commit covers do not count. Passes if something changed and every check
-    holds; the score is the share of checks that hold. The files, and the last 8 KiB that the command
-    printed, are in `outcome`.
+    Looks at the record's `cwd`: files created, changed and deleted, and whether a command succeeds
+    there. A workspace of --workspace-git is compared with what the agent found, of which the suite
+    keeps a list outside of it (DIR/.agenteval): whatever the agent commits, resets or ignores counts.
+    Any other repository is compared with its last commit. New files that a .gitignore covered at the
+    start do not count. Passes if something changed and every check holds; the score is the share of
+    checks that hold. The files are in `outcome`, with the command's exit code and the end of its output.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git
