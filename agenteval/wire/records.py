@@ -99,8 +99,8 @@ class Raw(Wire):
     hint: str | None = None
     """The prompt's hint."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata, `agent`, `agentDigest` (of its command or schema), and `workspaceDir` if it had its own
-    directory."""
+    """The prompt's metadata, `agent`, `agentDigest` (of its command or schema), `workspaceDir` if it had its own
+    directory, and `workspaceBaseline` (of the files in it at the start) with --workspace-git."""
     line_times: list[float] | None = None
     """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
@@ -179,7 +179,7 @@ class Gradable(Wire):
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
     """The metadata of the prompt, and of the run `agent`, `agentDigest`, `trajectoryRichness` (full, messages-only or
-    minimal), `turnCount`, `exitCode`, `signal`, `timedOut` and `workspaceDir`."""
+    minimal), `turnCount`, `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None

@@ -70,18 +70,24 @@ def files(answer: Record) -> tuple[list[str], list[str], list[str]]:
 
 
 def test_a_partial_clone_is_not_completed_by_the_agents_commands(tmp_path: Path) -> None:
-    """A missing object is fetched from where the configuration says: here by an alias, which is a command."""
+    """A missing object is fetched from where the configuration says: here by an alias, which is a command.
+
+    HEAD is complete; what is missing is needed only to read the index, which is one of a sparse checkout.
+    """
     root = repository(tmp_path / "root")
+    (root / "sub" / "inner").write_text("another\n")
+    git(root, "commit", "-q", "-a", "-m", "second")
     git(root, "sparse-checkout", "set", "--sparse-index", "other-directory")
+    missing = git(root, "rev-parse", "HEAD:sub").strip()
+    git(root, "update-ref", "HEAD", "HEAD~1")
     ran = set_traps(root, tmp_path)
     settings = {"extensions.partialClone": "o", "remote.o.promisor": "true", "remote.o.url": "none::x"}
     for name, value in {**settings, "core.repositoryFormatVersion": "1"}.items():
         git(root, "config", name, value)
-    digest = git(root, "rev-parse", "HEAD:sub").strip()
-    (root / ".git" / "objects" / digest[:2] / digest[2:]).unlink()
+    (root / ".git" / "objects" / missing[:2] / missing[2:]).unlink()
     answer = look(root)
     assert not ran.exists(), ran.read_text()
-    assert set(answer) == {"error"}, "what is missing cannot be compared"
+    assert "error" in answer or files(answer)[2] == ["sub/inner"], "what cannot be read is not left out"
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -26,7 +26,7 @@ ISOLATED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ALLOW_PROTOCOL": "",  # none: a word would name one that is allowed
     "GIT_NO_LAZY_FETCH": "1",  # of a partial clone: a fetch runs what the repository's configuration names
     "GIT_OPTIONAL_LOCKS": "0",
 }
