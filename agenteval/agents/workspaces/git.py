@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import NamedTuple
 
@@ -86,6 +85,8 @@ RunGit = Callable[[list[str], str, dict[str, str], bytes], GitOutcome]
 
 def run_git(arguments: list[str], cwd: str, env: dict[str, str], stdin: bytes) -> GitOutcome:
     """Runs git as a child of this process."""
+    import subprocess  # which a tool that runs agents does without
+
     done = subprocess.run(["git", *arguments], cwd=cwd, env=env, input=stdin, capture_output=True, timeout=TIMEOUT)
     return GitOutcome(done.returncode, done.stdout, done.stderr)
 
