@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agenteval.cli.options import Decorator, F
 from agenteval.cli.startup import click
 from agenteval.errors import FAILED, OK
@@ -47,6 +49,7 @@ def write_results(
     *,
     progress: bool | None,
     strict: bool,
+    **wishes: Any,
 ) -> int:
     """Writes every result of the file in that form; returns the exit code."""
     from agenteval.reports.result_reader import ResultReader
@@ -56,7 +59,8 @@ def write_results(
     target = Output(output, inputs=[source])
     console.begin(None, "records")
     try:
-        forms.write(form, ResultReader(source, console, lambda id: console.advance(label=visible(id))), target)
+        reader = ResultReader(source, console, lambda id: console.advance(label=visible(id)))
+        forms.write(form, reader, target, source=source.name, say=console.say, **wishes)
     finally:
         console.finish()
     return FAILED if console.refused else OK

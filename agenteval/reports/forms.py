@@ -21,12 +21,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 EXTENSIONS = {"md": "markdown", "ndjson": "jsonl"}  # any other extension is the name of its form
 
 
+def _say_nothing(_message: str) -> None:
+    """Drops a message."""
+
+
 class ReportContext(NamedTuple):
-    """Where a report is written, and when it was made."""
+    """Where a report is written, when it was made, and what the user asked to be in it."""
 
     width: int = NO_TERMINAL
     color: bool = False
     generated: str = ""
+    source: str = ""
+    by: str = "category"  # the metadata by which records are grouped
+    limit: int | None = None  # how many records are listed one by one
+    trajectories: bool = True
+    say: Callable[[str], None] = _say_nothing  # one line for the user
 
 
 Form = Callable[[Any, ReportContext], Iterator[bytes]]
@@ -60,9 +69,9 @@ class ReportForms:
         render: Form = import_module(f"agenteval.reports.{self.kind}.{name}").render
         return render
 
-    def write(self, name: str, subject: Any, output: Output) -> None:
-        """Writes the subject in that form, and closes the output."""
-        for piece in self.render(name)(subject, context_of(output)):
+    def write(self, name: str, subject: Any, output: Output, **wishes: Any) -> None:
+        """Writes the subject in that form, with these fields of the context, and closes the output."""
+        for piece in self.render(name)(subject, context_of(output)._replace(**wishes)):
             output.write_bytes(piece)
         output.close()
 

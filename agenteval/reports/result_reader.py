@@ -7,13 +7,14 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from agenteval.errors import CannotGoOn
+from agenteval.errors import BadRecord, CannotGoOn
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Refusals, Source, read_records, read_typed
 from agenteval.wire.records import Record
 from agenteval.wire.result_view import ResultView
 
 V = TypeVar("V", bound=ResultView)
+A = TypeVar("A")
 
 
 class _Unreported:
@@ -36,20 +37,22 @@ class ResultReader:
     """
 
     def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] = lambda _id: None) -> None:
-        self._source, self._refusals, self._seen = source, refusals, seen
+        self._source, self._refusals, self.seen = source, refusals, seen
         self._spool: IO[bytes] | None = None
+        self._refused: set[int] = set()  # line numbers, of the first of two passes over lines
+        self._last = 0
 
     def records(self) -> Iterator[Record]:
         """Each whole record, as it comes."""
         for record in read_records(self._source, ResultView, self._refusals):
             yield record
-            self._seen(record["id"])
+            self.seen(record["id"])
 
     def views(self, kind: type[V]) -> Iterator[V]:
         """Each result as that view of it, as it comes."""
         for view in read_typed(self._source, kind, self._refusals):
             yield view
-            self._seen(view.id)
+            self.seen(view.id)
 
     def first_pass(self) -> Iterator[ResultView]:
         """Each result, with a second pass to follow."""
@@ -71,14 +74,57 @@ class ResultReader:
         self._source.rewind()
         return graded
 
+    def first_lines(self, accept: Callable[[bytes], A]) -> Iterator[A]:
+        """What `accept` returns for each line, with a second pass to follow; if it raises BadRecord, it is refused."""
+        spool = None if self._source.regular else self._open_spool()
+        for batch in self._source.lines():
+            for number, line in batch:
+                self._last = number
+                try:
+                    accepted = accept(line)
+                except BadRecord as error:
+                    self._refused.add(number)
+                    self._refusals.refuse(f"{self._source.name}:{number}", str(error))
+                    continue
+                if spool is not None:
+                    self._keep(spool, line)
+                yield accepted
+
+    def second_lines(self) -> Iterator[bytes]:
+        """The accepted lines of the first pass again, as they came; not what was added to the file since."""
+        if self._spool is not None:
+            self._spool.seek(0)
+            yield from (line.rstrip(b"\n") for line in self._spool)
+            return
+        self._source.rewind()
+        for batch in self._source.lines():
+            for number, line in batch:
+                if number > self._last:
+                    return
+                if number not in self._refused:
+                    yield line
+
     def _spooled(self) -> Iterator[ResultView]:
+        spool = self._open_spool()
+        for view in self.views(ResultView):
+            self._keep(spool, encode(view))
+            yield view
+
+    def _open_spool(self) -> IO[bytes]:
         import tempfile  # takes 5 ms, and only a pipe needs it
 
         try:
             self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name and ends with the process
-            for view in self.views(ResultView):
-                self._spool.write(encode(view) + b"\n")
-                yield view
-            self._spool.flush()
         except OSError as error:
-            raise CannotGoOn(f"cannot keep the records of a pipe in a temporary file: {error.strerror}") from None
+            raise _cannot_keep(error) from None
+        return self._spool
+
+    def _keep(self, spool: IO[bytes], line: bytes) -> None:
+        try:
+            spool.write(line + b"\n")
+        except OSError as error:
+            raise _cannot_keep(error) from None
+
+
+def _cannot_keep(error: OSError) -> CannotGoOn:
+    return CannotGoOn(f"cannot keep the records of a pipe in a temporary file: {error.strerror}")

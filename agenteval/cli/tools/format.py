@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import form_option, write_results
+from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.reports.forms import ReportForms
 
@@ -15,14 +16,30 @@ FORMS = ReportForms("results")
 @input_argument("RESULTS")
 @form_option(FORMS, "jsonl", "--style")
 @output_option
+@click.option("--by", metavar="KEY", default="category", help="html: group by this field of metadata.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="html: list only the first N records; the figures are over all.",
+)
+@click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
 @progress_option
 @strict_option
 def main(
-    path: str | None, form: str | None, output: str | None, progress: bool | None, strict: bool, debug: bool
+    path: str | None,
+    form: str | None,
+    output: str | None,
+    by: str,
+    limit: int | None,
+    no_trajectories: bool,
+    progress: bool | None,
+    strict: bool,
+    debug: bool,
 ) -> int:
     """Turn results into something to read.
 
-    RESULTS is a file of results, graded or not; stdin if missing or -.
+    RESULTS is a file of results, graded or not; stdin if missing or -. html reads trials too.
 
     Forms:
       {forms}
@@ -35,10 +52,16 @@ def main(
     pipe. Text that a spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe;
     control characters become pictures (NUL is ␀).
 
+    html is one file that opens from disk and loads nothing: figures, a table to search and filter,
+    and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
+    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata.
+
     Examples:
       ae-format graded.jsonl -f table | less -S
       ae-format graded.jsonl -f markdown -o report.md
+      ae-format trials.jsonl -f html -o report.html
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
     form = FORMS.choose(form, output, "jsonl")
-    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict)
+    wishes = {"by": by, "limit": limit, "trajectories": not no_trajectories}
+    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)

@@ -1,0 +1,33 @@
+// The columns of the table, by kind of page.
+
+function textCell(text, limit) {
+  return el('span', { text: oneLine(text, limit) });
+}
+
+function idCell(row, page) {
+  return el('a', { href: page.hashFor(row.id), class: 'id', tabindex: '-1', title: clip(row.id, 500) }, el('bdi', { text: oneLine(row.id, 120) || '␠' }));
+}
+
+const COLUMNS = {
+  status: { title: 'Status', cell: (row) => statusBadge(row.status, row.graded > 1 || row.status === 'flaky' ? `${STATUS_NAMES[row.status]} ${row.passed}/${row.graded}` : null), key: (row) => STATUS_ORDER.indexOf(row.status) },
+  id: { title: 'Id', cell: idCell, key: (row) => row.id },
+  group: { title: 'Category', cell: (row) => textCell(row.group, 60), key: (row) => row.group },
+  score: { title: 'Score', number: true, cell: (row) => scoreText(row.score), key: (row) => row.score },
+  duration: { title: 'Time', number: true, cell: (row) => durationText(row.duration), key: (row) => row.duration },
+  tokens: { title: 'Tokens', number: true, cell: (row) => shortCount(row.tokens), key: (row) => row.tokens },
+  cost: { title: 'Cost', number: true, cell: (row) => costText(row.cost), key: (row) => row.cost },
+  steps: { title: 'Steps', number: true, cell: (row) => wholeText(row.steps), key: (row) => row.steps },
+  preview: { title: 'Answer, or why it did not pass', cell: (row) => textCell(row.preview, 160), key: (row) => row.preview },
+};
+const STATUS_ORDER = ['error', 'fail', 'flaky', 'grader-error', 'ungraded', 'pass'];
+
+// The columns that have a value in some row.
+function columnsOf(data, rows) {
+  const has = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined && row[name] !== '');
+  return Object.keys(COLUMNS).filter((name) => name === 'status' || name === 'id' || has(name)).map((name) => {
+    const column = { name, ...COLUMNS[name] };
+    if (name === 'group') column.title = clip(data.by, 30);
+    if (name === 'score' && data.kind === 'trials') column.title = 'Pass rate';
+    return column;
+  });
+}

@@ -1,0 +1,47 @@
+// The view in the address: #id=ID opens a record, other key=value pairs are the filter, a bare #ID opens that record.
+
+const FILTER_KEYS = ['status', 'category', 'tool', 'q', 'deep', 'sort'];
+
+function decodePart(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a stray % is no escape
+  }
+}
+
+function encodePart(text) {
+  return encodeURIComponent(text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd'));
+}
+
+function readHash(hash, groupKey, isId) {
+  const view = { id: null, filter: new Map() };
+  const text = hash.replace(/^#/, '');
+  if (!text) return view;
+  const pairs = text.split('&').map((part) => {
+    const at = part.indexOf('=');
+    return at < 0 ? [null, part] : [decodePart(part.slice(0, at)), decodePart(part.slice(at + 1))];
+  });
+  const known = (key) => key === 'id' || FILTER_KEYS.includes(key) || key === groupKey || key === `metadata.${groupKey}`;
+  if (!pairs.every(([key]) => known(key)) && (pairs.length === 1 || isId(decodePart(text)))) {
+    view.id = decodePart(text);
+    return view;
+  }
+  for (const [key, value] of pairs) {
+    if (!known(key) || value === '') continue;
+    if (key === 'id') view.id = value;
+    else view.filter.set(FILTER_KEYS.includes(key) ? key : 'category', value);
+  }
+  return view;
+}
+
+function hashOf(view, groupKey) {
+  const parts = [];
+  for (const key of FILTER_KEYS) {
+    if (!view.filter.has(key)) continue;
+    const shown = key === 'category' && !FILTER_KEYS.includes(groupKey) && groupKey !== 'id' ? groupKey : key;
+    parts.push(`${encodePart(shown)}=${encodePart(view.filter.get(key))}`);
+  }
+  if (view.id !== null) parts.push(`id=${encodePart(view.id)}`);
+  return `#${parts.join('&')}`;
+}

@@ -1,0 +1,279 @@
+// The page: reads the data, shows the overview, and keeps table, record and address in step.
+
+class Page {
+  constructor(data) {
+    this.data = data;
+    this.rows = [];
+    this.listed = [];
+    this.records = new RecordStore();
+    this.view = { id: null, filter: new Map() };
+    this.byId = new Map();
+    this.deepFound = { query: null, rows: new Set(), done: true };
+    this.panel = document.getElementById('record');
+    this.opened = null; // the row that the panel shows
+  }
+
+  // --- rows ---
+
+  takeRows(values) {
+    const { fields } = this.data;
+    for (const value of values) {
+      const row = { index: this.rows.length };
+      fields.forEach((field, at) => { row[field] = value[at]; });
+      row.text = `${row.id}\n${row.preview}`.toLowerCase();
+      if (!this.byId.has(row.id)) this.byId.set(row.id, row);
+      this.rows.push(row);
+    }
+  }
+
+  takeTexts(values, first) {
+    values.forEach((value, at) => {
+      const row = this.rows[first + at];
+      row.text = `${row.id}\n${value}`.toLowerCase();
+    });
+  }
+
+  // --- the view and the address ---
+
+  hashFor(id) {
+    return hashOf({ id, filter: this.view.filter }, this.data.by);
+  }
+
+  readAddress() {
+    const { id, filter } = readHash(location.hash, this.data.by, (text) => this.byId.has(text));
+    this.view = { id, filter };
+    this.apply();
+    this.showRecord();
+  }
+
+  writeAddress(replace) {
+    const hash = hashOf(this.view, this.data.by);
+    try {
+      if (replace) history.replaceState(null, '', hash);
+      else history.pushState(null, '', hash);
+    } catch {
+      location.hash = hash; // some browsers refuse it for files
+    }
+  }
+
+  set(key, value) {
+    if (value === null) this.view.filter.delete(key);
+    else this.view.filter.set(key, value);
+    if (key === 'q' && value === null) this.view.filter.delete('deep');
+    this.writeAddress(true);
+    this.apply();
+  }
+
+  clear() {
+    const sort = this.view.filter.get('sort');
+    this.view.filter.clear();
+    if (sort) this.view.filter.set('sort', sort);
+    this.toolbar.search.value = '';
+    this.writeAddress(true);
+    this.apply();
+  }
+
+  sortBy(name) {
+    const now = this.view.filter.get('sort') || '';
+    const first = this.table.columns.find((column) => column.name === name).number ? `-${name}` : name;
+    const other = first.startsWith('-') ? name : `-${name}`;
+    this.set('sort', now === first ? other : now === other ? null : first);
+  }
+
+  apply() {
+    const { filter } = this.view;
+    const started = performance.now();
+    this.searchSteps();
+    const sort = filter.get('sort') || '';
+    const found = this.rows.filter(matcher(filter, this));
+    this.listed = sort ? sorted(found, this.table.columns, sort) : found;
+    this.table.showSort(sort.replace('-', ''), sort.startsWith('-'));
+    this.table.show(this.listed);
+    if (this.opened) this.table.current = this.listed.indexOf(this.opened);
+    const progress = this.deepFound.done ? '' : ', searching the steps…';
+    this.toolbar.show(filter, this.listed.length, this.rows.length, this.data.noun, progress);
+    this.filterTime = performance.now() - started;
+    document.documentElement.dataset.listed = String(this.listed.length);
+    document.documentElement.dataset.filterTime = this.filterTime.toFixed(1);
+  }
+
+  // --- search in all steps ---
+
+  foundInSteps(row) {
+    return this.deepFound.rows.has(row.index);
+  }
+
+  async searchSteps() {
+    const { filter } = this.view;
+    const query = filter.has('deep') && filter.has('q') ? filter.get('q').toLowerCase() : null;
+    if (query === this.deepFound.query) return;
+    const search = { query, rows: new Set(), done: query === null };
+    this.deepFound = search;
+    if (query === null) return;
+    const words = query.split(/\s+/).filter(Boolean);
+    for (const { block, first } of await this.records.all()) {
+      const lines = await unpackLines(block);
+      if (this.deepFound !== search) return; // another search has begun
+      lines.forEach((line, at) => {
+        const text = line.toLowerCase();
+        if (words.every((word) => text.includes(word))) search.rows.add(first + at);
+      });
+    }
+    search.done = true;
+    this.apply();
+  }
+
+  // --- the open record ---
+
+  isOpen() {
+    return this.opened !== null;
+  }
+
+  open(row) {
+    this.view.id = row.id;
+    this.wanted = row; // ids may occur twice; the row that was asked for is meant
+    this.writeAddress(false);
+    this.showRecord();
+  }
+
+  openCurrent() {
+    const row = this.listed[Math.max(0, this.table.current)];
+    if (row) this.open(row);
+    return row ? undefined : null;
+  }
+
+  close() {
+    this.view.id = null;
+    this.writeAddress(false);
+    this.showRecord();
+  }
+
+  move(by) {
+    const at = this.isOpen() ? this.listed.indexOf(this.opened) : this.table.current;
+    const next = Math.max(0, Math.min(this.listed.length - 1, at + by));
+    if (!this.listed.length) return;
+    this.table.select(next, !this.isOpen());
+    if (this.isOpen() && this.listed[next] !== this.opened) this.open(this.listed[next]);
+  }
+
+  focusSearch() {
+    this.toolbar.search.focus();
+    this.toolbar.search.select();
+  }
+
+  leaveSearch(keep) {
+    const { search } = this.toolbar;
+    if (!keep && search.value) {
+      search.value = '';
+      this.set('q', null);
+      return;
+    }
+    search.blur();
+    this.table.select(0);
+  }
+
+  unfold() {
+    if (!this.isOpen()) return;
+    this.panel.querySelectorAll('details').forEach((details) => { details.open = true; });
+    setTimeout(() => this.panel.querySelectorAll('.folding').forEach((box) => box.unfold()), 50);
+  }
+
+  async showRecord() {
+    const { id } = this.view;
+    const wanted = this.wanted && this.wanted.id === id ? this.wanted : this.byId.get(id);
+    this.wanted = null;
+    const before = this.opened;
+    document.body.classList.toggle('has-record', id !== null);
+    if (id === null) {
+      this.opened = null;
+      this.panel.hidden = true;
+      this.panel.replaceChildren();
+      if (before) this.table.select(this.listed.indexOf(before));
+      return;
+    }
+    this.panel.hidden = false;
+    if (!wanted) {
+      this.opened = null;
+      this.panel.replaceChildren(this.panelHead(null), el('p', { class: 'notice' }, 'No record with the id ', el('code', { text: clip(id, 300) }), this.rows.length < this.data.listed ? '; the page is still loading.' : ' is listed in this page.'));
+      return;
+    }
+    if (wanted === before) return;
+    this.opened = wanted;
+    this.table.current = this.listed.indexOf(wanted);
+    this.table.draw(true);
+    const head = this.panelHead(wanted);
+    this.panel.replaceChildren(head, el('p', { class: 'dim loading', text: 'Loading…' }));
+    this.panel.scrollTop = 0;
+    this.panel.querySelector('h2').focus({ preventScroll: true });
+    const body = await this.recordBody(wanted);
+    if (this.opened === wanted) this.panel.replaceChildren(head, el('div', { class: 'record-body' }, body));
+    document.documentElement.dataset.opened = String(wanted.index);
+  }
+
+  async recordBody(row) {
+    try {
+      const line = await this.records.line(row.index);
+      if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its content did not fit in the page. Make the page with --limit N or --no-trajectories, or look at the record with ae-show.' })];
+      const record = JSON.parse(line);
+      return RECORD_BODIES[this.data.kind](record, line, row);
+    } catch (error) {
+      return [el('p', { class: 'notice', text: `This record cannot be shown: ${error.message}` })];
+    }
+  }
+
+  panelHead(row) {
+    const close = button('✕', () => this.close(), { class: 'small', 'aria-label': 'Close', title: 'Esc' });
+    const title = el('h2', { id: 'record-title', tabindex: '-1' }, row ? el('bdi', { text: clip(row.id, 300) }) : 'Not found');
+    if (!row) return el('div', { class: 'record-head' }, el('div', { class: 'record-line' }, title, close));
+    const at = this.listed.indexOf(row);
+    const link = button('Copy link', () => copyText(location.href, link), { class: 'small' });
+    const wide = button('Widen', () => document.body.classList.toggle('wide'), { class: 'small wide-only' });
+    return el('div', { class: 'record-head' },
+      el('div', { class: 'record-line' }, statusBadge(row.status), title, row.group && el('span', { class: 'tag', text: clip(row.group, 60) })),
+      el('div', { class: 'record-actions' },
+        button('↑', () => this.move(-1), { class: 'small', 'aria-label': 'Previous record', title: 'k' }),
+        button('↓', () => this.move(1), { class: 'small', 'aria-label': 'Next record', title: 'j' }),
+        el('span', { class: 'dim', text: at < 0 ? 'not in this list' : `${wholeText(at + 1)} of ${wholeText(this.listed.length)}` }),
+        link, wide, close));
+  }
+
+  // --- start ---
+
+  async start() {
+    showOverview(this.data, (name) => this.set('category', name || 'none'));
+    this.panel.setAttribute('role', 'dialog');
+    this.panel.setAttribute('aria-labelledby', 'record-title');
+    this.toolbar = new Toolbar(this.data, this);
+    const list = document.getElementById('list');
+    await readValues('rows', (values) => this.takeRows(values));
+    this.table = new RowTable(columnsOf(this.data, this.rows), this);
+    list.replaceChildren(this.toolbar.element, this.table.element);
+    this.toolbar.offer(this.rows);
+    this.readAddress();
+    addEventListener('hashchange', () => this.readAddress());
+    addEventListener('keydown', (event) => handleKey(event, this));
+    addEventListener('beforeprint', () => this.unfold());
+    document.documentElement.dataset.ready = 'rows';
+    this.showLimits();
+    await readValues('texts', (values, first) => this.takeTexts(values, first));
+    if (this.view.filter.has('q')) this.apply();
+    document.documentElement.dataset.ready = 'all';
+  }
+
+  async showLimits() {
+    const { records, listed, trajectories, noun } = this.data;
+    if (listed < records) notice(`The table lists the first ${wholeText(listed)} of ${plural(records, noun)}; the figures are over all of them.`);
+    if (!trajectories) notice('The steps of the agents are not in this page (--no-trajectories).');
+    await pageLoaded;
+    const leftOut = JSON.parse(document.getElementById('left-out').textContent);
+    if (leftOut) notice(`The page is full: ${plural(leftOut, noun)} at the end of the table cannot be opened in it. ae-format --limit N or --no-trajectories makes a smaller page.`);
+  }
+}
+
+const RECORD_BODIES = { results: resultBody, trials: trialsBody };
+
+if (typeof DecompressionStream === 'undefined') {
+  notice('This browser cannot unpack the data of the page; use one from 2023 or later.');
+} else {
+  new Page(JSON.parse(document.getElementById('overview').textContent)).start();
+}

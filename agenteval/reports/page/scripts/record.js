@@ -1,0 +1,139 @@
+// One record: verdicts, prompt, answer and timeline.
+
+const STATUS_NAMES = {
+  pass: 'Pass', fail: 'Fail', error: 'Agent failed', ungraded: 'Ungraded', 'grader-error': 'Grader error', flaky: 'Flaky',
+};
+const STATUS_MARKS = { pass: '✓', fail: '✗', error: '!', ungraded: '–', 'grader-error': '?', flaky: '≈' };
+const AGENT_FAILED = 'agent failed: ';
+
+function statusBadge(status, label) {
+  return el('span', { class: `status ${status}` }, el('span', { 'aria-hidden': 'true', text: STATUS_MARKS[status] || '' }), ` ${label || STATUS_NAMES[status] || status}`);
+}
+
+function asList(value) {
+  return Array.isArray(value) ? value : [];
+}
+
+function failuresOf(run) {
+  const errors = asList(run.errors).map(String);
+  return errors.length || !run.error ? errors : [String(run.error)];
+}
+
+// The verdict of a result or of a trial, which has it in fields of its own; null if there is none.
+function verdictOf(run) {
+  if (run.score !== null && typeof run.score === 'object') return run.score;
+  if (typeof run.pass === 'boolean') return { pass: run.pass, score: run.score, reasoning: run.reasoning, outcome: run.outcome };
+  return null;
+}
+
+// The status of one run of an agent; a row of the table has it from ae-format.
+function runStatus(run) {
+  const verdict = verdictOf(run);
+  const notGraded = !verdict || (typeof verdict.reasoning === 'string' && verdict.reasoning.startsWith(AGENT_FAILED));
+  if (run.graderError) return 'grader-error';
+  if (failuresOf(run).length && notGraded && !run.scores) return 'error';
+  if (!verdict) return 'ungraded';
+  return verdict.pass ? 'pass' : 'fail';
+}
+
+function factList(facts) {
+  const known = facts.filter(([, value]) => value !== '' && value !== null && value !== undefined);
+  return known.length ? el('dl', { class: 'facts' }, known.map(([name, value]) => el('div', null, el('dt', { text: name }), el('dd', { text: clip(String(value), 300) })))) : null;
+}
+
+function runFacts(run) {
+  const timing = run.timing || {};
+  const notes = run.metadata || {};
+  const verdict = verdictOf(run);
+  const steps = asList(run.trajectory);
+  const failed = steps.filter((step) => step && stepKind(step) === 'failed').length;
+  return factList([
+    ['Score', verdict && !run.graderError ? scoreText(verdict.score) : ''],
+    ['Time', durationText(runDuration(run))],
+    ['First response', durationText(timing.firstResponse)],
+    ['Tokens in', wholeText(timing.inputTokens)],
+    ['Tokens out', wholeText(timing.outputTokens)],
+    ['Cached', wholeText(timing.cachedTokens)],
+    ['Cost', costText(timing.costUsd)],
+    ['Steps', Array.isArray(run.trajectory) ? wholeText(steps.length) : ''],
+    ['Tools failed', failed ? wholeText(failed) : ''],
+    ['Attempts', run.attempts > 1 ? wholeText(run.attempts) : ''],
+    ['Agent', notes.agent],
+    ['Model', notes.model],
+    ['Exit code', isNumber(notes.exitCode) && notes.exitCode !== 0 ? String(notes.exitCode) : ''],
+    ['Signal', notes.signal],
+    ['Timed out', notes.timedOut ? 'yes' : ''],
+  ]);
+}
+
+function section(title, ...content) {
+  return el('section', { class: 'part' }, el('h3', { text: title }), ...content);
+}
+
+function disclosure(title, build) {
+  const details = el('details', null, el('summary', { text: title }));
+  details.addEventListener('toggle', () => {
+    if (details.open && details.children.length === 1) details.append(build());
+  });
+  return details;
+}
+
+function errorList(run) {
+  const failures = failuresOf(run);
+  return failures.length ? el('div', { class: 'errors' }, el('h3', { text: 'Agent failed' }), failures.map((failure) => textBlock(failure))) : null;
+}
+
+function verdictItem(name, verdict) {
+  const score = isNumber(verdict.score) ? verdict.score : null;
+  return el('li', { class: `verdict ${verdict.pass ? 'pass' : 'fail'}` },
+    el('div', { class: 'verdict-head' },
+      statusBadge(verdict.pass ? 'pass' : 'fail'),
+      name && el('b', { text: clip(name, 200) }),
+      score !== null && el('span', { class: 'number', text: scoreText(score) }),
+      score !== null && el('span', { class: 'meter', 'aria-hidden': 'true' }, el('i', { css: { width: `${Math.max(0, Math.min(1, score)) * 100}%` } }))),
+    verdict.reasoning && textBlock(String(verdict.reasoning)),
+    verdict.outcome && Object.keys(verdict.outcome).length > 0 && disclosure('Outcome', () => valueBlock(verdict.outcome)));
+}
+
+function verdictList(run) {
+  const items = [];
+  const verdict = verdictOf(run);
+  const graders = run.scores !== null && typeof run.scores === 'object' ? Object.entries(run.scores) : [];
+  if (run.graderError) {
+    const why = typeof run.graderError === 'string' ? run.graderError : (verdict && verdict.reasoning) || 'The grader erred.';
+    items.push(el('li', { class: 'verdict grader-error' }, el('div', { class: 'verdict-head' }, statusBadge('grader-error')), textBlock(String(why))));
+  } else if (verdict && runStatus(run) !== 'error') items.push(verdictItem(graders.length > 1 ? 'all graders' : '', verdict));
+  for (const [name, grade] of graders) if (grade !== null && typeof grade === 'object') items.push(verdictItem(name, grade));
+  return items.length ? section(graders.length ? 'Verdicts' : 'Verdict', el('ul', { class: 'verdicts' }, items)) : null;
+}
+
+function promptSection(record) {
+  const turns = Array.isArray(record.input) ? record.input.map(String) : record.input === undefined || record.input === null ? [] : [String(record.input)];
+  const parts = turns.length > 1
+    ? [el('ol', { class: 'turns' }, turns.map((turn) => el('li', null, textBlock(turn))))]
+    : turns.map((turn) => textBlock(turn));
+  if (record.hint) parts.push(el('p', { class: 'field', text: 'Hint' }), textBlock(String(record.hint)));
+  if (record.reference) parts.push(el('p', { class: 'field', text: 'Reference' }), textBlock(String(record.reference)));
+  return parts.length ? section(turns.length > 1 ? `Prompt, ${turns.length} turns` : 'Prompt', parts) : null;
+}
+
+function answerSection(run) {
+  const output = typeof run.output === 'string' ? run.output : '';
+  return section('Answer', output ? stringBlock(output) : el('p', { class: 'none', text: 'The answer is empty.' }));
+}
+
+function rawSection(line) {
+  const copy = button('Copy JSON', () => copyText(line, copy), { class: 'small' });
+  return el('div', { class: 'raw' }, copy, disclosure('Raw JSON', () => textBlock(indentJson(line), paintJson)));
+}
+
+function runParts(run, scale) {
+  const stderr = typeof run.stderr === 'string' && run.stderr ? disclosure('stderr', () => textBlock(run.stderr)) : null;
+  return [runFacts(run), errorList(run), verdictList(run), answerSection(run), stderr, section('Timeline', timeline(run, scale))];
+}
+
+function resultBody(record, line) {
+  const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
+  const [facts, ...parts] = runParts(record);
+  return [facts, promptSection(record), ...parts, notes, rawSection(line)];
+}

@@ -1,0 +1,40 @@
+// Several runs of one prompt beside each other, on one time scale: the trials of a prompt, or the runs of a comparison.
+
+const MOST_COLUMNS = 8; // that are shown at once
+
+function runColumn(title, run, scale) {
+  return el('section', { class: 'run-column', 'aria-label': title },
+    el('h3', { class: 'run-title' }, el('span', { text: clip(title, 200) }), statusBadge(runStatus(run))),
+    runParts(run, scale));
+}
+
+function sideBySide(runs) {
+  const scale = Math.max(0, ...runs.map(({ run }) => Math.max(runDuration(run) || 0, stepSpans(asList(run.trajectory).filter(Boolean), run.timing && run.timing.start).end)));
+  const box = el('div', { class: 'side-by-side' });
+  let shown = 0;
+  const show = (limit) => {
+    box.append(...runs.slice(shown, limit).map(({ title, run }) => runColumn(title, run, scale)));
+    shown = Math.min(limit, runs.length);
+  };
+  show(MOST_COLUMNS);
+  if (shown >= runs.length) return [box];
+  const more = button(`Show all ${runs.length} trials`, () => { show(runs.length); more.remove(); }, { class: 'fold' });
+  return [box, more];
+}
+
+function trialsBody(record, line) {
+  const trials = asList(record.trials).filter((trial) => trial !== null && typeof trial === 'object');
+  const marks = el('ol', { class: 'trial-marks', 'aria-label': 'Trials' }, trials.slice(0, 200).map((trial, at) => el('li', null, statusBadge(runStatus(trial), String(trial.trialNum ?? at + 1)))));
+  const runs = trials.map((trial, at) => ({ title: `Trial ${trial.trialNum ?? at + 1}`, run: { ...trial, input: record.input } }));
+  const curve = (values) => (values !== null && typeof values === 'object' ? Object.entries(values) : []);
+  const facts = factList([
+    ['Pass rate', percentText(record.passRate)],
+    ['Trials', wholeText(record.k)],
+    ...curve(record.passAt).slice(-1).map(([k, value]) => [`pass@${k}`, percentText(value)]),
+    ...curve(record.passExp).slice(-1).map(([k, value]) => [`pass^${k}`, percentText(value)]),
+    ['Agent', record.metadata && record.metadata.agent],
+    ['Model', record.metadata && record.metadata.model],
+  ]);
+  const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
+  return [marks, facts, promptSection(record), sideBySide(runs), notes, rawSection(line)].flat();
+}

@@ -1,0 +1,144 @@
+// A trajectory as a timeline: one item per step, with its time to scale.
+
+const FIRST_STEPS = 200; // that are shown at once; the others follow on demand
+const EPOCH = 1e11; // a larger timestamp counts from 1970, not from the start of the run
+const STEP_NAMES = { thought: 'Thought', message: 'Message', tool_call: 'Tool', plan: 'Plan' };
+const FAILED_STATES = ['failed', 'error'];
+
+// Start and end of each step in milliseconds from the start; a thought or message began when the step before it ended.
+function stepSpans(steps, started) {
+  const times = steps.map((step) => (isNumber(step.timestamp) ? step.timestamp : null));
+  const known = times.filter((time) => time !== null);
+  if (!known.length) return { spans: steps.map(() => null), end: 0 };
+  let origin = 0;
+  if (known[0] > EPOCH) origin = isNumber(started) && started <= known[0] && started > EPOCH ? started : known[0];
+  let end = 0;
+  const spans = steps.map((step, at) => {
+    if (times[at] === null) return null;
+    const time = Math.max(0, times[at] - origin);
+    const took = isNumber(step.duration) && step.duration >= 0 ? step.duration : 0;
+    const isTool = step.type === 'tool_call';
+    const from = isTool ? time : Math.min(end, time);
+    const to = isTool ? time + took : time;
+    end = Math.max(end, to);
+    return { from, to };
+  });
+  return { spans, end };
+}
+
+function stepKind(step) {
+  if (step.type === 'tool_call' && FAILED_STATES.includes(step.status)) return 'failed';
+  return Object.hasOwn(STEP_NAMES, step.type) ? step.type : 'message';
+}
+
+function place(element, span, total) {
+  element.style.setProperty('left', `${(100 * span.from) / total}%`);
+  element.style.setProperty('width', `${(100 * Math.max(span.to - span.from, 0)) / total}%`);
+  return element;
+}
+
+// All steps in one line, to scale; the list below has the same for a screen reader.
+function timeStrip(steps, spans, total, goTo) {
+  const strip = el('div', { class: 'strip', 'aria-hidden': 'true' });
+  steps.slice(0, 3000).forEach((step, at) => {
+    if (!spans[at]) return;
+    const took = durationText(spans[at].to - spans[at].from);
+    const title = `${at + 1}. ${step.name ? clip(String(step.name), 80) : STEP_NAMES[step.type] || 'Step'}, ${took}`;
+    strip.append(place(el('i', { class: `span ${stepKind(step)}`, title, on: { click: () => goTo(at) } }), spans[at], total));
+  });
+  const scale = el('div', { class: 'scale', 'aria-hidden': 'true' }, ['0', durationText(total / 2), durationText(total)].map((text) => el('span', { text })));
+  return [strip, scale];
+}
+
+function toolBody(step) {
+  const parts = [];
+  if (step.input !== undefined && step.input !== null) parts.push(el('h5', { text: 'Input' }), valueBlock(step.input));
+  if (step.output !== undefined && step.output !== null) parts.push(el('h5', { text: 'Output' }), valueBlock(step.output));
+  if (step.content) parts.push(valueBlock(step.content));
+  return parts;
+}
+
+function planBody(step) {
+  const entries = Array.isArray(step.entries) ? step.entries : [];
+  return [el('ul', { class: 'plan' }, entries.slice(0, 200).map((entry) => {
+    const isObject = entry !== null && typeof entry === 'object';
+    const text = isObject && typeof entry.content === 'string' ? entry.content : isObject ? JSON.stringify(entry) : String(entry);
+    const state = isObject && typeof entry.status === 'string' ? entry.status : '';
+    const mark = state === 'completed' ? '☑' : state === 'in_progress' ? '▶' : '☐';
+    return el('li', null, el('span', { 'aria-hidden': 'true', text: `${mark} ` }), clip(text, 2000), state && el('span', { class: 'dim', text: ` (${clip(state, 30)})` }));
+  }))];
+}
+
+function stepItem(step, number, span, total) {
+  const kind = stepKind(step);
+  const isTool = step.type === 'tool_call';
+  const head = el('div', { class: 'step-head' },
+    el('span', { class: 'step-number', text: String(number) }),
+    el('span', { class: 'step-kind', text: STEP_NAMES[step.type] || 'Step' }),
+    step.name && el('b', { class: 'step-name', text: clip(String(step.name), 200) }),
+    isTool && step.status && step.status !== 'completed' && el('span', { class: `state ${kind}`, text: clip(String(step.status), 40) }),
+    span && el('span', { class: 'step-time', text: `+${durationText(span.from)}` }),
+    span && span.to > span.from && el('span', { class: 'step-took', text: durationText(span.to - span.from) }),
+    span && total > 0 && el('span', { class: 'track', 'aria-hidden': 'true' }, place(el('i', { class: `span ${kind}` }), span, total)));
+  const body = isTool ? toolBody(step) : step.type === 'plan' ? planBody(step) : [stringBlock(String(step.content ?? ''))];
+  return el('li', { class: `step ${kind}` }, head, el('div', { class: 'step-body' }, body));
+}
+
+// Where each turn of the session begins, as a map from step to turn.
+function turnStarts(steps, record) {
+  const starts = new Map();
+  const counts = record.metadata && record.metadata.turnSteps;
+  const turns = Array.isArray(record.input) ? record.input : [];
+  if (Array.isArray(counts) && counts.every(isNumber)) {
+    let at = 0;
+    counts.forEach((count, turn) => {
+      starts.set(at, [...(starts.get(at) || []), { turn, text: turns[turn] }]);
+      at += count;
+    });
+  } else if (turns.length > 1) {
+    steps.forEach((step, at) => {
+      if (isNumber(step.turn) && (at === 0 || steps[at - 1].turn !== step.turn)) starts.set(at, [{ turn: step.turn - 1, text: turns[step.turn - 1] }]);
+    });
+  }
+  return starts;
+}
+
+function turnItem({ turn, text }) {
+  return el('li', { class: 'turn' }, el('h4', { text: `Turn ${turn + 1}` }), typeof text === 'string' && textBlock(text));
+}
+
+// The timeline of a run of an agent; `scale` is the time that the full width stands for, by default that of this run.
+function timeline(record, scale) {
+  const steps = Array.isArray(record.trajectory) ? record.trajectory.filter((step) => step !== null && typeof step === 'object') : [];
+  if (!steps.length) return [el('p', { class: 'none', text: 'No steps recorded.' })];
+  const { spans, end } = stepSpans(steps, record.timing && record.timing.start);
+  const total = Math.max(scale || 0, end, scale ? 0 : runDuration(record) || 0);
+  const starts = turnStarts(steps, record);
+  const list = el('ol', { class: 'steps' });
+  let shown = 0;
+  const more = button('', () => show(shown + FIRST_STEPS), { class: 'fold' });
+  const show = (limit) => {
+    const until = Math.min(steps.length, limit);
+    const items = [];
+    for (; shown < until; shown += 1) {
+      for (const turn of starts.get(shown) || []) items.push(turnItem(turn));
+      items.push(stepItem(steps[shown], shown + 1, spans[shown], total));
+    }
+    list.append(...items);
+    more.hidden = shown >= steps.length;
+    more.textContent = `Show ${Math.min(FIRST_STEPS, steps.length - shown)} more of ${wholeText(steps.length)} steps`;
+  };
+  show(FIRST_STEPS);
+  const goTo = (at) => {
+    show(at + 1);
+    list.querySelectorAll('.step')[at].scrollIntoView({ block: 'start' });
+  };
+  return [end > 0 && timeStrip(steps, spans, total, goTo), list, more].flat();
+}
+
+function runDuration(run) {
+  const timing = run.timing || {};
+  if (isNumber(run.duration)) return run.duration >= 0 ? run.duration : null;
+  if (isNumber(timing.total)) return timing.total >= 0 ? timing.total : null;
+  return isNumber(timing.start) && isNumber(timing.end) && timing.end >= timing.start ? timing.end - timing.start : null;
+}
