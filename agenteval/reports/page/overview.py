@@ -16,12 +16,13 @@ from agenteval.reports.page.histogram import count_score, histogram, score_count
 from agenteval.reports.page.rows import STATUSES, PageResult, group_of, result_row, result_status, result_text
 from agenteval.reports.page.run_facts import RunFacts
 from agenteval.reports.run_summary import COST, Grades, RunSummary
-from agenteval.streams.text import counted
+from agenteval.streams.text import clip, counted
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.result_view import Measured, Number
 
 MOST_GROUPS = 200
 OTHER_GROUPS = "(others)"
+LONGEST_VALUE = 28
 Tile = dict[str, Any]
 
 
@@ -111,6 +112,7 @@ class ResultsOverview:
 
 def tile(name: str, value: str | None, note: str = "", interval: Interval | None = None, rate: Any = None) -> Tile:
     """A tile; its value is None if it is not known."""
+    value = None if value is None else clip(value, LONGEST_VALUE)  # an agent may report 1e308 tokens
     return {"name": name, "value": value, "note": note, "interval": interval, "rate": rate}
 
 
@@ -195,10 +197,10 @@ def plot(values: array[float], shown: Any) -> Record | None:
     marks = [(name, percentile(ordered, p)) for name, p in (("p50", 0.5), ("p90", 0.9))]
     return {
         "edges": found.edges,
-        "labels": [shown(edge) for edge in found.edges],
+        "labels": [clip(shown(edge), LONGEST_VALUE) for edge in found.edges],
         "counts": found.counts,
         "log": found.log,
-        "marks": [{"name": name, "value": value, "shown": shown(value or 0)} for name, value in marks],
+        "marks": [{"name": name, "value": value, "shown": clip(shown(value or 0), LONGEST_VALUE)} for name, value in marks],
     }
 
 

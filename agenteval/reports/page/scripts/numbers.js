@@ -8,6 +8,7 @@ function durationText(ms) {
   if (!isNumber(ms)) return '';
   if (ms < 999.5) return `${Math.round(ms)} ms`;
   if (ms < 59995) return `${(ms / 1000).toFixed(2)} s`;
+  if (ms > 3.6e10) return `${(ms / 3.6e6).toPrecision(4)} h`;
   const seconds = Math.round(ms / 1000);
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes}m ${String(seconds % 60).padStart(2, '0')}s`;
@@ -15,18 +16,20 @@ function durationText(ms) {
 }
 
 function wholeText(value) {
-  return isNumber(value) ? Math.round(value).toLocaleString('en-US') : '';
+  if (!isNumber(value)) return '';
+  return Math.abs(value) < 1e15 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(4);
 }
 
 function shortCount(value) {
   if (!isNumber(value)) return '';
   if (value < 10000) return wholeText(value);
   if (value < 1e6) return `${(value / 1e3).toFixed(1)}k`;
-  return value < 1e9 ? `${(value / 1e6).toFixed(1)}M` : `${(value / 1e9).toFixed(1)}G`;
+  if (value < 1e9) return `${(value / 1e6).toFixed(1)}M`;
+  return value < 1e15 ? `${(value / 1e9).toFixed(1)}G` : value.toPrecision(3);
 }
 
 function costText(value) {
-  return isNumber(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : '';
+  return isNumber(value) ? `$${Math.abs(value) < 1e15 ? value.toFixed(value < 1 ? 4 : 2) : value.toPrecision(4)}` : '';
 }
 
 function scoreText(value) {

@@ -52,8 +52,8 @@ function timeStrip(steps, spans, total, goTo) {
 
 function toolBody(step) {
   const parts = [];
-  if (step.input !== undefined && step.input !== null) parts.push(el('h5', { text: 'Input' }), valueBlock(step.input));
-  if (step.output !== undefined && step.output !== null) parts.push(el('h5', { text: 'Output' }), valueBlock(step.output));
+  if (step.input !== undefined && step.input !== null) parts.push(el('h4', { class: 'field', text: 'Input' }), valueBlock(step.input));
+  if (step.output !== undefined && step.output !== null) parts.push(el('h4', { class: 'field', text: 'Output' }), valueBlock(step.output));
   if (step.content) parts.push(valueBlock(step.content));
   return parts;
 }
@@ -104,7 +104,7 @@ function turnStarts(steps, record) {
 }
 
 function turnItem({ turn, text }) {
-  return el('li', { class: 'turn' }, el('h4', { text: `Turn ${turn + 1}` }), typeof text === 'string' && textBlock(text));
+  return el('li', { class: 'turn' }, el('h4', { text: `Turn ${turn + 1}` }), typeof text === 'string' && el('p', { class: 'dim', text: oneLine(text, 200) }));
 }
 
 // The timeline of a run of an agent; `scale` is the time that the full width stands for, by default that of this run.

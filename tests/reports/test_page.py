@@ -1,0 +1,344 @@
+"""The html page in a real browser: what it shows, how it is searched, opened, printed and read aloud."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reports.conftest import Open
+from tests.support.page_records import every_status, graded, result, trial
+from tests.support.tool import run, write
+
+ALL = ["first", "second", "third", "fourth", "fifth", "sixth"]
+
+
+def make_page(folder: Path, records: list[Any], *options: str) -> Path:
+    """Writes the page of these records with ae-format."""
+    run(
+        "ae-format",
+        write(folder / "records.jsonl", *records),
+        "-f",
+        "html",
+        "-o",
+        folder / "page.html",
+        *options,
+        cwd=folder,
+    )
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def results_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_page(tmp_path_factory.mktemp("results"), every_status())
+
+
+@pytest.fixture(scope="module")
+def trials_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trials = [
+        trial("steady", [True] * 3),
+        trial("shaky", [True, False, True]),
+        trial("broken", [None] * 3),
+        trial("wrong", [False] * 3),
+    ]
+    return make_page(tmp_path_factory.mktemp("trials"), trials)
+
+
+# --- overview -----------------------------------------------------------------------------------
+
+
+def test_the_top_has_what_was_run_and_the_figures_of_the_other_reports(results_page: Path, opened: Open) -> None:
+    page = opened(results_page).go()
+    assert page.locator("h1").text_content() == "robot"
+    top = page.locator("#top").inner_text()
+    assert "model-1" in top and "2023-11-14 22:13:20 UTC" in top and "agenteval " in top
+    tiles = dict(
+        zip(page.locator(".tile h2").all_text_contents(), page.locator(".tile .value").all_text_contents(), strict=True)
+    )
+    markdown = run("ae-format", results_page.parent / "records.jsonl", "-f", "markdown").stdout
+    assert tiles["Pass rate"] == "50.0%" and "(50.0%)" in markdown
+    assert (tiles["Agents failed"], tiles["Ungraded"], tiles["Tokens"], tiles["Cost"]) == ("1", "2", "4,500", "$1.25")
+    assert tiles["Latency p50 / p90"] == "2.00 s / 1m 30s"
+    note = page.locator(".tile .note").first.text_content()
+    assert note == "2 of 4 passed; 95% interval 15.0% to 85.0%" and "95% interval 15.0% to 85.0%" in markdown
+    assert page.locator("#plots h2").all_text_contents() == [
+        "Pass rate by category",
+        "Pass rate by grader",
+        "Scores",
+        "Latency",
+        "Tokens",
+    ]
+    assert page.locator("#plots .rate-name").first.text_content() == "api"
+
+
+def test_by_groups_by_any_field_below_metadata(tmp_path: Path, opened: Open) -> None:
+    records = [
+        result(str(at), score=graded(at > 0, 1.0), metadata={"job": {"size": size}})
+        for at, size in enumerate([1, 2, 2])
+    ]
+    shown = opened(make_page(tmp_path, records, "--by", "metadata.job.size"))
+    page = shown.go("#job.size=2")
+    assert page.locator("#plots h2").first.text_content() == "Pass rate by job.size"
+    shown.wait_for_ids(["1", "2"])
+    page.locator("button.rate-name", has_text="1").click()
+    shown.wait_for_ids(["0"])
+    assert shown.fragment() == "#job.size=1"
+
+
+# --- table --------------------------------------------------------------------------------------
+
+
+FILTERS = [
+    ("", ALL),
+    ("#status=fail", ["second"]),
+    ("#status=pass", ["first", "sixth"]),
+    ("#status=error", ["third"]),
+    ("#status=ungraded", ["fifth"]),
+    ("#status=grader-error", ["fourth"]),
+    ("#status=fail,error", ["second", "third"]),
+    ("#category=api", ["second", "fifth"]),
+    ("#status=fail&category=api&q=convinced", ["second"]),
+    ("#status=fail&category=ui", []),
+    ("#q=NEEDLE", ["sixth"]),
+    ("#q=the%20is%20needle", ["sixth"]),
+    ("#q=exited", ["third"]),
+    ("#tool=Edit&status=pass", ["first", "sixth"]),
+    ("#tool=Nothing", []),
+    ("#q=line%20150", []),
+    ("#q=line%20150&deep=1&status=pass", ["first", "sixth"]),
+    ("#sort=-duration&category=api", ["fifth", "second"]),
+    ("#sort=id", sorted(ALL)),
+]
+
+
+def test_the_address_has_the_filter(results_page: Path, opened: Open) -> None:
+    shown = opened(results_page)
+    page = shown.go("#status=fail&category=api&q=convinced")
+    shown.wait_for_ids(["second"])
+    for fragment, ids in FILTERS:
+        page.evaluate("hash => { location.hash = hash }", fragment)
+        shown.wait_for_ids(ids)
+
+
+def test_controls_filter_and_write_the_address(results_page: Path, opened: Open) -> None:
+    shown = opened(results_page)
+    page = shown.go()
+    page.get_by_role("button", name="Fail 1").click()
+    shown.wait_for_ids(["second"])
+    assert shown.fragment() == "#status=fail"
+    assert "1 of 6 records" in page.locator("#count").inner_text()
+    page.get_by_role("button", name="Clear").click()
+    shown.wait_for_ids(ALL)
+    page.get_by_label("category").select_option(label="api (2)")
+    page.get_by_label("Tool").select_option(label="Bash (5)")
+    shown.wait_for_ids(["second"])
+    assert shown.fragment() == "#category=api&tool=Bash"
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Score").click()
+    shown.wait_for_ids(["sixth", "first", "second", "third", "fourth", "fifth"])
+    assert page.get_by_role("columnheader", name="Score").get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Score").click()
+    shown.wait_for_ids(["third", "second", "first", "sixth", "fourth", "fifth"])
+
+
+def test_the_keyboard(results_page: Path, opened: Open) -> None:
+    shown = opened(results_page)
+    page = shown.go()
+    for key in ("j", "j", "j", "k"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.textContent") == "second"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".record-body")
+    assert shown.fragment() == "#id=second"
+    page.keyboard.press("j")
+    page.wait_for_selector("#record-title bdi:text-is('third')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#record", state="hidden")
+    assert page.evaluate("document.activeElement.textContent") == "third"
+    page.keyboard.press("/")
+    page.keyboard.type("needle")
+    shown.wait_for_ids(["sixth"])
+    assert shown.fragment() == "#q=needle"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#record-title bdi:text-is('sixth')")
+    assert shown.fragment() == "#q=needle&id=sixth"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    shown.wait_for_ids(ALL)
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keyboard").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog", name="Keyboard").wait_for(state="hidden")
+
+
+def test_only_rows_on_the_screen_are_elements(tmp_path: Path, opened: Open) -> None:
+    records = [
+        {"id": f"r{at:04}", "output": f"answer {at}", "metadata": {"category": str(at % 7)}} for at in range(3000)
+    ]
+    shown = opened(make_page(tmp_path, records))
+    page = shown.go()
+    assert page.locator("table.rows").get_attribute("aria-rowcount") == "3001"
+    assert 10 < page.locator("table.rows tbody tr").count() < 100
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_selector("a.id bdi:text-is('r2999')")
+    assert page.locator("table.rows tbody tr").count() < 100
+    last = page.locator("tr", has=page.locator("a.id bdi:text-is('r2999')"))
+    assert last.get_attribute("aria-rowindex") == "3001"
+    last.click()
+    page.wait_for_selector(".record-body >> text=answer 2999")
+    page.evaluate("location.hash = '#id=r1500'")
+    page.wait_for_selector(".record-body >> text=answer 1500")
+
+
+# --- a record -----------------------------------------------------------------------------------
+
+
+def test_a_link_opens_a_record(results_page: Path, opened: Open) -> None:
+    shown = opened(results_page)
+    for fragment in ["#id=second", "#second", "#status=fail&id=second"]:
+        page = shown.go(fragment)
+        page.wait_for_selector(".record-body")
+        assert page.locator("#record-title").text_content() == "second"
+
+
+def test_an_unknown_id_is_named(results_page: Path, opened: Open) -> None:
+    page = opened(results_page).go("#id=missing")
+    page.wait_for_selector("#record .notice")
+    assert "missing" in page.locator("#record .notice").inner_text()
+
+
+def test_a_record_has_its_verdicts_and_every_step(results_page: Path, opened: Open) -> None:
+    page = opened(results_page).go("#id=second")
+    page.wait_for_selector(".record-body")
+    verdicts = page.locator(".verdict").all_inner_texts()
+    assert [("Pass" in text, "Fail" in text) for text in verdicts] == [(False, True), (True, False), (False, True)]
+    assert "judge was not convinced" in verdicts[2] and "0.200" in verdicts[2]
+    heads = [" ".join(text.split()) for text in page.locator(".step-head").all_inner_texts()]
+    assert heads == [
+        "1 Thought +0 ms 100 ms",
+        "2 Tool Bash +200 ms 1.00 s",
+        "3 Tool Edit failed +1.30 s 500 ms",
+        "4 Plan +1.80 s 50 ms",
+        "5 Message +1.85 s 150 ms",
+    ]
+    bash, edit, message = (page.locator(".step").nth(at) for at in (1, 2, 4))
+    assert "step failed" in (edit.get_attribute("class") or "")
+    assert edit.locator(".diff-removed").all_text_contents() == ["-b"]
+    assert edit.locator(".diff-added").all_text_contents() == ["+B"]
+    assert message.locator("pre").inner_text() == '{\n  "answer": [\n    1,\n    2\n  ]\n}'
+    assert '"command": "ls -la"' in bash.locator("pre").first.inner_text()
+    assert "line 14" in bash.inner_text() and "line 15" not in bash.inner_text()
+    bash.get_by_role("button", name="Show all").click()
+    assert "line 200" in bash.inner_text()
+    widths = page.evaluate(
+        "Array.from(document.querySelectorAll('.step .track .span'), bar => bar.getBoundingClientRect().width)"
+    )
+    assert widths[1] == pytest.approx(2 * widths[2], rel=0.05)  # 1000 ms and 500 ms
+
+
+def test_the_raw_record_is_copied_as_it_is(tmp_path: Path, opened: Open) -> None:
+    line = '{"id": "a", "output": "", "big": 12345678901234567890123, "half": 1.50, "empty": {}, "list": [ ]}'
+    shown = opened(make_page(tmp_path, [line]))
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = shown.go("#a")
+    page.get_by_role("button", name="Copy JSON").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == line
+    page.get_by_text("Raw JSON").click()
+    page.wait_for_selector(".raw pre")
+    shown_json = page.locator(".raw pre").inner_text()
+    assert '"big": 12345678901234567890123,\n  "half": 1.50,\n  "empty": {},\n  "list": []' in shown_json
+    assert json.loads(shown_json) == json.loads(line)
+
+
+def test_turns_are_marked_in_the_timeline(tmp_path: Path, opened: Open) -> None:
+    record = result("a", input=["first question", "second question"])
+    record["metadata"]["turnSteps"] = [2, 3]
+    page = opened(make_page(tmp_path, [record])).go("#a")
+    page.wait_for_selector(".record-body")
+    items = page.locator(".steps > li").evaluate_all("items => items.map(item => item.className)")
+    assert [name.split()[0] for name in items] == ["turn", "step", "step", "turn", "step", "step", "step"]
+    assert "second question" in page.locator(".turn").nth(1).inner_text()
+
+
+# --- trials -------------------------------------------------------------------------------------
+
+
+def test_trials_side_by_side(trials_page: Path, opened: Open) -> None:
+    shown = opened(trials_page)
+    page = shown.go("#status=flaky")
+    shown.wait_for_ids(["shaky"])
+    tiles = dict(
+        zip(page.locator(".tile h2").all_text_contents(), page.locator(".tile .value").all_text_contents(), strict=True)
+    )
+    assert (tiles["Pass rate"], tiles["pass@3"], tiles["pass^3"], tiles["Flaky prompts"]) == (
+        "41.7%",
+        "50.0%",
+        "25.0%",
+        "1",
+    )
+    assert "Flaky 2/3" in page.locator("table.rows tbody").inner_text()
+    page.locator("a.id").click()
+    page.wait_for_selector(".side-by-side")
+    columns = page.locator(".run-column")
+    assert [" ".join(text.split()) for text in columns.locator("h3.run-title").all_inner_texts()] == [
+        "Trial 1 ✓ Pass",
+        "Trial 2 ✗ Fail",
+        "Trial 3 ✓ Pass",
+    ]
+    boxes = [columns.nth(at).bounding_box() for at in range(3)]
+    assert len({box["y"] for box in boxes}) == 1 and boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
+    assert "reason 2" in columns.nth(1).inner_text() and columns.nth(2).locator(".step").count() == 5
+
+
+# --- every screen -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of", "fragment", "scheme", "width"),
+    [
+        ("results", "", "light", 400),
+        ("results", "#id=second", "dark", 1280),
+        ("trials", "", "dark", 1280),
+        ("trials", "#id=shaky", "light", 400),
+    ],
+)
+def test_nothing_is_cut_off_and_axe_finds_nothing(
+    of: str, fragment: str, scheme: str, width: int, results_page: Path, trials_page: Path, opened: Open
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra references has it").Axe()
+    path = results_page if of == "results" else trials_page
+    page = opened(path, viewport={"width": width, "height": 800}, color_scheme=scheme).go(fragment)
+    if fragment:
+        page.wait_for_selector(".record-body")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = axe.run(page).response["violations"]
+    assert [(item["id"], item["nodes"][0]["html"]) for item in found] == []
+
+
+def test_the_theme_can_be_chosen(results_page: Path, opened: Open) -> None:
+    page = opened(results_page).go()
+    seen = set()
+    for _ in range(3):
+        page.get_by_role("button", name="Theme").click()
+        seen.add(
+            (
+                page.locator("html").get_attribute("data-theme"),
+                page.evaluate("getComputedStyle(document.body).backgroundColor"),
+            )
+        )
+    assert len(seen) == 3 and len({color for _, color in seen}) == 2
+
+
+def test_print_has_every_row(tmp_path: Path, opened: Open) -> None:
+    shown = opened(make_page(tmp_path, [{"id": f"r{at}", "output": "x"} for at in range(300)]))
+    page = shown.go()
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.printed = document.querySelectorAll('a.id').length })"
+    )
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF") and page.evaluate("window.printed") == 300
+    assert page.locator("table.rows tbody tr").count() < 100  # and the table is short again
