@@ -59,7 +59,7 @@ def test_the_top_has_what_was_run_and_the_figures_of_the_other_reports(results_p
     )
     markdown = run("ae-format", results_page.parent / "records.jsonl", "-f", "markdown").stdout
     assert tiles["Pass rate"] == "50.0%" and "(50.0%)" in markdown
-    assert (tiles["Agents failed"], tiles["Ungraded"], tiles["Tokens"], tiles["Cost"]) == ("1", "2", "4,500", "$1.25")
+    assert (tiles["Agents failed"], tiles["Ungraded"], tiles["Tokens"], tiles["Cost"]) == ("1", "2", "5,000", "$1.25")
     assert tiles["Latency p50 / p90"] == "2.00 s / 1m 30s"
     note = page.locator(".tile .note").first.text_content()
     assert note == "2 of 4 passed; 95% interval 15.0% to 85.0%" and "95% interval 15.0% to 85.0%" in markdown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.tool import Record
@@ -45,6 +46,7 @@ def result(id: str, **fields: Any) -> Record:
             "end": 1_700_000_002_000,
             "total": 2000,
             "inputTokens": 900,
+            "outputTokens": 100,
             "costUsd": 0.25,
         },
         **fields,
@@ -74,7 +76,7 @@ def every_status() -> list[Record]:
     ]
 
 
-def trial(id: str, passes: list[bool | None], **fields: Any) -> Record:
+def trial(id: str, passes: Sequence[bool | None], **fields: Any) -> Record:
     """Returns a prompt with a trial for each verdict; None is a trial whose agent failed."""
     trials = []
     for number, passed in enumerate(passes, 1):

@@ -200,7 +200,9 @@ def plot(values: array[float], shown: Any) -> Record | None:
         "labels": [clip(shown(edge), LONGEST_VALUE) for edge in found.edges],
         "counts": found.counts,
         "log": found.log,
-        "marks": [{"name": name, "value": value, "shown": clip(shown(value or 0), LONGEST_VALUE)} for name, value in marks],
+        "marks": [
+            {"name": name, "value": value, "shown": clip(shown(value or 0), LONGEST_VALUE)} for name, value in marks
+        ],
     }
 
 

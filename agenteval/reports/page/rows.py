@@ -192,8 +192,9 @@ def group_of(metadata: Record | None, key: str) -> str:
 
 
 def tokens_of(timing: Measured) -> Number | None:
-    """Input and output tokens together; None if neither is known."""
-    return total([timing.input_tokens, timing.output_tokens])
+    """Input and output tokens together; None unless both are known, as ResultFacts.tokens."""
+    sent, received = timing.input_tokens, timing.output_tokens
+    return None if sent is None or received is None else sent + received
 
 
 def total(values: Iterable[Number | None]) -> Number | None:
