@@ -131,6 +131,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     },
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
+    "ae-plan": {"args": ("--rate", "0.8")},
     "ae-score": report("num_questions"),
     "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
 }

@@ -15,6 +15,7 @@ from agenteval.wire import calibration, records
 from agenteval.wire import comparison as reports
 from agenteval.wire.balance import Balance
 from agenteval.wire.evaluation import Evaluation
+from agenteval.wire.plan import EvaluationPlan
 from agenteval.wire.trials_comparison import TrialsComparisonReport
 
 JsonSchema = dict[str, Any]
@@ -40,6 +41,7 @@ SCHEMAS: dict[str, Kind] = {
     "ComparisonAnswer": reports.ComparisonAnswer,
     "HeadlessAdapter": headless.HeadlessAdapter,
     "Evaluation": Evaluation,
+    "EvaluationPlan": EvaluationPlan,
 }
 
 

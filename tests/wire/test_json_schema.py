@@ -357,6 +357,7 @@ WRITTEN = [
     ),
     Written("unlabelled.json", "ae-calibrate graded.jsonl -f json", "CalibrationReport"),
     Written("validation.jsonl", "ae-validate-refs prompts.jsonl -g ae-grader-hint -g ./broken", "ValidationResult"),
+    Written("plan.json", "ae-plan trials.jsonl other.jsonl -f json", "EvaluationPlan"),
     Written("trials-w.json", "ae-compare trials.jsonl other.jsonl", "TrialsComparisonReport"),
     Written("trials-s.json", "ae-compare trials.jsonl other.jsonl --strategy statistical", "TrialsComparisonReport"),
     Written(

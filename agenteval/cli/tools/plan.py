@@ -1,0 +1,101 @@
+"""ae-plan: pilot runs or assumed rates → how many prompts and trials show a difference."""
+
+from __future__ import annotations
+
+from agenteval.cli.options import NumberRange, output_option, strict_option
+from agenteval.cli.report_options import form_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.comparison.planning.pilot import Pilot, mean_rate, read_pilot
+from agenteval.comparison.planning.power import Question, make_plan, other_rates
+from agenteval.errors import FAILED, OK, UserError
+from agenteval.reports.forms import ReportForms
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
+from agenteval.wire.plan import PilotRun
+
+NAME = "ae-plan"
+FORMS = ReportForms("plan")
+MOST_PILOTS = 2
+
+
+def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
+    """Returns a pilot as the plan shows it; raises UserError if nothing in it is graded."""
+    if not pilot:
+        raise UserError(f"{source.name}: no record is graded: grade it with ae-grade, or give --rate")
+    trials = sum(prompt.trials for prompt in pilot.values())
+    return PilotRun(name=source.name, prompts=len(pilot), trials=trials, pass_rate=mean_rate(pilot))
+
+
+def check_question(question: Question, pilots: list[PilotRun]) -> None:
+    """Raises UserError if no pass rate differs so much."""
+    rate = pilots[0].pass_rate if question.rate is None else question.rate
+    if not other_rates(rate, question.detect):
+        raise UserError(f"no pass rate differs from {rate:g} by {question.detect:g}: give a smaller --detect")
+
+
+@tool(NAME)
+@click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
+@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, show_default=True, help="Difference to show.")
+@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, show_default=True, help="How often to show it.")
+@click.option("--rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
+@click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Trials per prompt.")
+@click.option("-n", "--prompts", type=click.IntRange(2), metavar="N", help="Prompts there are.  [default: the pilot's]")
+@click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
+@click.option("--correlation", type=NumberRange(-1, 1), help="How alike prompts are hard for both runs.")
+@form_option(FORMS, "text")
+@output_option
+@strict_option
+def main(
+    paths: tuple[str, ...],
+    detect: float,
+    power: float,
+    rate: float | None,
+    trials: int,
+    prompts: int | None,
+    between: float | None,
+    correlation: float | None,
+    form: str | None,
+    output: str | None,
+    strict: bool,
+    debug: bool,
+) -> int:
+    """Plan an evaluation: how many prompts and trials show a difference between two agents.
+
+    A difference of --detect in pass rate is shown (95 % interval without 0, as ae-compare computes it) in
+    a share --power of all such comparisons, if it is there. PILOT is a run of results or trials to plan
+    from (stdin if missing or -), OTHER one of the other agent on the same prompts; --rate needs neither.
+
+    Two things vary. Prompts differ in difficulty, and by how much the one agent is better on them: only
+    more prompts average that out. Trials of one prompt differ by chance: more trials average that out.
+    What the pilots do not measure is assumed: half of the variance is between prompts (--between; a pilot
+    with 2 trials or more measures it), and prompts are hard for both agents with a correlation of 0.8
+    (--correlation; two pilots measure it). For the same number of runs, more prompts tell at least as
+    much as more trials; trials help if there are no more prompts, and to measure pass^k.
+
+    Forms (-f):
+      {forms}
+
+    Examples:
+      ae-plan --rate 0.8 --detect 0.05
+      ae-plan trials.jsonl --detect 0.1 -k 3
+      ae-plan old.jsonl new.jsonl --power 0.9 -f json | jq '.options[] | [.k, .prompts]'
+    """
+    if len(paths) > MOST_PILOTS:
+        raise UserError("at most two pilot runs: one of each agent")
+    if len(paths) > 1 and paths.count("-") > 1:
+        raise UserError("only one of the runs can be stdin")
+    console = Console(NAME, strict=strict, output=output)
+    sources = [Source(path) for path in paths or (() if rate is not None else ("-",))]
+    target = Output(output, inputs=sources, lazy=True)
+    pilots = [read_pilot(source, console) for source in sources]
+    runs = [pilot_run(source, pilot) for source, pilot in zip(sources, pilots, strict=True)]
+    question = Question(detect, power, rate, between, correlation)
+    check_question(question, runs)
+    available = prompts or (runs[0].prompts if runs else None)
+    plan = make_plan(question, pilots, trials=trials, available=available)
+    plan.pilots = runs
+    target.open()
+    FORMS.write(FORMS.choose(form, output, "text"), plan, target)
+    return FAILED if console.refused else OK

@@ -1,0 +1,1 @@
+"""How many prompts and trials show a difference."""

@@ -1,0 +1,49 @@
+"""text: the plan in words, then what is needed for each number of trials"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from agenteval.reports.figures import number, percent, whole
+from agenteval.reports.forms import ReportContext
+from agenteval.streams.text import aligned, as_lines
+from agenteval.wire.plan import EvaluationPlan
+
+WIDEST = 100
+
+
+def render(plan: EvaluationPlan, context: ReportContext) -> Iterator[bytes]:
+    """Yields the advice, the table, and what it is based on."""
+    columns = min(WIDEST, context.width)
+    for paragraph in plan.advice:
+        yield as_lines([*wrap(paragraph, columns), ""])
+    yield as_lines([*table(plan), "", *aligned(basis(plan))])
+
+
+def table(plan: EvaluationPlan) -> list[str]:
+    """A line per number of trials."""
+    shown = [f"SHOWN BY {whole(plan.available)}"] if plan.available else []
+    rows = [["TRIALS", "PROMPTS", "RUNS", *shown]]
+    for option in plan.options:
+        cells = [whole(option.k), whole(option.prompts), whole(option.runs)]
+        rows.append([*cells, *([number(option.detectable)] if plan.available else [])])
+    return aligned(rows, range(4))
+
+
+def basis(plan: EvaluationPlan) -> list[tuple[str, str]]:
+    """The rate and the variances, and whether they were measured or assumed."""
+    found = plan.variance
+    share = f"{percent(found.share_between)} of the variance"
+    rows = [
+        (f"Pilot {pilot.name}", f"{percent(pilot.pass_rate)} of {pilot.prompts:,} prompts, {pilot.trials:,} trials")
+        for pilot in plan.pilots
+    ]
+    return [
+        *rows,
+        ("Pass rate", f"{number(plan.rate)} ({plan.rate_source})"),
+        ("Variance between prompts", f"{number(found.between, 4)}, {share} ({found.share_source})"),
+        ("Variance within a prompt", f"{number(found.within, 4)}, averaged out by trials"),
+        ("Variance of differences", f"{number(found.difference, 4)}, averaged out by prompts only"),
+        ("Correlation of the runs", f"{number(found.correlation, 2)} ({found.correlation_source})"),
+    ]

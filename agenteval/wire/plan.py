@@ -1,0 +1,79 @@
+"""The plan of ae-plan, as it is written."""
+
+from typing import Literal
+
+from agenteval.wire.records import Count, Rate, Wire
+
+Source = Literal["assumed", "measured"]
+
+
+class PassVariance(Wire):
+    """Where the variance of passes comes from; the first two add up to rate * (1 - rate)."""
+
+    between: float
+    """Variance of the prompts' own pass rates: some are harder than others."""
+    within: float
+    """Variance between trials of the same prompt: what more trials average out."""
+    share_between: Rate
+    """Share of the variance that is between prompts."""
+    share_source: Source
+    """Whether that share was measured in a pilot with trials, or assumed."""
+    difference: float
+    """Variance of the prompts' true differences between the two runs: what only more prompts average out."""
+    correlation: float
+    """How alike the prompts are hard for both runs; 1: equally hard."""
+    correlation_source: Source
+    """Whether it was measured in two pilots, or assumed."""
+
+
+class PilotRun(Wire):
+    """A run that the plan is made from."""
+
+    name: str
+    """Name of its file."""
+    prompts: Count
+    """Prompts with a graded trial."""
+    trials: Count
+    """Graded trials."""
+    pass_rate: Rate
+    """Mean pass rate of the prompts."""
+
+
+class PlanOption(Wire):
+    """What is needed with so many trials per prompt."""
+
+    k: Count
+    """Trials per prompt."""
+    prompts: Count
+    """Prompts that show the difference with the power that was asked for."""
+    runs: Count
+    """Runs of each of the two agents: prompts times trials."""
+    detectable: float | None = None
+    """The smallest difference that the prompts there are show; omitted if it is not known, or if they show none."""
+
+
+class EvaluationPlan(Wire, kw_only=True):
+    """How many prompts and trials show a difference of two pass rates."""
+
+    detect: Rate
+    """The difference to show."""
+    power: Rate
+    """How often it is to be shown, if it is there."""
+    level: Rate
+    """Confidence level of the comparison."""
+    rate: Rate
+    """Pass rate of the first run."""
+    rate_source: Source
+    """Whether it was measured in a pilot, or given."""
+    variance: PassVariance
+    """Where the variance comes from."""
+    options: list[PlanOption]
+    """What is needed for each number of trials."""
+    least_prompts: Count
+    """Prompts that are needed however many trials each has."""
+    available: Count | None = None
+    """Prompts there are: as given, else those of the pilot."""
+    pilots: list[PilotRun] = []
+    """The runs that it is made from."""
+    advice: list[str]
+    """The plan in words."""

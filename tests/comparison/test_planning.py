@@ -1,0 +1,141 @@
+"""How many prompts and trials show a difference: the variances, the formula, and simulated comparisons."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from agenteval.comparison.planning.pilot import Passes, Pilot, variance_between, variance_within
+from agenteval.comparison.planning.power import Question, detectable, make_plan, prompts_needed
+from bench.plan_check import Case, planned_prompts, share_shown
+from tests.support.tool import Record, run, write
+
+
+def pilot(*counts: tuple[int, int]) -> Pilot:
+    return {str(n): Passes(*count) for n, count in enumerate(counts)}
+
+
+def drawn(prompts: int, k: int, seed: int) -> tuple[Pilot, Pilot]:
+    """Two runs; the rates of prompts are uniform, and those of the second run lower by up to 0.2."""
+    draw = random.Random(seed)
+    runs: tuple[dict[str, Passes], dict[str, Passes]] = ({}, {})
+    for n in range(prompts):
+        rate = draw.random()
+        for at, p in enumerate((rate, max(0.0, rate - draw.choice((0.0, 0.2))))):
+            runs[at][str(n)] = Passes(sum(draw.random() < p for _ in range(k)), k)
+    return runs
+
+
+# --- variances ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "within", "between"),
+    [
+        (pilot((1, 1), (0, 1)), None, None),
+        (pilot((2, 2), (0, 2)), 0.0, 0.5),
+        (pilot((1, 2), (1, 2)), 0.5, 0.0),  # 2 / 1 * 1/4 each, and less spread than noise
+        (pilot((3, 4), (1, 4)), 4 / 3 * 3 / 16, 0.125 - 0.25 / 4),
+    ],
+)
+def test_variances_by_hand(found: Pilot, within: float | None, between: float | None) -> None:
+    assert variance_within(found) == (None if within is None else pytest.approx(within))
+    assert variance_between(found) == (None if between is None else pytest.approx(between))
+
+
+def test_variances_of_a_large_pilot_are_the_true_ones() -> None:
+    """Uniform rates: the variance between prompts is 1/12, within a prompt 1/6; of the differences about 0.1²."""
+    first, second = drawn(4000, 3, seed=1)
+    assert variance_between(first) == pytest.approx(1 / 12, abs=0.006)
+    assert variance_within(first) == pytest.approx(1 / 6, abs=0.006)
+    plan = make_plan(Question(0.05, 0.8), [first, second])
+    assert plan.variance.difference == pytest.approx(0.009, abs=0.006)
+    assert (plan.variance.share_source, plan.variance.correlation_source) == ("measured", "measured")
+    alone = make_plan(Question(0.05, 0.8), [first])
+    assert (alone.variance.share_source, alone.variance.correlation_source) == ("measured", "assumed")
+
+
+# --- how many -----------------------------------------------------------------------------------
+
+
+def test_prompts_by_the_t_test() -> None:
+    """One standard deviation, 80 %: 10 prompts, as any textbook of power analysis says (9.9)."""
+    assert prompts_needed(1.0, 1.0, 0.8) == 10
+    assert prompts_needed(1.0, 0.5, 0.8) == 34
+    assert prompts_needed(0.2, 0.05, 0.9) == pytest.approx((1.959964 + 1.281552) ** 2 * 0.2 / 0.05**2, abs=1)
+    assert detectable(34, 1.0, 0.8) == pytest.approx(0.495, abs=0.005)
+    assert detectable(2, 1.0, 0.8) is None
+
+
+def test_for_the_same_number_of_runs_prompts_tell_more_than_trials() -> None:
+    plan = make_plan(Question(0.05, 0.8, 0.8), trials=4)
+    assert [option.k for option in plan.options] == [1, 2, 3, 4, 5, 10]
+    runs = [option.runs for option in plan.options]
+    assert runs == sorted(runs) and runs[0] < runs[-1]
+    assert plan.least_prompts < plan.options[-1].prompts < plan.options[0].prompts
+    assert any("More prompts, not more trials" in line for line in plan.advice)
+    equal = make_plan(Question(0.05, 0.8, 0.8, share_between=0.0))
+    assert equal.least_prompts < 10, "prompts that do not differ can be replaced by trials"
+
+
+@pytest.mark.parametrize("case", [Case(0.8, 0.2, 0.5, 0.8, 1), Case(0.6, 0.2, 0.4, 0.7, 4)])
+def test_the_planned_number_shows_the_difference(case: Case) -> None:
+    assert 0.68 < share_shown(case, planned_prompts(case), 200, seed=7) < 0.91  # 0.8, give or take 4 deviations
+
+
+# --- the tool -----------------------------------------------------------------------------------
+
+
+def trial(id: str, *passes: bool | None) -> Record:
+    entries = [{"trialNum": n, "output": "x", "pass": passed} for n, passed in enumerate(passes, 1)]
+    return {"id": id, "input": "?", "k": len(passes), "trials": entries}
+
+
+def test_from_assumed_rates() -> None:
+    done = run("ae-plan", "--rate", "0.8", "--detect", "0.1", "-k", "3").expect(0, stderr="")
+    assert "run 80 prompts with 3 trials each: 240 runs of each agent." in " ".join(done.stdout.split())
+    assert "More prompts, not more trials: 177 prompts with 1 trial" in " ".join(done.stdout.split())
+
+
+def test_from_pilots(tmp_path: Path) -> None:
+    passes = [(True, True), (True, False), (False, False), (None, True)]
+    write(tmp_path / "old.jsonl", *(trial(f"p{n}", *given) for n, given in enumerate(passes)))
+    failed = {"trialNum": 1, "output": "", "pass": True, "errors": ["timed out"]}
+    rest = [{"id": "p9", "input": "?", "k": 1, "trials": [failed]}, trial("p0", True), {"id": "p1", "input": 1}]
+    write(tmp_path / "new.jsonl", trial("p0", True, True), trial("p2", False, False), *rest)
+    done = run("ae-plan", "old.jsonl", "new.jsonl", "-f", "json", cwd=tmp_path).expect(1)
+    found = json.loads(done.stdout)
+    assert found["rate"] == pytest.approx((1 + 0.5 + 0 + 1) / 4) and found["rateSource"] == "measured"
+    first, second = found["pilots"]
+    assert (first["prompts"], first["trials"], second["prompts"], second["trials"]) == (4, 7, 3, 5)
+    assert second["passRate"] == pytest.approx(1 / 3), "a trial whose agent failed did not pass"
+    assert "new.jsonl:4: " in done.stderr and "twice" in done.stderr
+    assert found["available"] == 4 and "detectable" in found["options"][0]
+
+
+def test_results_as_a_pilot(tmp_path: Path) -> None:
+    score = [{"score": {"pass": n % 4 > 0, "score": 1}} for n in range(40)]
+    write(tmp_path / "r.jsonl", *({"id": str(n), "output": "x", **given} for n, given in enumerate(score)))
+    found = json.loads(run("ae-plan", "r.jsonl", "-f", "json", cwd=tmp_path).expect(0, stderr="").stdout)
+    assert found["rate"] == 0.75 and found["variance"]["shareSource"] == "assumed"
+    assert math.isclose(found["variance"]["between"] + found["variance"]["within"], (0.1875 + 0.7 * 0.3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "stdin: no record is graded: grade it with ae-grade, or give --rate"),
+        (["--rate", "0.5", "--detect", "0.6"], "smaller --detect"),
+        (["empty", "--rate", "0.5"], "no record is graded"),
+        (["empty", "empty", "empty"], "at most two"),
+        (["--rate", "2"], "--rate"),
+    ],
+)
+def test_what_cannot_be_planned(args: list[str], message: str, tmp_path: Path) -> None:
+    write(tmp_path / "empty", {"id": "a", "input": "?", "output": "x"})
+    done = run("ae-plan", *args, cwd=tmp_path).expect(2)
+    assert message in done.stderr and done.stdout == ""
