@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_every_page_is_linked_from_the_readme() -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(page.parent for page in ROOT.glob("examples/*/README.md"))]
     names = {str(page.relative_to(ROOT)) for page in pages} - {"README.md"}
     assert [name for name in sorted(names) if f"]({name})" not in readme] == []
+
+
+def test_security_names_what_an_installation_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split("[><=~]", dependency)[0] for dependency in project["dependencies"]}
+    section = (ROOT / "SECURITY.md").read_text().partition("## What an install runs")[2]
+    (named,) = re.findall(r"`pip install \.` needs (.*?)\. All have wheels", section, re.DOTALL)
+    assert set(re.findall(r"`([^`]+)`", named)) == needed
 
 
 # --- CONTRIBUTING.md ----------------------------------------------------------------------------
