@@ -37,7 +37,8 @@ ALLOWED = {
 }
 
 ONLY_IN = {
-    "numpy": {"comparison.statistics"},
+    "numpy": {"comparison.inference.bootstrap"},
+    "genai_prices": {"comparison.prices"},
     "jsonpath_rfc9535": {"adapters.jsonpath"},
     "click": {"cli.startup", "cli.completion", "cli.options"},  # the others: classes of completion
     "openai": {"models.chat"},

@@ -1,4 +1,4 @@
-"""Graders over records that are there already: what ae-grade, ae-validate-refs and ae-calibrate share."""
+"""Graders over records that are there already: what ae-grade, ae-validate-refs, ae-calibrate and ae-compare share."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 
 from agenteval.cli.suite import own_tools
+from agenteval.comparison.ranking import Ask
 from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
+from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
-from agenteval.grading.verdict import passed
+from agenteval.grading.verdict import GraderError, passed
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
 from agenteval.streams.guard import write_record
+from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
+from agenteval.wire.comparison import ComparisonAnswer
 from agenteval.wire.records import Record
 
 Batches = Callable[[int], Iterator[list[Record]]]
@@ -78,3 +82,30 @@ class GraderRun:
         items = batches(self.graders.batch_size(self.workers))
         run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
+
+
+# --- comparison graders ------------------------------------------------------------------------
+
+
+def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float, redact: Redactor) -> Ask:
+    """Loads the grader; returns a function that asks it."""
+    specs = named_graders([text], stream=stream)
+    processes = ProcessSupervisor(concurrency)
+    try:
+        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer)
+    except UserError:
+        processes.close()
+        raise
+
+    def work(payload: Record) -> Iterator[object]:
+        for verdict in grader.verdicts([encode(payload)]):
+            yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
+
+    def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
+        try:
+            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
+            grader.finish()
+        finally:
+            processes.close()
+
+    return ask

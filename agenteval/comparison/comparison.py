@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
 
-import msgspec
-
-from agenteval.comparison import statistics as stats
-from agenteval.comparison.pairing import R, RunRows, Scores, Strategy, by_scores, missing_prompts, prompt_ids
+from agenteval.comparison.analysis.gate import GateSettings
+from agenteval.comparison.inference.intervals import bounds
+from agenteval.comparison.pairing import (
+    PromptScores,
+    R,
+    RunRows,
+    Scores,
+    Strategy,
+    by_scores,
+    missing_prompts,
+    prompt_ids,
+)
 from agenteval.comparison.preference.orders import PromptRanking
 from agenteval.comparison.preference.preference import preference_of
 from agenteval.comparison.ranking import by_rankings
-from agenteval.wire.comparison import ReportMeta, StrategyName
+from agenteval.comparison.row_facts import RowOptions
+from agenteval.wire.comparison import PerformanceIntervals, ReportMeta, StrategyName
 from agenteval.wire.records import Record
 
 Weights = Mapping[str, float]
@@ -27,23 +36,7 @@ class CompareSettings(NamedTuple):
     weights: Weights | None = None
     iterations: int | None = None
     seed: int | None = None
-
-
-class Sample(NamedTuple):
-    """Values whose mean gets a bootstrap interval, and the field of the report that the interval goes to."""
-
-    values: Sequence[float] | stats.Clusters
-    into: msgspec.Struct
-    field: str
-
-
-def interval_samples(
-    owner: Any, intervals_type: type[msgspec.Struct], **columns: Sequence[float] | stats.Clusters
-) -> Iterator[Sample]:
-    """Gives the owner its confidence_intervals; yields a sample for each of their fields."""
-    owner.confidence_intervals = intervals_type(**dict.fromkeys(columns))
-    for field, values in columns.items():
-        yield Sample(values, owner.confidence_intervals, field)
+    margin: float = 0.05
 
 
 class Comparison(ABC, Generic[R]):
@@ -55,6 +48,14 @@ class Comparison(ABC, Generic[R]):
     default_weights: ClassVar[Weights]
     """The terms of the weighted strategy."""
     meta_type: ClassVar[type[ReportMeta]] = ReportMeta
+
+    def __init__(self, options: RowOptions = RowOptions()) -> None:  # noqa: B008
+        self.options = options
+
+    @property
+    def clustered(self) -> bool:
+        """Whether prompts that share a value of the metadata are a cluster."""
+        return self.options.cluster_by is not None
 
     # --- what a kind of record defines ---
 
@@ -70,6 +71,10 @@ class Comparison(ABC, Generic[R]):
     def weighted_scores(self, rows: Mapping[str, R], weights: Weights) -> Scores:
         """The scores of one prompt by the weighted strategy."""
 
+    def standing(self, _rows: Mapping[str, R], scores: Scores) -> Scores:
+        """What decides who wins a prompt by the weighted strategy."""
+        return scores
+
     @abstractmethod
     def plain_scores(self, rows: Mapping[str, R]) -> Scores:
         """The scores of one prompt by the statistical strategy."""
@@ -83,12 +88,12 @@ class Comparison(ABC, Generic[R]):
         """The report without bootstrap intervals."""
 
     @abstractmethod
-    def samples(self, runs: Sequence[RunRows[R]], report: Any) -> Iterator[Sample]:
-        """What the bootstrap resamples, of every run and every pair of runs."""
+    def durations(self, row: R) -> Sequence[float]:
+        """The times of a record: one, or that of each trial."""
 
     @abstractmethod
-    def worse(self, report: Any) -> list[str]:
-        """A sentence for each way in which a run is worse than the first one, the baseline."""
+    def gate(self, report: Any, settings: GateSettings) -> list[str]:
+        """A sentence for each reason for which a run does not pass the gate against the first one, the baseline."""
 
     def more_meta(self, _runs: Sequence[RunRows[R]]) -> dict[str, Any]:
         """Further fields of the report's meta."""
@@ -112,11 +117,12 @@ class Comparison(ABC, Generic[R]):
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
         if settings.iterations is not None:
-            samples = list(self.samples(runs, report))
-            columns = [sample.values for sample in samples]
-            intervals = stats.bootstrap_intervals(columns, settings.iterations, settings.seed or 0)
-            for sample, interval in zip(samples, intervals, strict=True):
-                setattr(sample.into, sample.field, interval)
+            from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
+
+            for run in runs:
+                times = (self.durations(row) for row in run.rows.values())
+                found = bootstrap_mean_interval(times, settings.iterations, settings.seed or 0)
+                report.performance[run.label].confidence_intervals = PerformanceIntervals(latency_mean=bounds(found))
         return report
 
     def strategy(self, settings: CompareSettings, rankings: Mapping[str, PromptRanking] | None = None) -> Strategy[R]:
@@ -124,7 +130,14 @@ class Comparison(ABC, Generic[R]):
         if rankings is not None:
             return by_rankings(rankings)
         weights = settings.weights
-        return by_scores(self.plain_scores if weights is None else lambda rows: self.weighted_scores(rows, weights))
+        if weights is None:
+            return by_scores(self.plain_scores)
+
+        def weighted(_id: str, rows: Mapping[str, R]) -> PromptScores:
+            scores = self.weighted_scores(rows, weights)
+            return PromptScores(scores, self.standing(rows, scores))
+
+        return weighted
 
     def meta(
         self,
@@ -145,6 +158,10 @@ class Comparison(ABC, Generic[R]):
             weights=dict(settings.weights) if settings.weights else None,
             bootstrap_iterations=settings.iterations,
             seed=settings.seed,
+            by=".".join(self.options.by) if any(row.category for run in runs for row in run.rows.values()) else None,
+            cluster_by=".".join(self.options.cluster_by) if self.options.cluster_by else None,
+            changed_input={run.label: list(run.changed) for run in runs if run.changed} or None,
+            margin=settings.margin,
             grader_errors=None if rankings is None else sum(found.error is not None for found in rankings.values()),
             **self.more_meta(runs),
         )

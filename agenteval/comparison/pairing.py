@@ -1,39 +1,39 @@
-"""Runs joined by prompt: who wins a prompt, how often, and whether the difference of two runs is more than luck."""
+"""Runs joined by prompt: which prompts they share, who wins a prompt, and how often."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from agenteval.comparison import statistics as stats
-from agenteval.wire.comparison import Difference, Pairwise
-from agenteval.wire.records import Interval
+from agenteval.wire.comparison import Pairwise
 
 TIE = 1e-9
-SIGNIFICANT = 0.05
-FEWEST = 6  # with five prompts even a clean sweep has p = 0.0625 by the exact test
 
 Scores = dict[str, float | None]
 
 
 class ComparedRow(msgspec.Struct, gc=False, frozen=True):
-    """What is kept in memory of one record, which stands on this line of its file."""
+    """What is kept in memory of one record, which stands on this line of its file; None is not known, never 0."""
 
     line: int = 0
+    input_digest: int = 0
+    category: str | None = None
+    cluster: str | None = None
+    cost_estimated: bool = False
 
 
 R = TypeVar("R", bound=ComparedRow)
 
 
 class RunRows(NamedTuple, Generic[R]):
-    """The rows of one run by prompt id, in the order of the file."""
+    """The rows of one run by prompt id, in the order of the file; `changed` are ids left out for another input."""
 
     label: str
     rows: dict[str, R]
+    changed: Sequence[str] = ()
 
     def values(self, field: str) -> list[float]:
         """The field of each row in which it is known."""
@@ -59,8 +59,27 @@ def shared_prompts(runs: Sequence[RunRows[R]]) -> Iterator[tuple[str, dict[str, 
 def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
     """For each run that lacks any: the ids of the prompts that only other runs have."""
     ids = prompt_ids(runs)
-    lacking = {run.label: [id for id in ids if id not in run.rows] for run in runs if len(run.rows) < len(ids)}
+    lacking = {}
+    for run in runs:
+        if len(run.rows) < len(ids):
+            changed = set(run.changed)
+            lacking[run.label] = [id for id in ids if id not in run.rows and id not in changed]
     return {label: lacks for label, lacks in lacking.items() if lacks}
+
+
+def without_changed_inputs(runs: Sequence[RunRows[R]]) -> list[RunRows[R]]:
+    """The runs without the prompts whose input is not that of the first run that has them."""
+    first: dict[str, int] = {}
+    kept = []
+    for run in runs:
+        changed = []
+        for id, row in run.rows.items():
+            if row.input_digest and first.setdefault(id, row.input_digest) != row.input_digest:
+                changed.append(id)
+        for id in changed:
+            del run.rows[id]
+        kept.append(run._replace(changed=changed))
+    return kept
 
 
 # --- who wins a prompt --------------------------------------------------------------------------
@@ -120,79 +139,3 @@ class WinCounts(Generic[R]):
             Pairwise(run_a=a, run_b=b, n=sum(won.values()), a_wins=won[a], b_wins=won[b], ties=won[None])
             for (a, b), won in self._won.items()
         ]
-
-
-# --- is it luck ---------------------------------------------------------------------------------
-
-
-def differences(a: RunRows[R], b: RunRows[R], field: str) -> list[float]:
-    """A's value of a field minus B's, for each prompt in which both are known."""
-    value = attrgetter(field)
-    both = ((value(row), value(b.rows[id])) for id, row in a.rows.items() if id in b.rows)
-    return [ours - theirs for ours, theirs in both if ours is not None and theirs is not None]
-
-
-def paired_difference(a: RunRows[R], b: RunRows[R], field: str) -> Difference:
-    """The paired analysis of a field: A's minus B's, prompt by prompt."""
-    found = differences(a, b, field)
-    paired = stats.paired(found)
-    wins, losses = signs(found)
-    better = {1: a.label, -1: b.label}.get(significant_sign(found, paired.interval))
-    return Difference(
-        run_a=a.label,
-        run_b=b.label,
-        n=len(found),
-        mean_difference=paired.mean,
-        interval=paired.interval,
-        wins=wins,
-        losses=losses,
-        ties=len(found) - wins - losses,
-        minimum_detectable_difference=paired.detectable,
-        better=better,
-        verdict=verdict(len(found), better),
-    )
-
-
-def signs(found: Sequence[float]) -> tuple[int, int]:
-    """How many differences are above 0, and how many below."""
-    return sum(d > TIE for d in found), sum(d < -TIE for d in found)
-
-
-def significant_sign(found: Sequence[float], interval: Interval | None) -> int:
-    """1 or -1 if the differences show that A or B is better, else 0.
-
-    The interval must exclude 0. It assumes that the mean is normal, which that of few prompts is not. So nothing is
-    shown either if fewer prompts differ than any exact test needs, or if all differences have one size and the exact
-    test of wins against losses is not significant.
-    """
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return 0
-    wins, losses = signs(found)
-    if wins + losses < FEWEST:
-        return 0
-    sizes = {round(abs(d), 9) for d in found if abs(d) > TIE}
-    if len(sizes) == 1 and stats.sign_test(wins, losses) >= SIGNIFICANT:
-        return 0
-    return 1 if interval[0] > 0 else -1
-
-
-def verdict(n: int, better: str | None) -> str:
-    """The outcome of a pair in words."""
-    if n == 0:
-        return "no prompt is graded in both"
-    if n < FEWEST:
-        return "too few prompts to tell"
-    return f"{better} better" if better is not None else "no difference shown"
-
-
-def beaten_by_first(labels: Sequence[str], pairs: Sequence[Difference]) -> list[str]:
-    """For each run that is shown to be worse than the first one, a sentence with the difference."""
-    lines = []
-    for pair in pairs:
-        if pair.run_a == labels[0] and pair.better == labels[0]:
-            low, high = pair.interval or (0.0, 0.0)
-            lines.append(
-                f"{pair.run_b} is worse than {pair.run_a}: paired difference {-(pair.mean_difference or 0.0):+.3f}, "
-                f"95 % interval {-high:+.3f} to {-low:+.3f}"
-            )
-    return lines

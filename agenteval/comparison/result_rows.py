@@ -10,10 +10,21 @@ from typing import Any
 from msgspec import structs
 
 from agenteval.comparison import statistics as stats
+from agenteval.comparison.analysis.differences import cluster_name
+from agenteval.comparison.inference.intervals import bounds, mean_interval, pass_rate_interval, percentile_interval
 from agenteval.comparison.pairing import ComparedRow, RunRows
+from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
 from agenteval.errors import BadRecord
-from agenteval.wire.comparison import Latency, Performance, Quality, Reliability, ScoreDistribution, TrajectoryInfo
-from agenteval.wire.records import Wire
+from agenteval.wire.comparison import (
+    Latency,
+    Performance,
+    Quality,
+    QualityIntervals,
+    Reliability,
+    ScoreDistribution,
+    TrajectoryInfo,
+)
+from agenteval.wire.records import Input, Wire
 from agenteval.wire.result_view import ResultFacts, Richness, measured_time, richness_of
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
@@ -29,21 +40,13 @@ class StepKind(Wire):
     type: str | None = None
 
 
-class RunNotes(Wire):
-    """What ae-capture notes in the metadata."""
-
-    trajectory_richness: Any = None
-    timed_out: Any = None
-
-
-NO_NOTES = RunNotes()
-
-
 class ComparedResult(ResultFacts):
     """The fields of a result that a comparison reads; `trials` and `k` show that it is none."""
 
+    input: Input | None = None
+    model: Any = None
     trajectory: list[StepKind] | None = None
-    metadata: RunNotes | None = None
+    metadata: dict[str, Any] | None = None
     trials: Any = None
     k: Any = None
 
@@ -54,9 +57,11 @@ def is_trial(trials: Any, k: Any) -> bool:
 
 
 class ResultRow(ComparedRow, frozen=True, gc=False):
-    """What is kept of one result; None is not known, never 0."""
+    """What is kept of one result."""
 
     score: float | None = None
+    tokens: float | None = None
+    cost: float | None = None
     passed: bool = False
     grader_error: bool = False
     duration: float | None = None
@@ -74,18 +79,40 @@ class ResultRow(ComparedRow, frozen=True, gc=False):
         return None if self.score is None else float(self.passed)
 
     @property
+    def mean_duration(self) -> float | None:
+        """The duration, by the name that it has in a row of trials."""
+        return self.duration
+
+    @property
+    def token_values(self) -> tuple[float, ...]:
+        """The tokens, if they are known."""
+        return () if self.tokens is None else (self.tokens,)
+
+    @property
+    def cost_values(self) -> tuple[float, ...]:
+        """The cost, if it is known."""
+        return () if self.cost is None else (self.cost,)
+
+    @property
     def unreliable(self) -> bool:
         """Whether a tool or the agent itself failed."""
         return self.tool_errors or self.failed
 
 
-def result_row(result: ComparedResult, line: int = 0) -> ResultRow:
+def result_row(result: ComparedResult, line: int = 0, options: RowOptions = RowOptions()) -> ResultRow:  # noqa: B008
     """What is kept of a result; BadRecord if it is a trial."""
     if is_trial(result.trials, result.k):
         raise BadRecord("a trial, where a result is expected")
-    grade, notes = result.grade, result.metadata or NO_NOTES
+    grade, notes = result.grade, result.metadata or {}
+    spent = expense(result.timing, result.model or notes.get("model"))
     return ResultRow(
         line=line,
+        input_digest=input_digest(result.input),
+        category=metadata_text(notes, options.by),
+        cluster=metadata_text(notes, options.cluster_by),
+        tokens=spent.tokens,
+        cost=spent.cost,
+        cost_estimated=spent.estimated,
         score=grade.score if grade else None,
         passed=grade is not None and grade.pass_,
         grader_error=bool(result.grader_error),
@@ -93,21 +120,20 @@ def result_row(result: ComparedResult, line: int = 0) -> ResultRow:
         first_response=_float(measured_time(result.timing.first_response)) if result.timing else None,
         tool_errors=bool(result.tool_errors),
         failed=bool(result.failures),
-        timed_out=notes.timed_out is True or any(map(_TIMEOUT.search, result.failures)),
+        timed_out=notes.get("timedOut") is True or any(map(_TIMEOUT.search, result.failures)),
         has_output=bool(result.output),
         steps=None if result.trajectory is None else len(result.trajectory),
-        richness=richness_of(notes.trajectory_richness, (step.type for step in result.trajectory or ())),
+        richness=richness_of(notes.get("trajectoryRichness"), (step.type for step in result.trajectory or ())),
     )
 
 
 def with_failures_graded(rows: dict[str, ResultRow]) -> dict[str, ResultRow]:
     """The rows of a run; if any is graded, an agent that failed and has no score has not passed, with score 0."""
-    if not any(row.score is not None for row in rows.values()):
-        return rows
-    return {
-        id: structs.replace(row, score=0.0) if row.failed and row.score is None and not row.grader_error else row
-        for id, row in rows.items()
-    }
+    if any(row.score is not None for row in rows.values()):
+        for id, row in rows.items():
+            if row.failed and row.score is None and not row.grader_error:
+                rows[id] = structs.replace(row, score=0.0)
+    return rows
 
 
 def _float(value: float | None) -> float | None:
@@ -118,10 +144,14 @@ def _float(value: float | None) -> float | None:
 # --- the figures of a run -----------------------------------------------------------------------
 
 
-def quality(run: RunRows[ResultRow]) -> Quality:
-    """Scores of the graded results; the others are counted by why they have none."""
+def quality(run: RunRows[ResultRow], *, clustered: bool = False) -> Quality:
+    """Scores of the graded results with their intervals; the others are counted by why they have none."""
+    graded = {id: row for id, row in run.rows.items() if row.score is not None}
     scores, grader_errors = run.values("score"), sum(row.grader_error for row in run.rows.values())
     passes = sum(row.passed for row in run.rows.values())
+    clusters = [cluster_name(id, row) for id, row in graded.items()] if clustered else None
+    score_interval = mean_interval(scores, clusters)
+    pass_interval = pass_rate_interval(run.values("passes"), clusters)
     return Quality(
         type="run",
         n=len(scores),
@@ -133,6 +163,9 @@ def quality(run: RunRows[ResultRow]) -> Quality:
         pass_count=passes,
         fail_count=len(scores) - passes,
         score_distribution=distribution(scores),
+        confidence_intervals=QualityIntervals(avg_score=bounds(score_interval), pass_rate=bounds(pass_interval)),
+        score_interval=score_interval,
+        pass_interval=pass_interval,
     )
 
 
@@ -168,6 +201,8 @@ def latency(durations: Iterable[float]) -> Latency:
         mean=stats.mean(ordered),
         min=min(ordered, default=None),
         max=max(ordered, default=None),
+        p50_interval=percentile_interval(ordered, 0.5),
+        p90_interval=percentile_interval(ordered, 0.9),
     )
 
 

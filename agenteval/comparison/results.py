@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import structs
 
 from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights, interval_samples
-from agenteval.comparison.pairing import (
-    RunRows,
-    Scores,
-    Strategy,
-    WinCounts,
-    beaten_by_first,
-    differences,
-    paired_difference,
-    shared_prompts,
-    signs,
-)
+from agenteval.comparison.analysis.categories import by_category
+from agenteval.comparison.analysis.gate import GateMeasure, GateSettings, check_gate
+from agenteval.comparison.analysis.pairs import PairAnalysis, analyse_pairs
+from agenteval.comparison.analysis.usage import usage
+from agenteval.comparison.comparison import Comparison, Weights
+from agenteval.comparison.inference.paired import mid_p
+from agenteval.comparison.pairing import RunRows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.result_rows import (
     ComparedResult,
     ResultRow,
@@ -35,12 +30,11 @@ from agenteval.wire.comparison import (
     HeadToHead,
     McNemar,
     PairStatistics,
-    PerformanceIntervals,
     PromptComparison,
-    QualityIntervals,
     ReportMeta,
     Statistics,
 )
+from agenteval.wire.differences import CategoryRun
 from agenteval.wire.records import Record
 
 Run = RunRows[ResultRow]
@@ -55,7 +49,7 @@ class ResultsComparison(Comparison[ResultRow]):
 
     def row(self, view: ComparedResult, line: int = 0) -> ResultRow:
         """What is kept of a result; BadRecord if it is a trial."""
-        return result_row(view, line)
+        return result_row(view, line, self.options)
 
     def complete(self, rows: dict[str, ResultRow]) -> dict[str, ResultRow]:
         """The rows of a run, agents that failed graded as such."""
@@ -84,6 +78,18 @@ class ResultsComparison(Comparison[ResultRow]):
             for label, row in rows.items()
         }
 
+    def standing(self, rows: Mapping[str, ResultRow], scores: Scores) -> Scores:
+        """The scores, but the same for runs with the same grade: a millisecond does not win a prompt."""
+        graded = grades(rows)
+        best: dict[float, float] = {}
+        for label, grade in graded.items():
+            score = scores[label]
+            if grade is not None and score is not None:
+                best[grade] = max(score, best.get(grade, score))
+        return {
+            label: score if (grade := graded[label]) is None else best.get(grade) for label, score in scores.items()
+        }
+
     def plain_scores(self, rows: Mapping[str, ResultRow]) -> Scores:
         """The grader's scores."""
         return {label: row.score for label, row in rows.items()}
@@ -99,37 +105,55 @@ class ResultsComparison(Comparison[ResultRow]):
 
     def report(self, runs: Sequence[Run], strategy: Strategy[ResultRow], meta: ReportMeta) -> ComparisonReport:
         """The report without bootstrap intervals."""
+        pairs = analyse_pairs(
+            runs, attrgetter("passes"), attrgetter("score"), clustered=self.clustered, margin=meta.margin
+        )
         return ComparisonReport(
             meta=meta,
-            quality={run.label: quality(run) for run in runs},
+            quality={run.label: quality(run, clustered=self.clustered) for run in runs},
             performance={run.label: performance(run) for run in runs},
             reliability={run.label: reliability(run) for run in runs},
             trajectory_info={run.label: trajectory_info(run) for run in runs},
-            statistics=Statistics(pairs=[pair_statistics(a, b) for a, b in combinations(runs, 2)]),
+            statistics=Statistics(pairs=[pair_statistics(pair) for pair in pairs]),
             head_to_head=head_to_head(runs, strategy),
+            usage=usage(runs),
+            by_category=by_category(runs, self.category, attrgetter("passes"), clustered=self.clustered),
         )
 
-    def samples(self, runs: Sequence[Run], report: ComparisonReport) -> Iterator[Sample]:
-        """The values of every run, and the differences of scores of every pair."""
-        for run in runs:
-            scores, passes = run.values("score"), run.values("passes")
-            yield from interval_samples(report.quality[run.label], QualityIntervals, avg_score=scores, pass_rate=passes)
-            durations = run.values("duration")
-            yield from interval_samples(report.performance[run.label], PerformanceIntervals, latency_mean=durations)
-        for (a, b), pair in zip(combinations(runs, 2), report.statistics.pairs, strict=True):
-            yield Sample(differences(a, b, "score"), pair, "bootstrap_interval")
+    def durations(self, row: ResultRow) -> Sequence[float]:
+        """The time that the result took, if it is known."""
+        return () if row.duration is None else (row.duration,)
 
-    def worse(self, report: ComparisonReport) -> list[str]:
-        """A sentence for each run whose scores are shown to be worse than those of the first."""
-        return beaten_by_first(report.meta.runs, report.statistics.pairs)
+    def category(self, run: Run) -> CategoryRun:
+        """The figures of the prompts of one category."""
+        found = quality(run, clustered=self.clustered)
+        return CategoryRun(
+            n=found.n,
+            pass_rate=found.pass_rate,
+            interval=found.pass_interval,
+            avg_score=found.avg_score,
+            score_interval=found.score_interval,
+        )
+
+    def gate(self, report: ComparisonReport, settings: GateSettings) -> list[str]:
+        """A sentence for each run whose pass rate does not pass the gate against the first."""
+        first, *others = report.meta.runs
+        rates = [pair.pass_rate for pair in report.statistics.pairs if pair.run_a == first]
+        return check_gate(first, others, report.quality[first].n, [GateMeasure("pass rate", rates)], settings)
 
 
-def pair_statistics(a: Run, b: Run) -> PairStatistics:
-    """The paired analysis of scores and passes."""
-    only_a, only_b = signs(differences(a, b, "passes"))
+def pair_statistics(pair: PairAnalysis) -> PairStatistics:
+    """The differences of scores and of passes, and the outcome in words."""
+    passed = pair.passes
     return PairStatistics(
-        mcnemar=McNemar(b=only_a, c=only_b, p=stats.sign_test(only_a, only_b)),
-        **structs.asdict(paired_difference(a, b, "score")),
+        **{**structs.asdict(pair.scores), **pair.outcome},
+        pass_rate=passed,
+        mcnemar=McNemar(
+            b=passed.wins,
+            c=passed.losses,
+            p=mid_p(passed.wins, passed.losses),
+            exact_p=stats.sign_test(passed.wins, passed.losses),
+        ),
     )
 
 
@@ -137,8 +161,10 @@ def head_to_head(runs: Sequence[Run], strategy: Strategy[ResultRow]) -> HeadToHe
     """An entry for every prompt that two runs or more have, and the wins of every two runs."""
     prompts = []
     wins = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
+    by_grade = WinCounts(runs, lambda _id, rows: grades(rows))
     for id, rows in shared_prompts(runs):
         judged = strategy(id, rows)
+        by_grade.count(id, rows, grades(rows))
         prompts.append(
             PromptComparison(
                 id=id,
@@ -150,4 +176,9 @@ def head_to_head(runs: Sequence[Run], strategy: Strategy[ResultRow]) -> HeadToHe
                 grader_error=judged.grader_error,
             )
         )
-    return HeadToHead(prompts=prompts, pairwise=wins.pairwise())
+    return HeadToHead(prompts=prompts, pairwise=wins.pairwise(), quality=by_grade.pairwise())
+
+
+def grades(rows: Mapping[str, ResultRow]) -> Scores:
+    """The grader's scores, one that passed above any that did not."""
+    return {label: None if row.score is None else row.score + 2 * row.passed for label, row in rows.items()}

@@ -28,6 +28,11 @@ def named_run(text: str, *, labelled: bool) -> NamedRun:
     return NamedRun(label, path)
 
 
+def named_runs(paths: Sequence[str], labelled: Sequence[str]) -> list[NamedRun]:
+    """The runs given as arguments, then those given with --run."""
+    return [named_run(text, labelled=False) for text in paths] + [named_run(text, labelled=True) for text in labelled]
+
+
 def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
     """Label and path of each run: the user's label, else one made from the path; UserError if two are the same."""
     if len(runs) < 2:

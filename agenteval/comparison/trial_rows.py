@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -12,22 +12,30 @@ import msgspec
 from msgspec import Meta
 
 from agenteval.comparison import statistics as stats
+from agenteval.comparison.analysis.differences import cluster_name
+from agenteval.comparison.inference.intervals import bounds, cluster_sums, clustered_rate_interval, mean_interval
 from agenteval.comparison.pairing import ComparedRow, RunRows
-from agenteval.comparison.pass_at_k import pass_curves, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.comparison.pass_at_k import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
 from agenteval.errors import BadRecord
-from agenteval.wire.records import GraderErrorText, Id, Rate, Wire
+from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.records import GraderErrorText, Id, Input, Rate, Wire
 from agenteval.wire.result_view import Measured, Number, measured_time
 from agenteval.wire.trials_comparison import (
     Capability,
+    CapabilityIntervals,
     Flakiness,
     FlakyPrompt,
+    ReliabilityIntervals,
     RunStatistics,
+    ScoreIntervals,
     TrialQuality,
     TrialReliability,
 )
 
 MOST_FLAKY = 10
 MOST_TRIALS = 1_000_000  # of a prompt
+STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
 NOISE = 1e-9  # rounding: 1-(1-p) is not p to the last digit, and that does not make a prompt flaky
 
 
@@ -71,6 +79,9 @@ class ComparedTrials(Wire):
     """The fields of a prompt's trials that a comparison reads."""
 
     id: Id
+    input: Input | None = None
+    model: Any = None
+    metadata: dict[str, Any] | None = None
     k: Annotated[int, Meta(ge=1, le=MOST_TRIALS)] | None = None
     trials: list[ComparedTrial] | None = None
     pass_rate: Rate | None = None
@@ -92,11 +103,32 @@ class TrialRow(ComparedRow, frozen=True, gc=False):
     pass_exp_k: float | None = None
     scores: tuple[float, ...] = ()
     durations: tuple[float, ...] = ()
+    token_values: tuple[float, ...] = ()
+    cost_values: tuple[float, ...] = ()
 
     @property
     def mean_score(self) -> float | None:
         """The mean over the trials that have a score."""
         return stats.mean(self.scores)
+
+    @property
+    def mean_duration(self) -> float | None:
+        """The mean over the trials whose duration is known."""
+        return stats.mean(self.durations)
+
+    @property
+    def tokens(self) -> float | None:
+        """The mean over the trials whose tokens are known."""
+        return stats.mean(self.token_values)
+
+    @property
+    def cost(self) -> float | None:
+        """The mean over the trials whose cost is known."""
+        return stats.mean(self.cost_values)
+
+    def unbiased_pass_exp(self, k: int) -> float | None:
+        """The unbiased estimate of pass^k; None if fewer than k trials are graded."""
+        return pass_exp(self.graded, self.passed, k)
 
     @property
     def flakiness(self) -> float | None:
@@ -114,7 +146,7 @@ class TrialRow(ComparedRow, frozen=True, gc=False):
         return msgspec.structs.replace(self, k=k, pass_at_k=at, pass_exp_k=exp)
 
 
-def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
+def trial_row(record: ComparedTrials, line: int = 0, options: RowOptions = RowOptions()) -> TrialRow:  # noqa: B008
     """What is kept of a prompt's trials; BadRecord if it is not a record of trials."""
     k, trials = record.k, record.trials
     if k is None or trials is None:
@@ -123,8 +155,16 @@ def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
     rate = passed / graded if graded else None
     overruled = any(trial.agent_failed and trial.pass_ for trial in trials)  # then the record's rates are wrong, too
     at, exp = (None, None) if overruled else (record.pass_at_k, record.pass_exp_k)
+    notes = record.metadata or {}
+    spent = [expense(trial.timing, record.model or notes.get("model")) for trial in trials]
     return TrialRow(
         line=line,
+        input_digest=input_digest(record.input),
+        category=metadata_text(notes, options.by),
+        cluster=metadata_text(notes, options.cluster_by),
+        cost_estimated=any(found.estimated for found in spent),
+        token_values=tuple([found.tokens for found in spent if found.tokens is not None]),
+        cost_values=tuple([found.cost for found in spent if found.cost is not None]),
         k=k,
         trials=len(trials),
         graded=graded,
@@ -174,21 +214,45 @@ def _passes(record: ComparedTrials, trials: Sequence[ComparedTrial]) -> tuple[in
 # --- the figures of a run -----------------------------------------------------------------------
 
 
-def capability(run: RunRows[TrialRow]) -> Capability:
-    """passAtK of the graded prompts, and the means of the unbiased estimates."""
-    return Capability(**_rates(run, "at"))
+def capability(run: RunRows[TrialRow], *, clustered: bool = False) -> Capability:
+    """The chance to pass at least once in k trials."""
+    rates = _rates(run, "at", clustered)
+    shown = bounds(rates["pass_at_intervals"].get(str(run_k(run))))
+    return Capability(**rates, confidence_intervals=CapabilityIntervals(avg_pass_at_k=shown))
 
 
-def trial_reliability(run: RunRows[TrialRow]) -> TrialReliability:
-    """passExpK of the graded prompts, and the means of the unbiased estimates."""
-    return TrialReliability(type="trial", **_rates(run, "exp"))
+def trial_reliability(run: RunRows[TrialRow], *, clustered: bool = False) -> TrialReliability:
+    """The chance to pass in all of k trials."""
+    rates = _rates(run, "exp", clustered)
+    shown = bounds(rates["pass_exp_intervals"].get(str(run_k(run))))
+    return TrialReliability(type="trial", **rates, confidence_intervals=ReliabilityIntervals(avg_pass_exp_k=shown))
 
 
-def _rates(run: RunRows[TrialRow], which: Literal["at", "exp"]) -> dict[str, Any]:
+def run_k(run: RunRows[TrialRow]) -> int:
+    """The number of trials that most prompts of a run have; 1 if it has no prompts."""
+    ks = Counter(row.k for row in run.rows.values())
+    return max(ks, key=lambda k: (ks[k], k), default=1)
+
+
+def _rates(run: RunRows[TrialRow], which: Literal["at", "exp"], clustered: bool) -> dict[str, Any]:
     known = run.values(f"pass_{which}_k")
     means, counts = _curve_means(run.rows.values(), which)
-    curves = {f"pass_{which}": means, f"pass_{which}_n": counts}
+    shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
+    intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j, clustered))}
+    curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
     return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
+
+
+def _curve_interval(
+    run: RunRows[TrialRow], which: Literal["at", "exp"], j: int, clustered: bool
+) -> ConfidenceInterval | None:
+    """The interval of the mean of the unbiased estimates for j trials, over the prompts that have so many."""
+    estimate = pass_at if which == "at" else pass_exp
+    rows = [(id, row) for id, row in run.rows.items() if row.graded >= j <= row.k]
+    alike = {pair: estimate(*pair, j) or 0.0 for pair in {(row.graded, row.passed) for _, row in rows}}
+    values = [alike[row.graded, row.passed] for _, row in rows]
+    names = [cluster_name(id, row) for id, row in rows] if clustered else range(len(rows))
+    return clustered_rate_interval(*cluster_sums(values, names))
 
 
 def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
@@ -225,11 +289,16 @@ def flakiness(run: RunRows[TrialRow]) -> Flakiness:
     )
 
 
-def trial_quality(rows: Collection[TrialRow]) -> TrialQuality | None:
-    """Scores of all trials that have one; None if none has."""
+def trial_quality(run: RunRows[TrialRow], *, clustered: bool = False) -> TrialQuality | None:
+    """Scores of all trials that have one, with the interval of their mean; None if none has."""
+    rows = run.rows.values()
     scores = [score for row in rows for score in row.scores]
     if not scores:
         return None
+    names = [
+        cluster_name(id, row) if clustered else id for id, row in run.rows.items() for _ in row.scores
+    ]  # the trials of a prompt are a cluster
+    interval = mean_interval(scores, names)
     grader_errors = sum(row.grader_errors for row in rows)
     failed = sum(row.failed for row in rows)
     return TrialQuality(
@@ -238,13 +307,15 @@ def trial_quality(rows: Collection[TrialRow]) -> TrialQuality | None:
         ungraded=sum(row.trials for row in rows) - len(scores) - grader_errors,
         grader_errors=grader_errors,
         failed_trials=failed,
+        confidence_intervals=ScoreIntervals(avg_score=bounds(interval)),
+        score_interval=interval,
         **_spread("score", scores),
     )
 
 
-def run_statistics(rows: Collection[TrialRow]) -> RunStatistics:
+def run_statistics(run: RunRows[TrialRow], *, clustered: bool = False) -> RunStatistics:
     """Counts, and the pass rate with its clustered interval."""
-    graded = [row for row in rows if row.graded]
+    rows, graded = run.rows.values(), [row for row in run.rows.values() if row.graded]
     trials, judged = sum(row.trials for row in rows), sum(row.graded for row in graded)
     grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in graded)
     return RunStatistics(
@@ -258,5 +329,17 @@ def run_statistics(rows: Collection[TrialRow]) -> RunStatistics:
         grader_errors=grader_errors,
         incomplete=sum(row.trials != row.k for row in rows),
         pass_rate=passed / judged if judged else None,
-        interval=stats.clustered_rate([(row.passed, row.graded) for row in graded]),
+        interval=trials_interval(run, clustered=clustered),
     )
+
+
+def trials_interval(run: RunRows[TrialRow], *, clustered: bool = False) -> ConfidenceInterval | None:
+    """The interval of the share of graded trials that pass; the trials of a prompt are a cluster, or part of one."""
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for id, row in run.rows.items():
+        if row.graded:
+            name = cluster_name(id, row) if clustered else id
+            sums[name] += row.passed
+            counts[name] += row.graded
+    return clustered_rate_interval(list(sums.values()), list(counts.values()))

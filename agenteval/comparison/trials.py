@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
 
-from agenteval.comparison import statistics as stats
-from agenteval.comparison.comparison import Comparison, Sample, Weights, interval_samples
-from agenteval.comparison.pairing import (
-    TIE,
-    RunRows,
-    Scores,
-    Strategy,
-    WinCounts,
-    beaten_by_first,
-    differences,
-    paired_difference,
-    shared_prompts,
-)
+from agenteval.comparison.analysis.categories import by_category
+from agenteval.comparison.analysis.differences import difference, paired_values
+from agenteval.comparison.analysis.gate import GateMeasure, GateSettings, check_gate
+from agenteval.comparison.analysis.pairs import analyse_pairs
+from agenteval.comparison.analysis.usage import usage
+from agenteval.comparison.comparison import Comparison, Weights
+from agenteval.comparison.pairing import RunRows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.result_rows import timings
-from agenteval.comparison.statistics import Clusters
 from agenteval.comparison.trial_rows import (
     ComparedTrials,
     TrialRow,
     capability,
     flakiness,
+    run_k,
     run_statistics,
     trial_quality,
     trial_reliability,
     trial_row,
     with_failures_graded,
 )
-from agenteval.wire.comparison import PerformanceIntervals
+from agenteval.wire.differences import CategoryRun
 from agenteval.wire.records import Record
 from agenteval.wire.trials_comparison import (
-    CapabilityIntervals,
-    ReliabilityIntervals,
-    ScoreIntervals,
+    PassExpDifference,
     TrialsComparisonReport,
     TrialsHeadToHead,
     TrialsMeta,
@@ -65,7 +58,7 @@ class TrialsComparison(Comparison[TrialRow]):
 
     def row(self, view: ComparedTrials, line: int = 0) -> TrialRow:
         """What is kept of a prompt's trials; BadRecord if it is not a record of trials."""
-        return trial_row(view, line)
+        return trial_row(view, line, self.options)
 
     def complete(self, rows: dict[str, TrialRow]) -> dict[str, TrialRow]:
         """The rows of a run, prompts whose agents all failed graded as such."""
@@ -107,43 +100,61 @@ class TrialsComparison(Comparison[TrialRow]):
     def report(self, runs: Sequence[Run], strategy: Strategy[TrialRow], meta: TrialsMeta) -> TrialsComparisonReport:
         """The report without bootstrap intervals."""
         wins, prompts = head_to_head(runs, strategy)
-        quality = {run.label: found for run in runs if (found := trial_quality(run.rows.values())) is not None}
+        by_cluster = self.clustered
+        quality = {run.label: found for run in runs if (found := trial_quality(run, clustered=by_cluster)) is not None}
         return TrialsComparisonReport(
             meta=meta,
-            capability={run.label: capability(run) for run in runs},
-            reliability={run.label: trial_reliability(run) for run in runs},
+            capability={run.label: capability(run, clustered=by_cluster) for run in runs},
+            reliability={run.label: trial_reliability(run, clustered=by_cluster) for run in runs},
             flakiness={run.label: flakiness(run) for run in runs},
             quality=quality or None,
             performance={
                 run.label: timings([took for row in run.rows.values() for took in row.durations]) for run in runs
             },
             statistics=TrialsStatistics(
-                runs={run.label: run_statistics(run.rows.values()) for run in runs},
-                pairs=[pair_statistics(a, b) for a, b in combinations(runs, 2)],
+                runs={run.label: run_statistics(run, clustered=by_cluster) for run in runs},
+                pairs=self.pairs(runs, meta.margin),
             ),
             head_to_head=wins,
             per_prompt=prompts,
+            usage=usage(runs),
+            by_category=by_category(runs, self.category, attrgetter("pass_rate"), clustered=by_cluster),
         )
 
-    def samples(self, runs: Sequence[Run], report: TrialsComparisonReport) -> Iterator[Sample]:
-        """The values of every run, and the differences of pass rates and scores of every pair."""
-        for run in runs:
-            rows, label = run.rows.values(), run.label
-            once, every = run.values("pass_at_k"), run.values("pass_exp_k")
-            yield from interval_samples(report.capability[label], CapabilityIntervals, avg_pass_at_k=once)
-            yield from interval_samples(report.reliability[label], ReliabilityIntervals, avg_pass_exp_k=every)
-            if report.quality and label in report.quality:
-                scores = Clusters.of(row.scores for row in rows)
-                yield from interval_samples(report.quality[label], ScoreIntervals, avg_score=scores)
-            durations = Clusters.of(row.durations for row in rows)
-            yield from interval_samples(report.performance[label], PerformanceIntervals, latency_mean=durations)
-            graded = [row for row in rows if row.graded]
-            passes = Clusters([row.passed for row in graded], [row.graded for row in graded])
-            yield Sample(passes, report.statistics.runs[label], "bootstrap_interval")
-        for (a, b), pair in zip(combinations(runs, 2), report.statistics.pairs, strict=True):
-            yield Sample(differences(a, b, "pass_rate"), pair, "bootstrap_interval")
-            if pair.score:
-                yield Sample(differences(a, b, "mean_score"), pair.score, "bootstrap_interval")
+    def durations(self, row: TrialRow) -> Sequence[float]:
+        """The time of each trial in which it is known."""
+        return row.durations
+
+    def category(self, run: Run) -> CategoryRun:
+        """The figures of the prompts of one category."""
+        found, scores = run_statistics(run, clustered=self.clustered), trial_quality(run, clustered=self.clustered)
+        return CategoryRun(
+            n=found.graded_prompts,
+            pass_rate=found.pass_rate,
+            interval=found.interval,
+            avg_score=scores.avg_score if scores else None,
+            score_interval=scores.score_interval if scores else None,
+        )
+
+    def pairs(self, runs: Sequence[Run], margin: float | None) -> list[TrialsPairStatistics]:
+        """The differences of passes, scores and pass^k of every two runs, and the outcome in words."""
+        found = analyse_pairs(
+            runs, attrgetter("pass_rate"), attrgetter("mean_score"), clustered=self.clustered, margin=margin
+        )
+        return [
+            TrialsPairStatistics(
+                **{**structs.asdict(pair.passes), **pair.outcome},
+                score=pair.scores if pair.scores.n else None,
+                pass_exp=self.pass_exp(a, b),
+            )
+            for pair, (a, b) in zip(found, combinations(runs, 2), strict=True)
+        ]
+
+    def pass_exp(self, a: Run, b: Run) -> PassExpDifference:
+        """The difference of the unbiased pass^k, at the smaller k of the two runs."""
+        k = min(run_k(a), run_k(b))
+        values = paired_values(a, b, lambda row: row.unbiased_pass_exp(k), clustered=self.clustered)
+        return PassExpDifference(k=k, **structs.asdict(difference(values)))
 
     def remarks(self, report: TrialsComparisonReport) -> list[str]:
         """Where k differs, and where prompts do not have k trials."""
@@ -160,24 +171,14 @@ class TrialsComparison(Comparison[TrialRow]):
                 lines.append(f"{incomplete}; the trials that there are count")
         return lines
 
-    def worse(self, report: TrialsComparisonReport) -> list[str]:
-        """A sentence for each run whose pass rate, or pass^k, is worse than that of the first."""
+    def gate(self, report: TrialsComparisonReport, settings: GateSettings) -> list[str]:
+        """A sentence for each run whose pass rate, or pass^k, does not pass the gate against the first."""
         first, *others = report.meta.runs
-        lines = beaten_by_first(report.meta.runs, report.statistics.pairs)
-        for label in others:
-            rates = ((prompt.pass_exp_k.get(first), prompt.pass_exp_k.get(label)) for prompt in report.per_prompt)
-            both = [(before, now) for before, now in rates if before is not None and now is not None]
-            before, now = stats.mean([pair[0] for pair in both]), stats.mean([pair[1] for pair in both])
-            if before is not None and now is not None and now < before - TIE:
-                fall = f"{label}: pass^k falls from {before:.3f} to {now:.3f}"
-                lines.append(f"{fall}, on {len(both)} prompts graded in both")
-        return lines
-
-
-def pair_statistics(a: Run, b: Run) -> TrialsPairStatistics:
-    """The paired analysis of pass rates and, if there are any, of scores."""
-    score, rate = paired_difference(a, b, "mean_score"), paired_difference(a, b, "pass_rate")
-    return TrialsPairStatistics(score=score if score.n else None, **structs.asdict(rate))
+        pairs = [pair for pair in report.statistics.pairs if pair.run_a == first]
+        every = [pair.pass_exp for pair in pairs if pair.pass_exp is not None and pair.pass_exp.k > 1]
+        name = f"pass^{every[0].k}" if len({found.k for found in every}) == 1 else "pass^k"
+        measures = [GateMeasure("pass rate", pairs), *([GateMeasure(name, every)] if every else [])]
+        return check_gate(first, others, report.statistics.runs[first].graded_prompts, measures, settings)
 
 
 def at_common_k(rows: Rows) -> dict[str, TrialRow]:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import TypeVar
 
-from agenteval.reports.figures import UNKNOWN, number, signed, span
+from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, signed, span, whole
 from agenteval.reports.markup import inline, table
-from agenteval.streams.text import counted, first_few
-from agenteval.wire.comparison import Difference, Latency, Pairwise, Performance, PromptComparison, ReportMeta
-from agenteval.wire.trials_comparison import TrialsPrompt
+from agenteval.streams.text import first_few
+from agenteval.wire.comparison import Latency, PairStatistics, Pairwise, Performance, PromptComparison, ReportMeta
+from agenteval.wire.differences import Category, Difference, Usage
+from agenteval.wire.trials_comparison import TrialsPairStatistics, TrialsPrompt
 
 PROMPTS_SHOWN = 10
 MISSING_SHOWN = 20
 INTERVAL = "95 % interval"
+WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
 
 T = TypeVar("T")
 
@@ -25,6 +27,7 @@ def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
         f"Runs: {', '.join(map(inline, meta.runs))}",
         f"Prompts: {meta.prompt_count} in all, {meta.prompts_with_all_runs} in every run",
         *more,
+        *([f"Clusters: prompts with the same {inline(meta.cluster_by)}"] if meta.cluster_by else []),
         f"Strategy: {meta.strategy}{_settings(meta)}",
         f"Generated: {meta.generated_at}",
     ]
@@ -42,43 +45,23 @@ def _settings(meta: ReportMeta) -> str:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def verdicts(pairs: Iterable[Difference], of: str) -> list[str]:
-    """For every two runs, in words: which is better, by how much, and how sure that is."""
-    lines = [verdict_line(pair, of) for pair in pairs]
-    if len(lines) == 1:
-        return ["## Verdict", "", *lines]
-    caution = (
-        f"Each of the {len(lines)} pairs is tested at 5 % by itself: of 20 pairs without a true difference, "
-        "one is called better by chance."
-    )
-    return ["## Verdict", "", *(f"- {line}" for line in lines), "", caution]
-
-
-def verdict_line(pair: Difference, of: str) -> str:
-    """One pair's verdict with the difference, better minus worse, and its interval."""
-    names = (pair.run_a, pair.run_b) if pair.better != pair.run_b else (pair.run_b, pair.run_a)
-    first, second = map(inline, names)
-    claim = f"{first} is better than {second}" if pair.better is not None else f"{first} and {second}: {pair.verdict}"
-    if pair.mean_difference is None:
-        return f"**{claim}.**"
-    sign = -1 if pair.better == pair.run_b else 1
-    text = f"**{claim}.** Paired difference of {of} ({first} - {second}) {signed(sign * pair.mean_difference)}"
-    if pair.interval:
-        low, high = sorted(sign * end for end in pair.interval)
-        text += f", {INTERVAL} {signed(low)} to {signed(high)}"
-    text += f", on {counted(pair.n, 'prompt')} graded in both."
-    if pair.better is None and pair.minimum_detectable_difference is not None:
-        least = number(pair.minimum_detectable_difference)
-        text += f" A true difference below {least} could well be missed with so few prompts."
-    return text
+def verdicts(pairs: Sequence[PairStatistics | TrialsPairStatistics]) -> list[str]:
+    """For every two runs: which is better, then a sentence each on passes, scores, and what it takes."""
+    lines = ["## Verdict"]
+    for pair in pairs:
+        a, b = inline(pair.run_a), inline(pair.run_b)
+        if pair.better is None:
+            claim = f"{a} and {b}: {inline(pair.verdict)}."
+        else:
+            worse = b if pair.better == pair.run_a else a
+            claim = f"{inline(pair.better)} is better than {worse}."
+        lines += ["", f"**{claim}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
+    if len(pairs) > 1:
+        lines += ["", f"The verdicts are adjusted for all tests of the {len(pairs)} pairs (Holm's method)."]
+    return lines
 
 
 # --- each run -----------------------------------------------------------------------------------
-
-
-def intervals_title(meta: ReportMeta) -> list[str]:
-    """The title of a column of bootstrap intervals, if there are any."""
-    return [INTERVAL] if meta.bootstrap_iterations else []
 
 
 def by_run(title: str, header: Sequence[str], runs: Mapping[str, T], cells: Callable[[T], list[str]]) -> list[str]:
@@ -95,15 +78,62 @@ def performance_section(performance: Mapping[str, Performance], meta: ReportMeta
         interval = [span(intervals.latency_mean, 0)] if intervals else []
         return [*_latency_cells(found.latency), *interval, number(found.total_duration, 0)]
 
-    header = ["n", "p50", "p90", "p99", "Min", "Max", "Mean"]
-    lines = by_run("## Latency (ms)", [*header, *intervals_title(meta), "Total"], performance, cells)
+    header = ["n", "p50", INTERVAL, "p90", INTERVAL, "p99", "Min", "Max", "Mean"]
+    mean = [INTERVAL] if meta.bootstrap_iterations else []
+    lines = by_run("## Latency (ms)", [*header, *mean, "Total"], performance, cells)
     first = {label: found.first_response for label, found in performance.items() if found.first_response}
     return [*lines, "", *by_run("First response (ms):", header, first, _latency_cells)] if first else lines
 
 
 def _latency_cells(found: Latency) -> list[str]:
-    values = (found.p50, found.p90, found.p99, found.min, found.max, found.mean)
-    return [str(found.n), *(number(value, 0) for value in values)]
+    middle = [number(found.p50, 0), interval_text(found.p50_interval, 0)]
+    slow = [number(found.p90, 0), interval_text(found.p90_interval, 0)]
+    return [
+        str(found.n),
+        *middle,
+        *slow,
+        *(number(value, 0) for value in (found.p99, found.min, found.max, found.mean)),
+    ]
+
+
+def usage_section(usage: Mapping[str, Usage] | None) -> list[str]:
+    """Tokens and cost of each run, if any is known."""
+    if not usage:
+        return []
+
+    def cells(found: Usage) -> list[str]:
+        tokens, cost = found.tokens, found.cost
+        counts = [whole(tokens.total), whole(tokens.mean), str(tokens.n)] if tokens else [UNKNOWN] * 3
+        dollars = [number(cost.total, 4), number(cost.mean, 4), str(cost.n)] if cost else [UNKNOWN] * 3
+        return [*counts, *dollars, str(cost.estimated or 0) if cost else UNKNOWN]
+
+    header = ["Tokens", "Mean", "n", "Cost (USD)", "Mean", "n", "Estimated"]
+    lines = by_run("## Tokens and cost", header, usage, cells)
+    if any(found.cost and found.cost.estimated for found in usage.values()):
+        lines += ["", "Estimated costs are tokens times the list price of the model (genai-prices), not a bill."]
+    return lines
+
+
+def categories_section(categories: Mapping[str, Category] | None, meta: ReportMeta) -> list[str]:
+    """Pass rates in each category, with their intervals, and what is shown of every two runs."""
+    if not categories:
+        return []
+    rows = [
+        [inline(name), inline(label), percent(run.pass_rate), percent_interval(run.interval), number(run.avg_score)]
+        + [interval_text(run.score_interval), str(run.n)]
+        for name, category in categories.items()
+        for label, run in category.runs.items()
+    ]
+    header = ["Category", "Run", "Pass rate", INTERVAL, "Mean score", INTERVAL, "Graded"]
+    lines = [f"## By {inline(meta.by or 'category')}", "", *table(header, rows, names=2), ""]
+    pairs = [
+        [inline(name), inline(pair.run_a), inline(pair.run_b), *difference_cells(pair), inline(pair.verdict)]
+        for name, category in categories.items()
+        for pair in category.pairs
+    ]
+    title = ["Category", "A", "B", *DIFFERENCE_TITLES, "Verdict"]
+    lines += ["Pass rates, paired by prompt; verdicts are adjusted for all of this table:", ""]
+    return [*lines, *table(title, pairs, names=3)]
 
 
 # --- run against run ----------------------------------------------------------------------------
@@ -118,15 +148,28 @@ def wins_table(by: str, pairwise: Iterable[Pairwise]) -> list[str]:
     return [f"Prompts won, by {by}:", "", *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
 
 
-def difference_titles(meta: ReportMeta) -> list[str]:
-    """The titles of difference_cells."""
-    return ["n", "A - B", INTERVAL, *(["Bootstrap"] if meta.bootstrap_iterations else [])]
+DIFFERENCE_TITLES = ("n", "A", "B", "A - B", INTERVAL, "p", "Adjusted p")
 
 
-def difference_cells(found: Difference, meta: ReportMeta) -> list[str]:
-    """A paired difference, its intervals and the number of prompts it is over."""
-    bootstrap = [span(found.bootstrap_interval)] if meta.bootstrap_iterations else []
-    return [str(found.n), signed(found.mean_difference), span(found.interval), *bootstrap]
+def difference_cells(found: Difference) -> list[str]:
+    """Both means, their difference with its interval and p values, and the number of prompts that they are over."""
+    means = [number(found.mean_a), number(found.mean_b), signed(found.mean_difference), interval_text(found.interval)]
+    tests = [UNKNOWN if p is None else f"{p:.3g}" for p in (found.p, found.adjusted_p)]
+    return [str(found.n), *means, *tests]
+
+
+def flips_section(pairs: Iterable[PairStatistics | TrialsPairStatistics]) -> list[str]:
+    """The prompts that only one of two runs passed: the first few ids and how many more."""
+    lines = []
+    for pair in pairs:
+        for label, other, ids in (
+            (pair.run_a, pair.run_b, pair.flips.only_a),
+            (pair.run_b, pair.run_a, pair.flips.only_b),
+        ):
+            if ids:
+                shown = first_few([inline(id) for id in ids], MISSING_SHOWN)
+                lines.append(f"- Passed in **{inline(label)}**, not in {inline(other)} ({len(ids)}): {shown}")
+    return ["## Prompts that changed sides", "", *lines] if lines else []
 
 
 # --- prompts ------------------------------------------------------------------------------------
@@ -155,10 +198,14 @@ def spread(values: Mapping[str, float | None]) -> float:
 
 
 def missing_section(meta: ReportMeta) -> list[str]:
-    """The prompts that a run lacks: the first few ids and how many more."""
-    if not meta.missing:
-        return []
-    lines = ["## Missing prompts", ""]
-    for label, ids in meta.missing.items():
-        lines.append(f"- **{inline(label)}** lacks {len(ids)}: {first_few([inline(id) for id in ids], MISSING_SHOWN)}")
-    return lines
+    """The prompts that a run lacks, or asks otherwise: the first few ids and how many more."""
+    lines = [f"- **{inline(label)}** lacks {_ids(ids)}" for label, ids in meta.missing.items()]
+    lines += [
+        f"- **{inline(label)}** has another input, so these are left out: {_ids(ids)}"
+        for label, ids in (meta.changed_input or {}).items()
+    ]
+    return ["## Missing prompts", "", *lines] if lines else []
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return f"{len(ids)}: {first_few([inline(id) for id in ids], MISSING_SHOWN)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.records import Interval
 
 UNKNOWN = "–"
@@ -35,6 +36,16 @@ def span(interval: Interval | None, digits: int = 3) -> str:
 def percent_span(interval: Interval | None) -> str:
     """The interval of a rate, low to high."""
     return UNKNOWN if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
+
+
+def interval_text(found: ConfidenceInterval | None, digits: int = 3) -> str:
+    """A confidence interval, low to high."""
+    return UNKNOWN if found is None else span((found.low, found.high), digits)
+
+
+def percent_interval(found: ConfidenceInterval | None) -> str:
+    """The confidence interval of a rate, low to high."""
+    return UNKNOWN if found is None else percent_span((found.low, found.high))
 
 
 def breakdown(*parts: tuple[int, str]) -> str:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from agenteval.reports.comparison_sections import (
+    DIFFERENCE_TITLES,
+    INTERVAL,
+    WOULD_SHOW,
     by_run,
+    categories_section,
     difference_cells,
-    difference_titles,
     differing_prompts,
+    flips_section,
     head,
-    intervals_title,
     missing_section,
     performance_section,
+    usage_section,
     verdicts,
     wins_table,
 )
-from agenteval.reports.figures import number, percent, percent_span, span
+from agenteval.reports.figures import interval_text, number, percent, percent_interval
 from agenteval.reports.markup import inline, table
 from agenteval.reports.preference_sections import preference_section
 from agenteval.wire.comparison import ComparisonReport, PairStatistics, Quality, Reliability
+from agenteval.wire.differences import Difference
 
 WON_BY = {
-    "weighted": "the weighted score of quality, speed and reliability",
+    "weighted": "the weighted score of quality, speed and reliability (equal grades are a tie)",
     "statistical": "the grader's score",
     "custom": "the comparison grader's ranking",
 }
@@ -32,11 +37,14 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
     return [
         head("Comparison Report", meta),
         preference_section(report.preference),
-        verdicts(report.statistics.pairs, "scores"),
+        verdicts(report.statistics.pairs),
         quality_section(report),
+        categories_section(report.by_category, meta),
+        flips_section(report.statistics.pairs),
         performance_section(report.performance, meta),
+        usage_section(report.usage),
         reliability_section(report),
-        ["## Head to head", "", *wins_table(WON_BY[meta.strategy], report.head_to_head.pairwise)],
+        wins_section(report),
         tests_section(report),
         differing_prompts(((prompt, prompt.scores) for prompt in report.head_to_head.prompts), meta),
         missing_section(meta),
@@ -44,18 +52,31 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
 
 
 def quality_section(report: ComparisonReport) -> list[str]:
-    """Scores and passes of each run, and how many records they are over."""
+    """Passes and scores of each run with their intervals, and how many records they are over."""
 
     def cells(found: Quality) -> list[str]:
-        intervals = found.confidence_intervals
-        score = [number(found.avg_score), *([span(intervals.avg_score)] if intervals else [])]
-        rate = [percent(found.pass_rate), *([percent_span(intervals.pass_rate)] if intervals else [])]
+        rate = [percent(found.pass_rate), percent_interval(found.pass_interval)]
+        score = [number(found.avg_score), interval_text(found.score_interval)]
         counts = (found.pass_count, found.fail_count, found.errors, found.n, found.ungraded, found.grader_errors)
-        return [*score, *rate, *map(str, counts)]
+        return [*rate, *score, *map(str, counts)]
 
-    interval = intervals_title(report.meta)
     counts = ["Passed", "Not passed", "Agents failed", "Graded", "Ungraded", "Grader errors"]
-    return by_run("## Quality", ["Mean score", *interval, "Pass rate", *interval, *counts], report.quality, cells)
+    lines = by_run("## Quality", ["Pass rate", INTERVAL, "Mean score", INTERVAL, *counts], report.quality, cells)
+    if len({found.n for found in report.quality.values()}) > 1 or report.meta.missing:
+        lines += ["", "Each run is over its own graded records; the verdict is over the prompts graded in both."]
+    return lines
+
+
+def wins_section(report: ComparisonReport) -> list[str]:
+    """Prompts won: by the grades, then by the strategy if it is another."""
+    wins, strategy = report.head_to_head, report.meta.strategy
+    lines = ["## Head to head", ""]
+    if wins.quality and any(pair.n for pair in wins.quality):
+        lines += wins_table("the grades", wins.quality)
+        if strategy == "statistical":
+            return lines
+        lines.append("")
+    return [*lines, *wins_table(WON_BY[strategy], wins.pairwise)]
 
 
 def reliability_section(report: ComparisonReport) -> list[str]:
@@ -74,14 +95,16 @@ def reliability_section(report: ComparisonReport) -> list[str]:
 
 
 def tests_section(report: ComparisonReport) -> list[str]:
-    """The paired tests of the grader's scores and passes."""
+    """The paired tests of passes and scores."""
 
-    def cells(pair: PairStatistics) -> list[str]:
-        test = pair.mcnemar
-        passed = [str(test.b), str(test.c), f"{test.p:.3g}"]
-        names = [inline(pair.run_a), inline(pair.run_b)]
-        return [*names, *difference_cells(pair, report.meta), *passed, number(pair.minimum_detectable_difference)]
+    def cells(pair: PairStatistics, of: str, found: Difference, passed: list[str]) -> list[str]:
+        names = [inline(pair.run_a), inline(pair.run_b), of]
+        return [*names, *difference_cells(found), *passed, number(found.minimum_detectable_difference)]
 
-    header = ["A", "B", *difference_titles(report.meta), "Only A passed", "Only B passed", "McNemar p", "Detectable"]
-    lines = ["The grader's scores and passes, paired by prompt:", ""]
-    return [*lines, *table(header, map(cells, report.statistics.pairs), names=2)]
+    rows = []
+    for pair in report.statistics.pairs:
+        only = [str(pair.mcnemar.b), str(pair.mcnemar.c)]
+        rows += [cells(pair, "passes", pair.pass_rate, only), cells(pair, "score", pair, ["", ""])]
+    header = ["A", "B", "Of", *DIFFERENCE_TITLES, "Only A passed", "Only B passed", "Would show"]
+    lines = ["Passes (mid-p McNemar test) and scores (t test), paired by prompt:", ""]
+    return [*lines, *table(header, rows, names=3), "", WOULD_SHOW]

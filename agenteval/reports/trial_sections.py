@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from agenteval.comparison.trial_rows import STEPS
 from agenteval.reports.comparison_sections import (
+    DIFFERENCE_TITLES,
     INTERVAL,
+    WOULD_SHOW,
     by_run,
+    categories_section,
     difference_cells,
-    difference_titles,
     differing_prompts,
+    flips_section,
     head,
-    intervals_title,
     missing_section,
     performance_section,
+    usage_section,
     verdicts,
     wins_table,
 )
-from agenteval.reports.figures import number, percent, percent_span, span
+from agenteval.reports.figures import interval_text, number, percent, percent_interval
 from agenteval.reports.markup import inline, table
 from agenteval.reports.preference_sections import preference_section
-from agenteval.wire.trials_comparison import Flakiness, RunStatistics, TrialsComparisonReport, TrialsMeta
+from agenteval.wire.trials_comparison import (
+    Capability,
+    Flakiness,
+    RunStatistics,
+    TrialQuality,
+    TrialReliability,
+    TrialsComparisonReport,
+    TrialsMeta,
+)
 
-STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # a table has no room for every number of trials
 WON_BY = {
     "weighted": "the weighted score of capability, reliability and consistency",
     "statistical": "the pass rate",
@@ -34,20 +42,20 @@ WON_BY = {
 def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
     """All sections, the verdict first."""
     meta = report.meta
-    once, every = "## Capability (passAtK: at least once in k trials)", "## Reliability (passExpK: in all of k trials)"
     return [
         head("Trials Comparison Report", meta, f"Trials: {trials_per_prompt(meta)}"),
         preference_section(report.preference),
-        verdicts(report.statistics.pairs, "pass rates"),
+        verdicts(report.statistics.pairs),
         rates_section(report),
-        spread_section(once, meta, report.capability, "pass_at_k", "Prompts"),
-        spread_section(every, meta, report.reliability, "pass_exp_k", "Prompts"),
         estimates_section(report),
+        categories_section(report.by_category, meta),
+        flips_section(report.statistics.pairs),
         flakiness_section(report),
         flaky_prompts_section(report),
-        spread_section("## Quality (scores)", meta, report.quality, "score", "Trials") if report.quality else [],
+        quality_section(report),
         performance_section(report.performance, meta),
-        wins_section(report),
+        usage_section(report.usage),
+        ["## Head to head", "", *wins_table(WON_BY[meta.strategy], report.head_to_head.overall)],
         differences_section(report),
         differing_prompts(((prompt, prompt.pass_rate) for prompt in report.per_prompt), meta),
         missing_section(meta),
@@ -69,88 +77,86 @@ def trials_per_prompt(meta: TrialsMeta) -> str:
 
 def rates_section(report: TrialsComparisonReport) -> list[str]:
     """Pass rates, their clustered intervals and what they are over."""
-    bootstrap = ["Bootstrap"] if report.meta.bootstrap_iterations else []
 
     def cells(found: RunStatistics) -> list[str]:
-        rates = [percent(found.pass_rate), percent_span(found.interval)]
-        rates += [percent_span(found.bootstrap_interval) for _ in bootstrap]
         counts = (found.prompts, found.trials, found.passed_trials, found.graded_trials)
         others = (found.failed_trials, found.ungraded_trials, found.grader_errors)
-        return [*rates, *map(str, counts + others)]
+        return [percent(found.pass_rate), percent_interval(found.interval), *map(str, counts + others)]
 
-    header = ["Pass rate", INTERVAL, *bootstrap, "Prompts", "Trials", "Passed", "Graded", "Agent failed", "Ungraded"]
+    header = ["Pass rate", INTERVAL, "Prompts", "Trials", "Passed", "Graded", "Agent failed", "Ungraded"]
     lines = by_run("## Pass rate", [*header, "Grader errors"], report.statistics.runs, cells)
     return [*lines, "", "The trials of a prompt are a cluster: the interval rests on the prompts, not on the trials."]
 
 
-def spread_section(title: str, meta: TrialsMeta, runs: Mapping[str, Any], of: str, over: str) -> list[str]:
-    """Mean, median and quartiles of one value of each run; `of` is the end of the names of its fields."""
-
-    def cells(found: Any) -> list[str]:
-        average, *others = (number(getattr(found, f"{part}_{of}")) for part in ("avg", "median", "p25", "p75"))
-        intervals = found.confidence_intervals
-        return [average, *([span(getattr(intervals, f"avg_{of}"))] if intervals else []), *others, str(found.n)]
-
-    return by_run(title, ["Mean", *intervals_title(meta), "Median", "p25", "p75", over], runs, cells)
-
-
 def estimates_section(report: TrialsComparisonReport) -> list[str]:
-    """The unbiased estimates for 1 to k trials, of which one or all pass."""
+    """pass@j and pass^j with their intervals, each over the prompts that have j graded trials."""
     most = max((int(j) for found in report.capability.values() for j in found.pass_at), default=0)
     if most < 2:
         return []
-    shown = [str(j) for j in sorted({*STEPS, most}) if j <= most]
-    once = {label: found.pass_at for label, found in report.capability.items()}
-    every = {label: found.pass_exp for label, found in report.reliability.items()}
-    rows = [
-        [inline(label), what, *(number(means.get(j)) for j in shown)]
-        for what, runs in (("pass@j", once), ("pass^j", every))
-        for label, means in runs.items()
+    shown = [str(j) for j in sorted({*STEPS, most}) if 1 < j <= most]
+    rows = []
+    for j in shown:
+        for label, once in report.capability.items():
+            every = report.reliability[label]
+            if j in once.pass_at:
+                rows.append([inline(label), j, *_estimate_cells(once, every, j), str(once.pass_at_n[j])])
+    header = ["Run", "j", "pass@j", INTERVAL, "pass^j", INTERVAL, "Prompts with j trials"]
+    title = "## Passed once (pass@j), passed every time (pass^j), of j trials"
+    return [title, "", *table(header, rows), "", "Unbiased estimates (docs/statistics.md)."]
+
+
+def _estimate_cells(once: Capability, every: TrialReliability, j: str) -> list[str]:
+    return [
+        *(number(once.pass_at[j]), interval_text(once.pass_at_intervals.get(j))),
+        *(number(every.pass_exp.get(j)), interval_text(every.pass_exp_intervals.get(j))),
     ]
-    lines = ["Unbiased estimates: of j trials one passes (pass@j), all pass (pass^j):", ""]
-    return [*lines, *table(["Run", "j", *shown], rows, names=2)]
+
+
+def quality_section(report: TrialsComparisonReport) -> list[str]:
+    """Mean score with its interval, median and quartiles of each run that has scores."""
+    if not report.quality:
+        return []
+
+    def cells(found: TrialQuality) -> list[str]:
+        others = (number(value) for value in (found.median_score, found.p25_score, found.p75_score))
+        return [number(found.avg_score), interval_text(found.score_interval), *others, str(found.n)]
+
+    header = ["Mean", INTERVAL, "Median", "p25", "p75", "Trials"]
+    return by_run("## Quality (scores)", header, report.quality, cells)
 
 
 def flakiness_section(report: TrialsComparisonReport) -> list[str]:
-    """The difference between once and every time, in each run."""
+    """How many prompts pass sometimes, not always, in each run."""
 
     def cells(found: Flakiness) -> list[str]:
-        means = [number(found.avg_flakiness), number(found.median_flakiness)]
-        return [*means, str(found.flaky_prompt_count), str(found.n)]
+        share = found.flaky_prompt_count / found.n if found.n else None
+        return [str(found.flaky_prompt_count), percent(share), str(found.n)]
 
-    header = ["Mean", "Median", "Flaky prompts", "Prompts"]
-    return by_run("## Flakiness (passAtK - passExpK)", header, report.flakiness, cells)
+    return by_run("## Flakiness", ["Flaky prompts", "Share", "Prompts"], report.flakiness, cells)
 
 
 def flaky_prompts_section(report: TrialsComparisonReport) -> list[str]:
     """The most flaky prompts of each run."""
     rows = [
-        [inline(label), inline(prompt.id), number(prompt.flakiness), percent(prompt.pass_rate)]
+        [inline(label), inline(prompt.id), percent(prompt.pass_rate)]
         for label, found in report.flakiness.items()
         for prompt in found.top_flaky_prompts
     ]
-    return ["Most flaky:", "", *table(["Run", "Prompt", "Flakiness", "Pass rate"], rows, names=2)] if rows else []
+    return ["Most flaky:", "", *table(["Run", "Prompt", "Pass rate"], rows, names=2)] if rows else []
 
 
 # --- run against run ----------------------------------------------------------------------------
 
 
-def wins_section(report: TrialsComparisonReport) -> list[str]:
-    """Prompts won: by the strategy, by passAtK and by passExpK."""
-    wins = report.head_to_head
-    lines = ["## Head to head", "", *wins_table(WON_BY[report.meta.strategy], wins.overall), ""]
-    lines += [*wins_table("capability (passAtK)", wins.capability), ""]
-    return [*lines, *wins_table("reliability (passExpK)", wins.reliability)]
-
-
 def differences_section(report: TrialsComparisonReport) -> list[str]:
-    """The paired differences of pass rates and scores."""
+    """The paired differences of pass rates, pass^k and scores."""
     rows = []
     for pair in report.statistics.pairs:
-        for of, found in (("pass rate", pair), ("mean score", pair.score)):
+        every = pair.pass_exp if pair.pass_exp and pair.pass_exp.k > 1 else None
+        for of, found in (("pass rate", pair), (f"pass^{every.k}" if every else "", every), ("score", pair.score)):
             if found:
                 counts = map(str, (found.wins, found.losses, found.ties))
-                cells = [inline(pair.run_a), inline(pair.run_b), of, *difference_cells(found, report.meta), *counts]
+                cells = [inline(pair.run_a), inline(pair.run_b), of, *difference_cells(found), *counts]
                 rows.append([*cells, number(found.minimum_detectable_difference)])
-    header = ["A", "B", "Of", *difference_titles(report.meta), "A higher", "B higher", "Equal", "Detectable"]
-    return ["Paired by prompt:", "", *table(header, rows, names=3)]
+    header = ["A", "B", "Of", *DIFFERENCE_TITLES, "A higher", "B higher", "Equal", "Would show"]
+    return ["Paired by prompt:", "", *table(header, rows, names=3), "", WOULD_SHOW]

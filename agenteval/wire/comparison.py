@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from agenteval.wire.differences import Category, Difference, Flips, Resources, Usage
+from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.preference import Preference
 from agenteval.wire.records import Count, Interval, Rate, Wire
 from agenteval.wire.richness import Richness
@@ -38,6 +40,14 @@ class ReportMeta(Wire):
     """Number of resamples of the bootstrap."""
     seed: int | None = None
     """Seed of the bootstrap."""
+    by: str | None = None
+    """Key below `metadata` that the categories are read from; null if no record has it."""
+    cluster_by: str | None = None
+    """Key below `metadata` whose value prompts that belong together share."""
+    changed_input: dict[str, list[str]] | None = None
+    """For each run, the prompts left out because their `input` is not that of the first run that has them."""
+    margin: float | None = None
+    """How much worse a pass rate may be and still count as no worse."""
     grader_errors: Count | None = None
     """Prompts on which the comparison grader erred, with the custom strategy."""
 
@@ -58,7 +68,7 @@ class ScoreDistribution(Wire):
 
 
 class QualityIntervals(Wire):
-    """Bootstrap 95 % intervals of the two means; null if there are fewer than two values."""
+    """Bounds of the 95 % intervals of the two means; null if nothing is graded."""
 
     avg_score: Interval | None
     """Interval of the mean score."""
@@ -90,7 +100,11 @@ class Quality(Wire):
     score_distribution: ScoreDistribution
     """Distribution of the scores."""
     confidence_intervals: QualityIntervals | None = None
-    """Intervals of the means, with the statistical strategy."""
+    """Bounds of the two intervals below, in the form of agent-eval-harness."""
+    score_interval: ConfidenceInterval | None = None
+    """95 % interval of the mean score; null if nothing is graded."""
+    pass_interval: ConfidenceInterval | None = None
+    """95 % interval of the pass rate; null if nothing is graded."""
 
 
 class Latency(Wire):
@@ -110,6 +124,10 @@ class Latency(Wire):
     """Smallest."""
     max: float | None
     """Largest."""
+    p50_interval: ConfidenceInterval | None = None
+    """95 % interval of the median; null if there are too few values or all are equal."""
+    p90_interval: ConfidenceInterval | None = None
+    """95 % interval of the 90th percentile; null if there are too few values (fewer than 29) or all are equal."""
 
 
 class PerformanceIntervals(Wire):
@@ -129,7 +147,7 @@ class Performance(Wire):
     first_response: Latency | None = None
     """Milliseconds until the agent's first line."""
     confidence_intervals: PerformanceIntervals | None = None
-    """Intervals of the means, with the statistical strategy."""
+    """Interval of the mean, with the statistical strategy."""
 
 
 class Reliability(Wire):
@@ -202,54 +220,38 @@ class HeadToHead(Wire):
     prompts: list[PromptComparison]
     """Prompt by prompt."""
     pairwise: list[Pairwise]
-    """Every two runs."""
+    """Every two runs, by the strategy; two equal grades are a tie whatever else differs."""
+    quality: list[Pairwise] | None = None
+    """Every two runs, by the grades alone."""
 
 
 class McNemar(Wire):
-    """McNemar's exact test of the prompts that only one of two runs passed."""
+    """McNemar's test of the prompts that only one of two runs passed."""
 
     b: Count
     """Prompts that only A passed."""
     c: Count
     """Prompts that only B passed."""
     p: Rate
-    """Exact two-sided p value."""
-
-
-class Difference(Wire):
-    """Difference of a value between two runs, A minus B, over the `n` prompts that have it in both."""
-
-    run_a: str
-    """Name of run A."""
-    run_b: str
-    """Name of run B."""
-    n: Count
-    """Prompts that have the value in both."""
-    mean_difference: float | None
-    """Mean of A minus that of B; null if there are no such prompts."""
-    interval: Interval | None
-    """95 % interval of the difference; null if there are too few prompts."""
-    wins: Count
-    """Prompts on which A is better."""
-    losses: Count
-    """Prompts on which B is better."""
-    ties: Count
-    """Prompts on which the two are equal."""
-    minimum_detectable_difference: float | None
-    """The smallest true difference that this many prompts show with 80 % power; null if there are too few."""
-    better: str | None
-    """The run that is shown to be better; null if neither is."""
-    verdict: str
-    """The outcome in words."""
-    bootstrap_interval: Interval | None = None
-    """Bootstrap 95 % interval of the difference, with the statistical strategy."""
+    """Two-sided mid-p value: the exact one less half the chance of what was seen."""
+    exact_p: Rate
+    """Exact two-sided p value, which is larger than it need be."""
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Difference of the grader's scores between two runs, A minus B, over the `n` prompts graded in both."""
+    """Two runs, over the `n` prompts graded in both. Its own fields are those of the scores; `better` and `verdict`
+    look at passes first, then at scores."""
 
+    pass_rate: Difference
+    """Difference of the pass rates."""
     mcnemar: McNemar
     """Test of the prompts that only one of them passed."""
+    flips: Flips
+    """Prompts that only one of them passed."""
+    resources: Resources
+    """What A took, divided by what B took."""
+    sentences: list[str]
+    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
 
 
 class Statistics(Wire):
@@ -278,6 +280,10 @@ class ComparisonReport(Wire):
     """Who won which prompt."""
     preference: Preference | None = None
     """What the comparison grader prefers, with the custom strategy."""
+    usage: dict[str, Usage] | None = None
+    """Tokens and cost, for each run; null if none has any."""
+    by_category: dict[str, Category] | None = None
+    """Each category by itself; null if no record has one."""
 
 
 # --- the comparison grader ----------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agenteval.wire.comparison import Difference, Pairwise, Performance, ReportMeta
+from agenteval.wire.comparison import Pairwise, Performance, ReportMeta
+from agenteval.wire.differences import Category, Difference, Flips, Resources, Usage
+from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.preference import Preference
 from agenteval.wire.records import Count, Interval, Rate, Wire
 
@@ -12,14 +14,15 @@ from agenteval.wire.records import Count, Interval, Rate, Wire
 
 
 class CapabilityIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled; null if there are fewer than two."""
+    """Bounds of the 95 % interval; null if nothing is graded."""
 
     avg_pass_at_k: Interval | None
-    """Interval of the mean passAtK."""
+    """Interval of pass@k at the run's smallest k, from the unbiased estimates: the plug-in mean may lie outside."""
 
 
 class Capability(Wire):
-    """passAtK over the `n` graded prompts of one run: the chance to pass at least once in k trials."""
+    """The chance to pass at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
+    passAtK is the plug-in value of agent-eval-harness, which is not."""
 
     n: Count
     """Graded prompts, which the means are over."""
@@ -37,19 +40,22 @@ class Capability(Wire):
     """For each j from 1 to k, the mean of the unbiased estimates of the chance that one of j trials passes."""
     pass_at_n: dict[str, Count]
     """For each j, the prompts that its mean is over: those with at least j graded trials."""
+    pass_at_intervals: dict[str, ConfidenceInterval]
+    """For k and the j that reports show, the 95 % interval of the mean."""
     confidence_intervals: CapabilityIntervals | None = None
-    """Interval of the mean, with the statistical strategy."""
+    """Bounds of one interval, in the form of agent-eval-harness."""
 
 
 class ReliabilityIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled; null if there are fewer than two."""
+    """Bounds of the 95 % interval; null if nothing is graded."""
 
     avg_pass_exp_k: Interval | None
-    """Interval of the mean passExpK."""
+    """Interval of pass^k at the run's smallest k, from the unbiased estimates: the plug-in mean may lie outside."""
 
 
 class TrialReliability(Wire):
-    """passExpK over the `n` graded prompts of one run: the chance to pass in all of k trials."""
+    """The chance to pass in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased, passExpK is
+    the plug-in value of agent-eval-harness, which is not."""
 
     type: Literal["trial"]
     """Always `trial`; `run` in a report on results."""
@@ -69,8 +75,10 @@ class TrialReliability(Wire):
     """For each j from 1 to k, the mean of the unbiased estimates of the chance that all of j trials pass."""
     pass_exp_n: dict[str, Count]
     """For each j, the prompts that its mean is over: those with at least j graded trials."""
+    pass_exp_intervals: dict[str, ConfidenceInterval]
+    """For k and the j that reports show, the 95 % interval of the mean."""
     confidence_intervals: ReliabilityIntervals | None = None
-    """Interval of the mean, with the statistical strategy."""
+    """Bounds of one interval, in the form of agent-eval-harness."""
 
 
 class FlakyPrompt(Wire):
@@ -100,7 +108,7 @@ class Flakiness(Wire):
 
 
 class ScoreIntervals(Wire):
-    """Bootstrap 95 % interval, prompts resampled with all their trials; null if there are fewer than two."""
+    """Bounds of the 95 % interval."""
 
     avg_score: Interval | None
     """Interval of the mean score."""
@@ -128,7 +136,9 @@ class TrialQuality(Wire):
     p75_score: Rate
     """75th percentile of the scores."""
     confidence_intervals: ScoreIntervals | None = None
-    """Interval of the mean, with the statistical strategy."""
+    """Bounds of the interval below, in the form of agent-eval-harness."""
+    score_interval: ConfidenceInterval | None = None
+    """95 % interval of the mean score, robust to the clusters that the trials of a prompt are."""
 
 
 # --- head to head -------------------------------------------------------------------------------
@@ -200,17 +210,31 @@ class RunStatistics(Wire):
     """Prompts that do not have k trials."""
     pass_rate: Rate | None
     """Share of the graded trials that passed; null if nothing is graded."""
-    interval: Interval | None
-    """95 % interval of the pass rate; null if there are too few prompts."""
-    bootstrap_interval: Interval | None = None
-    """Bootstrap 95 % interval of the pass rate, with the statistical strategy."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the pass rate; null if nothing is graded."""
+
+
+class PassExpDifference(Difference, kw_only=True):
+    """Difference of the unbiased pass^k, over the prompts with at least k graded trials in both."""
+
+    k: Count
+    """The smallest k that any prompt of the two has."""
 
 
 class TrialsPairStatistics(Difference, kw_only=True):
-    """Difference of the pass rates between two runs, A minus B, over the `n` prompts graded in both."""
+    """Two runs, over the `n` prompts graded in both. Its own fields are those of the pass rates; `better` and `verdict`
+    look at passes first, then at scores."""
 
     score: Difference | None = None
     """Difference of the mean scores, if there are any."""
+    pass_exp: PassExpDifference | None = None
+    """Difference of pass^k, the chance that all of k trials pass; it is no part of the verdict."""
+    flips: Flips
+    """Prompts that passed more often than not in only one of them."""
+    resources: Resources
+    """What A took, divided by what B took."""
+    sentences: list[str]
+    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
 
 
 class TrialsStatistics(Wire):
@@ -259,3 +283,7 @@ class TrialsComparisonReport(Wire, kw_only=True):
     """Prompt by prompt."""
     preference: Preference | None = None
     """What the comparison grader prefers, with the custom strategy."""
+    usage: dict[str, Usage] | None = None
+    """Tokens and cost of the trials, for each run; null if none has any."""
+    by_category: dict[str, Category] | None = None
+    """Each category by itself; null if no record has one."""

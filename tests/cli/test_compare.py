@@ -132,7 +132,8 @@ def test_report_of_three_runs(three: Path) -> None:
     assert (last.id, last.winner) == ("p9", None)
     assert last.scores == {"a": pytest.approx(0.81), "c": None}
     for pair in report.statistics.pairs:
-        assert pair.bootstrap_interval is not None
+        assert pair.interval is not None
+        assert pair.pass_rate.interval is not None
     assert msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n" == done.stdout
 
 
@@ -149,8 +150,12 @@ def test_markdown(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-o", "report.md", cwd=three)
     assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
-    assert "**a is better than b.** Paired difference of scores (a - b) +0.695, 95 % interval" in text
-    assert "| a | 0.855 | 100.0% | 10 | 0 | 0 | 10 | 0 | 0 |" in text
+    assert (
+        "**a is better than b.**\n\n- a passes more often than b: a 100.0%, b 0.0% of 8 prompts graded in both; "
+        in text
+    )
+    assert "\n- a scores higher than b: mean 0.865 and 0.170 on 8 prompts; difference +0.695, 95 % interval " in text
+    assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.833 to 0.877 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
     assert (three / "x.md").read_text().startswith("{")
@@ -260,6 +265,7 @@ def test_empty_runs(tmp_path: Path) -> None:
     assert report["headToHead"] == {
         "prompts": [],
         "pairwise": [{"runA": "a", "runB": "b", "n": 0, "aWins": 0, "bWins": 0, "ties": 0}],
+        "quality": [{"runA": "a", "runB": "b", "n": 0, "aWins": 0, "bWins": 0, "ties": 0}],
     }
 
 
@@ -363,7 +369,10 @@ def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
         write(tmp_path / name, *(result(str(number), score) for number, score in enumerate(scores)))
     done = ae_compare("good", "bad", "--fail-if-worse", cwd=tmp_path)
     assert done.code == 1
-    assert done.stderr.startswith("ae-compare: bad is worse than good: paired difference -0.767, 95 % interval -0.")
+    assert done.stderr == (
+        "ae-compare: bad is worse than good: pass rate 0.0% against 100.0% on 12 prompts graded in both, "
+        "difference -100.0 points, 95 % interval -100.0 to -51.5 points\n"
+    )
     assert json.loads(done.stdout)["statistics"]["pairs"][0]["better"] == "good"
     for args in (("bad", "good"), ("good", "once"), ("good", "--run", "copy:good")):
         done = ae_compare(*args, "--fail-if-worse", cwd=tmp_path)

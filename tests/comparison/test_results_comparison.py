@@ -19,12 +19,13 @@ from agenteval.comparison.pairing import RunRows, Scores, by_scores, winner
 from agenteval.comparison.preference.orders import PromptRanking
 from agenteval.comparison.ranking import RecordIndex, by_rankings, rank_prompts, read_ranking
 from agenteval.comparison.result_rows import ComparedResult, ResultRow
-from agenteval.comparison.results import ResultsComparison, head_to_head, pair_statistics
+from agenteval.comparison.results import ResultsComparison, head_to_head
 from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
 from agenteval.errors import UserError
 from agenteval.reports.comparison.markdown import render
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.console import Console
+from agenteval.wire.comparison import PairStatistics
 from agenteval.wire.validation import check
 
 Json = dict[str, Any]
@@ -47,6 +48,13 @@ def run_with(*rows: ResultRow, label: str = "run") -> RunRows[ResultRow]:
 def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
     """A run with one row per score."""
     return run_with(*(ResultRow(score=score, passed=bool(score and score >= 0.5)) for score in scores), label=label)
+
+
+def compared_pair(a: RunRows[ResultRow], b: RunRows[ResultRow]) -> PairStatistics:
+    """The paired analysis of two runs."""
+    [found] = RESULTS.compare([a, b], CompareSettings("custom")).statistics.pairs
+    assert isinstance(found, PairStatistics)
+    return found
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -267,14 +275,19 @@ def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
 def test_pair_statistics_by_hand() -> None:
     a = run_of("a", [0.9, 0.8, 0.7, 0.2, 0.6, None])
     b = run_of("b", [0.4, 0.8, 0.3, 0.7, 0.1, 0.9])
-    found = pair_statistics(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
+    found = compared_pair(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
     assert (found.n, found.wins, found.losses, found.ties) == (5, 3, 1, 1)
     assert found.mean_difference == pytest.approx(0.18)
-    assert found.interval == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
-    assert found.minimum_detectable_difference == pytest.approx(2.801585 * 0.432435 / 5**0.5, abs=1e-4)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
+    assert (found.interval.n, found.interval.level, found.interval.method) == (5, 0.95, "t")
+    assert found.minimum_detectable_difference == pytest.approx(1.681997 * 0.432435, abs=1e-4)
     assert (found.mcnemar.b, found.mcnemar.c) == (3, 1)
-    assert found.mcnemar.p == pytest.approx(0.625)
-    assert found.verdict == "too few prompts to tell"
+    assert found.mcnemar.exact_p == pytest.approx(0.625)
+    assert found.mcnemar.p == found.pass_rate.p == pytest.approx(0.625 - 4 / 16)
+    assert found.flips.only_a == ["p0", "p2", "p4"]
+    assert found.flips.only_b == ["p3"]
+    assert found.verdict == "no difference shown"
 
 
 @pytest.mark.parametrize(
@@ -285,17 +298,18 @@ def test_pair_statistics_by_hand() -> None:
         ([0.9, 0.1, 0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9, 0.2, 0.9], "no difference shown"),
         ([0.5] * 6, [0.5] * 6, "no difference shown"),
         ([1.0] * 6, [0.0] * 6, "a better"),
-        ([1.0] * 5, [0.0] * 5, "too few prompts to tell"),
-        # Five differences of several sizes: the t-interval leaves out 0, but no exact test of five can be sure.
-        ([0.9, 0.8, 0.7, 0.8, 0.9, 0.5], [0.3, 0.1, 0.2, 0.1, 0.2, 0.5], "no difference shown"),
-        # Five passes more of thirty: the t-interval leaves out 0, but by the exact test it is p = 0.0625.
-        ([1.0] * 30, [0.0] * 5 + [1.0] * 25, "no difference shown"),
-        ([1.0] * 30, [0.0] * 6 + [1.0] * 24, "a better"),
+        ([1.0] * 4, [0.0] * 4, "too few prompts to tell"),
+        # Four passes more of thirty: McNemar's chi square is significant, but by mid-p it is p = 0.0625.
+        ([1.0] * 30, [0.0] * 4 + [1.0] * 26, "no difference shown"),
+        ([1.0] * 30, [0.0] * 5 + [1.0] * 25, "a better"),
+        # Passes and scores disagree: each says its own.
+        ([0.51] * 12, [0.49] * 6 + [1.0] * 6, "a passes more, b scores higher"),
+        ([0.5] * 12, [0.45] * 6 + [0.0] * 6, "a better"),
         ([None, None], [1.0, 1.0], "no prompt is graded in both"),
     ],
 )
 def test_verdict(a: list[float | None], b: list[float | None], verdict: str) -> None:
-    assert pair_statistics(run_of("a", a), run_of("b", b)).verdict == verdict
+    assert compared_pair(run_of("a", a), run_of("b", b)).verdict == verdict
 
 
 # --- the custom strategy ------------------------------------------------------------------------
@@ -387,4 +401,4 @@ def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text
     assert "**some and none: no prompt is graded in both.**" in text
-    assert "| none | – | – | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| none | – | – | – | – | 0 | 0 | 0 | 0 | 0 | 0 |" in text

@@ -35,20 +35,6 @@ def test_deviation() -> None:
     assert stats.deviation([1.0]) is None
 
 
-def test_paired_by_hand() -> None:
-    # d = 1, 2, 3: mean 2, sd 1, se 1/sqrt(3), t(.975, 2) = 4.302653
-    found = stats.paired([1.0, 2.0, 3.0])
-    assert found.mean == 2
-    assert found.interval == pytest.approx((2 - 4.3026527 / math.sqrt(3), 2 + 4.3026527 / math.sqrt(3)))
-    assert found.detectable == pytest.approx((1.959964 + 0.841621) / math.sqrt(3), abs=1e-5)
-
-
-def test_paired_says_none_where_it_cannot_say() -> None:
-    assert stats.paired([]) == (None, None, None)
-    assert stats.paired([0.5]) == (0.5, None, None)
-    assert stats.paired([0.5, 0.5]) == (0.5, (0.5, 0.5), None)
-
-
 def ways_of_at_most(most: int, count: int) -> int:
     """The sum of math.comb(count, k) up to `most`, each from the one before."""
     total = ways = 1
@@ -98,29 +84,10 @@ def test_wilson(passed: int, count: int, low: float, high: float) -> None:
     assert stats.wilson(passed, count) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_bootstrap_interval_of_a_known_spread() -> None:
-    values = [i / 999 for i in range(1000)]  # the mean of 1000 uniform values: 0.5 with se 0.0091
-    [interval] = stats.bootstrap_intervals([values], 2000, 3)
-    assert interval == pytest.approx((0.5 - 1.96 * 0.00913, 0.5 + 1.96 * 0.00913), abs=0.002)
-
-
-def test_bootstrap_depends_on_the_column_and_the_seed_alone() -> None:
-    short, long = [0.0, 1.0, 1.0, 0.5], [float(i) for i in range(20)]
-    alone = stats.bootstrap_intervals([long], 200, 1)
-    together = stats.bootstrap_intervals([short, long, long[::-1]], 200, 1)
-    assert together[1] == alone[0]
-    assert stats.bootstrap_intervals([long], 200, 2) != alone
-
-
-def test_bootstrap_of_too_little() -> None:
-    assert stats.bootstrap_intervals([[], [1.0], [1.0, 1.0]], 100, 0) == [None, None, (1.0, 1.0)]
-    assert stats.bootstrap_intervals([], 100, 0) == []
-
-
 def test_numpy_is_imported_only_to_resample() -> None:
     code = (
-        "import sys, agenteval.cli.tools.compare; from agenteval.comparison import statistics as stats; "
-        "stats.paired([1.0, 2.0]); "
+        "import sys, agenteval.cli.tools.compare; from agenteval.comparison.inference.paired import compare_paired; "
+        "compare_paired([1.0, 0.5]); "
         "sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

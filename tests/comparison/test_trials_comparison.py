@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-import random
 from typing import Any
 
 import pytest
 
-from agenteval.comparison import statistics as stats
 from agenteval.comparison import trial_rows
+from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
+from agenteval.comparison.inference.intervals import clustered_rate_interval, effective_count
 from agenteval.comparison.pairing import RunRows, by_scores
 from agenteval.comparison.trial_rows import ComparedTrials, TrialRow
-from agenteval.comparison.trials import TrialsComparison, head_to_head, pair_statistics
+from agenteval.comparison.trials import TrialsComparison, head_to_head
+from agenteval.wire.trials_comparison import TrialsPairStatistics
 from agenteval.wire.validation import check
 
 Json = dict[str, Any]
@@ -40,6 +42,13 @@ def run_with(*rows: TrialRow, label: str = "run") -> RunRows[TrialRow]:
 def run_of(label: str, *passed: int, of: int = 4) -> RunRows[TrialRow]:
     """A run with one prompt for each number of passes."""
     return run_with(*(passing(c, of) for c in passed), label=label)
+
+
+def compared_pair(a: RunRows[TrialRow], b: RunRows[TrialRow]) -> TrialsPairStatistics:
+    """The paired analysis of two runs."""
+    [found] = TRIALS.compare([a, b], CompareSettings("custom")).statistics.pairs
+    assert isinstance(found, TrialsPairStatistics)
+    return found
 
 
 PASS, FAIL = {"pass": True, "score": 1.0}, {"pass": False, "score": 0.0}
@@ -119,76 +128,58 @@ def test_the_most_flaky_are_few_and_in_order() -> None:
 
 
 def test_quality_counts_why_a_trial_has_no_score() -> None:
-    found = trial_rows.trial_quality([row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)])
+    found = trial_rows.trial_quality(run_with(row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)))
     assert found is not None
     assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (3, 1 / 3, 1, 1, 1)
-    assert trial_rows.trial_quality([row({})]) is None
+    assert trial_rows.trial_quality(run_with(row({}))) is None
 
 
 # --- clusters -----------------------------------------------------------------------------------
 
 
 def test_clustered_interval_by_hand() -> None:
-    # Rates 1, .5, 0 of two trials each: mean .5, sd of the means .5, se .5/sqrt(3), t(.975, 2) = 4.302653
-    assert stats.clustered_rate([(2, 2), (1, 2), (0, 2)]) == (0.0, 1.0)
-    # 30 prompts, every one all or nothing: as wide as 30 single trials, however many there are
-    clusters = [(5, 5)] * 15 + [(0, 5)] * 15
-    error = math.sqrt(30 * 2.5**2 * 30 / 29) / 150
-    assert stats.clustered_rate(clusters) == pytest.approx((0.5 - 2.0452296 * error, 0.5 + 2.0452296 * error))
-    assert stats.clustered_rate([(c // 5, n // 5) for c, n in clusters]) == pytest.approx(
-        stats.clustered_rate(clusters)
-    )
+    # Four prompts: 3 of 4, 1 of 2, 0 of 3, 1 of 1. Rate .5, residuals 1, 0, -1.5, .5; binomial variance 10 * .25
+    between, binomial = (1 + 2.25 + 0.25) * 4 / 3, 2.5
+    effective = 10 / ((between + 0.5 * 10 / 4) / (binomial + 0.5))
+    assert effective_count([3, 1, 0, 1], [4, 2, 3, 1]) == pytest.approx(effective)
+    t = 3.1824463
+    reach = t / (1 + t * t / effective) * math.sqrt(0.25 / effective + t * t / (4 * effective**2))
+    found = clustered_rate_interval([3, 1, 0, 1], [4, 2, 3, 1])
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
+    assert (found.n, found.method) == (10, "wilson, effective n")
 
 
-def test_clustered_interval_of_unequal_clusters() -> None:
-    clusters = [(3, 4), (1, 2), (0, 3), (1, 1)]
-    rate = 5 / 10
-    residuals = [3 - 2, 1 - 1, 0 - 1.5, 1 - 0.5]
-    error = math.sqrt(sum(r * r for r in residuals) * 4 / 3) / 10
-    low, high = stats.clustered_rate(clusters) or (0, 0)
-    assert (low, high) == pytest.approx((max(0, rate - 3.1824463 * error), min(1, rate + 3.1824463 * error)))
-
-
-@pytest.mark.parametrize("rate", [0, 1, 2])
-def test_where_nothing_varies_the_interval_is_that_of_the_prompts(rate: int) -> None:
-    assert stats.clustered_rate([(rate, 2)] * 10) == stats.wilson(10 * rate / 2, 10)
-
-
-def test_one_prompt_has_no_interval() -> None:
-    assert stats.clustered_rate([(3, 5)]) is None
-    assert stats.clustered_rate([]) is None
+def test_one_prompt_tells_little() -> None:
+    found = clustered_rate_interval([5], [5])
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((0.2065, 1.0), abs=1e-4)
 
 
 def test_bootstrap_draws_whole_clusters() -> None:
     clusters = [[1.0] * 50] * 10 + [[0.0] * 50] * 10
-    sums, counts = [sum(one) for one in clusters], [len(one) for one in clusters]
-    [whole] = stats.bootstrap_intervals([stats.Clusters(sums, counts)], 2000, 1)
-    [single] = stats.bootstrap_intervals([[value for one in clusters for value in one]], 2000, 1)
-    assert whole == pytest.approx((0.5 - 1.96 * math.sqrt(0.25 / 20), 0.5 + 1.96 * math.sqrt(0.25 / 20)), abs=0.05)
-    assert single is not None and whole is not None
-    assert single[1] - single[0] < (whole[1] - whole[0]) / 5
+    whole = bootstrap_mean_interval(clusters, 2000, 1)
+    single = bootstrap_mean_interval([[value] for one in clusters for value in one], 2000, 1)
+    assert whole is not None
+    assert single is not None
+    assert single.high - single.low < (whole.high - whole.low) / 4
+    assert whole.low < 0.35
+    assert whole.high > 0.65
 
 
-def test_bootstrap_of_unequal_clusters_is_of_the_mean_over_all() -> None:
-    sums, counts = [10.0, 0.0] * 50, [10, 1] * 50
-    [interval] = stats.bootstrap_intervals([stats.Clusters(sums, counts)], 1000, 1)
-    assert interval is not None
-    assert interval[0] < 10 / 11 < interval[1]
+def test_bootstrap_is_as_skewed_as_the_values_and_depends_on_the_seed_alone() -> None:
+    values = [[float(2**i)] for i in range(12)]
+    found = bootstrap_mean_interval(values, 1000, 1)
+    assert found is not None
+    centre = sum(value for [value] in values) / 12
+    assert found.high - centre > 2 * (centre - found.low)
+    assert found == bootstrap_mean_interval(values, 1000, 1) != bootstrap_mean_interval(values, 1000, 2)
 
 
-def test_clustered_intervals_hold_what_they_promise() -> None:
-    """Of 300 runs of 40 prompts with 5 like-minded trials each, about 95 % have the true rate in their interval."""
-    rng = random.Random(1)
-    inside = naive = 0
-    for _ in range(300):
-        rates = [rng.choice((0.05, 0.95)) for _ in range(40)]
-        clusters = [(sum(rng.random() < rate for _ in range(5)), 5) for rate in rates]
-        low, high = stats.clustered_rate(clusters) or (1, 0)
-        inside += low <= 0.5 <= high
-        low, high = stats.wilson(sum(c for c, _ in clusters), 200)
-        naive += low <= 0.5 <= high
-    assert 0.91 < inside / 300 < 0.98
-    assert naive / 300 < 0.75
+def test_bootstrap_of_too_little() -> None:
+    assert bootstrap_mean_interval([], 100, 0) is None
+    assert bootstrap_mean_interval([[1.0], []], 100, 0) is None
+    assert bootstrap_mean_interval([[1.1], [1.1], [1.1, 1.1]], 100, 0) is None
 
 
 # --- strategies and head to head ----------------------------------------------------------------
@@ -230,24 +221,25 @@ def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
         ([4, 3, 4, 2, 4, 3], [1, 0, 1, 1, 2, 0], "a better"),
         ([1, 0, 1, 1, 2, 0], [4, 3, 4, 2, 4, 3], "b better"),
         ([2, 3, 1, 4, 0, 2], [3, 2, 2, 3, 1, 1], "no difference shown"),
-        ([4] * 5, [0] * 5, "too few prompts to tell"),
-        ([4] * 30, [0] * 5 + [4] * 25, "no difference shown"),
+        ([4] * 4, [0] * 4, "too few prompts to tell"),
+        ([4] * 30, [0] * 4 + [4] * 26, "no difference shown"),
+        ([4] * 30, [0] * 5 + [4] * 25, "a better"),
         ([], [], "no prompt is graded in both"),
     ],
 )
 def test_verdict(a: list[int], b: list[int], verdict: str) -> None:
-    assert pair_statistics(run_of("a", *a), run_of("b", *b)).verdict == verdict
+    assert compared_pair(run_of("a", *a), run_of("b", *b)).verdict == verdict
 
 
 def test_trials_of_a_prompt_are_not_so_many_prompts() -> None:
-    """Two hundred trials of five prompts show nothing: five prompts are five."""
-    a, b = run_of("a", *[40] * 5, of=40), run_of("b", *[0] * 5, of=40)
-    assert pair_statistics(a, b).verdict == "too few prompts to tell"
+    """Four hundred trials of four prompts show nothing: four prompts are four."""
+    a, b = run_of("a", *[100] * 4, of=100), run_of("b", *[0] * 4, of=100)
+    assert compared_pair(a, b).verdict == "too few prompts to tell"
 
 
 def test_unequal_numbers_of_trials_are_paired_by_prompt() -> None:
     a = RunRows("a", {"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})})
     b = RunRows("b", {"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)})
-    found = pair_statistics(a, b)
+    found = compared_pair(a, b)
     assert (found.n, found.score) == (2, None)
     assert found.mean_difference == pytest.approx(0.4)

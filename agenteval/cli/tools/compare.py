@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agenteval.cli.options import (
@@ -18,25 +18,27 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
+from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings, Comparison
 from agenteval.comparison.input_files import RunSource, find_format, read_runs
-from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids
+from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids, without_changed_inputs
 from agenteval.comparison.preference.preference import remarks as preference_remarks
 from agenteval.comparison.ranking import Ask, rank_prompts
-from agenteval.comparison.run_names import label_runs, named_run
+from agenteval.comparison.row_facts import RowOptions, metadata_path
+from agenteval.comparison.run_names import label_runs, named_runs
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.wire.comparison import ComparisonAnswer, StrategyName
-from agenteval.wire.records import Record
+from agenteval.streams.text import counted, first_few
+from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
 FORMS = ReportForms("comparison")
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
+CHANGED_SHOWN = 5
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -92,47 +94,29 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
     return "custom" if grader else strategy or "weighted"
 
 
-def comparison_of(input_format: str) -> Comparison[Any]:
+def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
     """The comparison of that kind of record; the other kind is not imported."""
     if input_format == "trials":
         from agenteval.comparison.trials import TrialsComparison
 
-        return TrialsComparison()
+        return TrialsComparison(options)
     from agenteval.comparison.results import ResultsComparison
 
-    return ResultsComparison()
+    return ResultsComparison(options)
 
 
 # --- the work -----------------------------------------------------------------------------------
 
 
-def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float, redact: Redactor) -> Ask:
-    """Loads the grader; returns a function that asks it."""
-    from agenteval.cli.grader_run import named_graders
-    from agenteval.grading.graders import open_graders
-    from agenteval.grading.verdict import GraderError
-    from agenteval.processes.supervisor import ProcessSupervisor
-    from agenteval.processes.worker_pool import Pool
+def open_grader(
+    grader: str, sources: Sequence[RunSource], stream: bool, concurrency: int, timeout: float, redact: Redactor
+) -> Ask:
+    """Starts the comparison grader, which gets records that are read again from the files."""
+    from agenteval.cli.grader_run import comparison_grader
 
-    specs = named_graders([text], stream=stream)
-    processes = ProcessSupervisor(concurrency)
-    try:
-        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer)
-    except UserError:
-        processes.close()
-        raise
-
-    def work(payload: Record) -> Iterator[object]:
-        for verdict in grader.verdicts([encode(payload)]):
-            yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
-
-    def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
-        try:
-            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
-            grader.finish()
-        finally:
-            processes.close()
-
+    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact)
+    for source in sources:
+        source.make_seekable()
     return ask
 
 
@@ -144,6 +128,28 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
         left_out = len(set().union(*missing.values()))
         total = len(prompt_ids(runs))
         console.say(f"{left_out} of {total} prompts are not in every run: {lacks} (meta.missing names them)")
+    for run in runs:
+        if run.changed:
+            console.say(
+                f"{run.label}: {counted(len(run.changed), 'prompt')} with another input than before left out: "
+                f"{first_few(run.changed, CHANGED_SHOWN)} (--ignore-input compares them all the same)"
+            )
+
+
+def say_remarks(comparison: Comparison[Any], report: Any, console: Console) -> None:
+    """Says what a reader of the figures should know about the files."""
+    preference = preference_remarks(report.preference) if report.preference else ()
+    for remark in [*comparison.remarks(report), *preference]:
+        console.say(remark)
+    console.finish()
+
+
+def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings, console: Console) -> bool:
+    """Whether no run is stopped by the gate; says why, for each that is."""
+    reasons = comparison.gate(report, settings)
+    for reason in reasons:
+        console.say(reason)
+    return not reasons
 
 
 @tool(NAME)
@@ -165,9 +171,27 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
 )
 @seed_option("bootstrap")
 @click.option(
-    "--fail-if-worse",
-    is_flag=True,
-    help="Exit 1 if a run is shown to be worse than the first or, of trials, its pass^k is lower.",
+    "--by", metavar="KEY", default="category", show_default=True, help="Key below metadata: a breakdown by it."
+)
+@click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
+@click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is shown to be worse than the first.")
+@click.option("--require-proof", is_flag=True, help="Exit 1 also if a run is not shown to be at most --margin worse.")
+@click.option(
+    "--margin",
+    metavar="D",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="How much lower a pass rate may be and still count as no worse.",
+)
+@click.option(
+    "--min-compared",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    default=0.9,
+    show_default=True,
+    help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )
 @progress_option
 @strict_option
@@ -185,7 +209,13 @@ def main(
     output: str | None,
     input_format: str,
     seed: int,
+    by: str,
+    cluster_by: str | None,
+    ignore_input: bool,
     fail_if_worse: bool,
+    require_proof: bool,
+    margin: float,
+    min_compared: float,
     progress: bool | None,
     strict: bool,
     debug: bool,
@@ -193,25 +223,31 @@ def main(
     """Compare runs of the same prompts: which one is better, and is it luck.
 
     Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
-    first record shows which, and all must be of one kind. Records are joined by `id`. The report has
-    the figures of each run, who won which prompt, and for every two runs the paired difference with
-    its 95 % interval, the smallest difference that this many prompts would show, and a verdict in
-    words. Records without a grade, or whose grader erred, are counted but are in no mean.
+    first record shows which, and all must be of one kind. Records are joined by `id`; a prompt whose
+    `input` has changed is reported and left out. The report has a verdict in sentences for every two
+    runs: passes first, then scores, then time, tokens and cost, each with its 95 % interval and over
+    the prompts that both have. With three runs or more, verdicts are adjusted for the number of tests
+    (Holm). Then the figures of each run with their intervals, by category, and who won which prompt.
+    Records without a grade, or whose grader erred, are counted but are in no mean.
 
-    Of results: quality, latency, reliability; the difference of scores, and McNemar's exact test.
-    Of trials: capability (passAtK), reliability (passExpK), flakiness with the most flaky prompts,
-    quality, latency; the difference of pass rates and of scores. The trials of a prompt are a cluster:
-    they count as one prompt, not as k. A trial whose agent failed counts as not passed.
+    Of trials: pass rate, pass@k and pass^k, unbiased, over the prompts that have so many trials. The
+    trials of a prompt are a cluster: they count as one prompt, not as k. An agent that failed has not
+    passed. docs/statistics.md explains every figure.
+
+    The gate, for CI: --fail-if-worse exits 1 if the pass rate of a run (of trials also pass^k, at the
+    smaller k) is shown to be lower than that of the first run: the upper bound of the difference is
+    below 0. --require-proof also exits 1 unless it is shown to be at most --margin lower. Either exits
+    1 if less than --min-compared of the first run's graded prompts are graded in both.
 
     A run has the name of its file unless it is given as LABEL:PATH.
 
     Strategies, by which a prompt is won:
       weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
-                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2);
+                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); equal grades are a tie;
                    trials: passAtK, passExpK and 1 - flakiness, weighted by COMPARE_CAPABILITY (0.4),
                    COMPARE_RELIABILITY (0.4) and COMPARE_CONSISTENCY (0.2)
-      statistical  results: score; trials: pass rate. Adds bootstrap intervals that resample prompts
-                   (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
+      statistical  results: score; trials: pass rate. Adds the bootstrap interval of the mean latency,
+                   prompts resampled (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
       custom       a comparison grader (-g). It gets {id, input, hint, metadata, runs: {LABEL: RUN}},
                    where RUN is {output, trajectory, score, duration, toolErrors} or, of trials,
                    {passRate, passAtK, passExpK, k, trials}, and answers
@@ -222,37 +258,30 @@ def main(
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md
-      ae-compare old-trials.jsonl new-trials.jsonl -o report.md
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
       ae-compare baseline.jsonl now.jsonl --fail-if-worse -o report.md
+      ae-compare baseline.jsonl now.jsonl --require-proof --margin 0.03 --by difficulty
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
     strategy = choose_strategy(strategy, grader)
-    named = [named_run(text, labelled=False) for text in paths] + [named_run(text, labelled=True) for text in labelled]
-    files = label_runs(named)
+    files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
     sources = [RunSource(path) for _, path in files]
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
-    ask = None
-    if grader:
-        ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact)
-    if ask:
-        for source in sources:
-            source.make_seekable()
-    comparison = comparison_of(find_format(sources, input_format))
-    settings = read_settings(strategy, comparison, os.environ, seed)
+    ask = open_grader(grader, sources, stream, concurrency, timeout, redact) if grader else None
+    options = RowOptions(metadata_path(by), metadata_path(cluster_by) if cluster_by else None)
+    comparison = comparison_of(find_format(sources, input_format), options)
+    settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
     runs = read_runs([label for label, _ in files], sources, console, comparison, counted=ask is None)
+    runs = runs if ignore_input else without_changed_inputs(runs)
     out.open()
     say_missing(runs, console)
     rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
-    for remark in [*comparison.remarks(report), *(preference_remarks(report.preference) if rankings else ())]:
-        console.say(remark)
-    console.finish()
+    say_remarks(comparison, report, console)
     FORMS.write(FORMS.choose(form, output, "json"), report, out)
-    worse = comparison.worse(report) if fail_if_worse else []
-    for line in worse:
-        console.say(line)
-    return FAILED if console.refused or worse else OK
+    gate = GateSettings(require_proof, margin, min_compared) if fail_if_worse or require_proof else None
+    stopped = gate is not None and not passes_gate(comparison, report, gate, console)
+    return FAILED if console.refused or stopped else OK

@@ -28,6 +28,11 @@ def interval(bounds: tuple[float, float], n: int, method: str) -> ConfidenceInte
     return ConfidenceInterval(low=bounds[0], high=bounds[1], level=LEVEL, n=n, method=method)
 
 
+def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
+    """Low and high alone."""
+    return None if found is None else (found.low, found.high)
+
+
 # --- rates --------------------------------------------------------------------------------------
 
 
@@ -73,6 +78,23 @@ def effective_count(sums: Sequence[float], counts: Sequence[int]) -> float:
     return total / design_effect
 
 
+def pass_rate_interval(passes: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
+    """The interval of the share of passes, given 1 or 0 of each record; `clusters` names the cluster of each."""
+    if clusters is None:
+        return rate_interval(round(sum(passes)), len(passes))
+    return clustered_rate_interval(*cluster_sums(passes, clusters))
+
+
+def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[list[float], list[int]]:
+    """The sum and the number of the values of each cluster."""
+    sums: dict[object, float] = {}
+    counts: dict[object, int] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        sums[cluster] = sums.get(cluster, 0.0) + value
+        counts[cluster] = counts.get(cluster, 0) + 1
+    return list(sums.values()), list(counts.values())
+
+
 # --- means --------------------------------------------------------------------------------------
 
 
@@ -100,14 +122,12 @@ def standard_error(values: Sequence[float], clusters: Sequence[object] | None = 
     if clusters is None:
         spread = deviation(values)
         return (None, 0) if spread is None else (spread / math.sqrt(len(values)), len(values) - 1)
-    centre = math.fsum(values) / len(values)
-    sums: dict[object, float] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        sums[cluster] = sums.get(cluster, 0.0) + value - centre
+    sums, counts = cluster_sums(values, clusters)
     size = len(sums)
     if size < 2:
         return None, 0
-    squares = math.fsum(part * part for part in sums.values())
+    centre = math.fsum(sums) / len(values)
+    squares = math.fsum((part - count * centre) ** 2 for part, count in zip(sums, counts, strict=True))
     return math.sqrt(squares * size / (size - 1)) / len(values), size - 1
 
 

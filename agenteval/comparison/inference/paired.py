@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.inference.distributions import binomial_term, detectable_shift, t_two_sided
-from agenteval.comparison.inference.intervals import LEVEL, NO_SPREAD, Z, interval, mean_interval, standard_error
+from agenteval.comparison.inference.intervals import (
+    LEVEL,
+    NO_SPREAD,
+    Z,
+    cluster_sums,
+    interval,
+    mean_interval,
+    standard_error,
+)
 from agenteval.comparison.statistics import mean
 from agenteval.wire.interval import ConfidenceInterval
 
@@ -31,14 +39,18 @@ class PairedTest(NamedTuple):
 def compare_paired(differences: Sequence[float], clusters: Sequence[object] | None = None) -> PairedTest:
     """The analysis of differences within -1 and 1; `clusters` names the cluster of each.
 
-    The interval excludes 0 if and only if p is below 0.05.
+    Differences of one size, such as those of passes, are compared by their signs. The interval excludes 0 if and only
+    if p is below 0.05.
     """
     if not differences:
         return PairedTest()
+    sizes = {round(abs(d), 9) for d in differences if abs(d) > TIE}
     found: ConfidenceInterval | None
-    if clusters is None and all(abs(d) < TIE or abs(abs(d) - 1) < TIE for d in differences):
+    if clusters is None and len(sizes) <= 1:
+        [size] = sizes or {1.0}
         wins, losses = signs(differences)
         found, p = tango_interval(wins, losses, len(differences)), mid_p(wins, losses)
+        found = interval((size * found.low, size * found.high), found.n, found.method)
     else:
         found, p = _compare_means(differences, clusters)
     if found and p >= SIGNIFICANT:
@@ -74,10 +86,7 @@ def _compare_means(
     varies = error is not None and error >= NO_SPREAD
     p = t_two_sided(centre / error, df) if error is not None and varies else mid_p(*signs(differences))
     if clusters is not None:
-        sums: dict[object, float] = {}
-        for difference, cluster in zip(differences, clusters, strict=True):
-            sums[cluster] = sums.get(cluster, 0.0) + difference
-        differences = list(sums.values())
+        differences, _ = cluster_sums(differences, clusters)
     different = [d for d in differences if abs(d) > TIE]
     return found, max(p, sign_flip_p(different)) if len(different) <= FEW else p
 

@@ -1,0 +1,134 @@
+"""Two runs on the same prompts: differences, ratios and prompts that changed sides, on the wire."""
+
+from __future__ import annotations
+
+from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.records import Count, Rate, Wire
+
+
+class Difference(Wire, kw_only=True):
+    """Difference of a value between two runs, A minus B, over the `n` prompts that have it in both."""
+
+    run_a: str
+    """Name of run A."""
+    run_b: str
+    """Name of run B."""
+    n: Count
+    """Prompts that have the value in both."""
+    mean_a: float | None = None
+    """Mean of A over these prompts."""
+    mean_b: float | None = None
+    """Mean of B over these prompts."""
+    mean_difference: float | None
+    """Mean of A minus that of B; null if there are no such prompts."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the difference; null if there are no such prompts."""
+    wins: Count
+    """Prompts on which A is better."""
+    losses: Count
+    """Prompts on which B is better."""
+    ties: Count
+    """Prompts on which the two are equal."""
+    minimum_detectable_difference: float | None
+    """The smallest true difference this many prompts would show 4 times in 5; null if nothing varies."""
+    p: Rate | None = None
+    """Chance of a difference this large if there were none: mid-p McNemar of passes, paired t of other values."""
+    adjusted_p: Rate | None = None
+    """`p`, adjusted by Holm's method for all the tests of the report."""
+    better: str | None
+    """The run that is shown to be better: `adjustedP` is below 0.05; null if neither is."""
+    verdict: str
+    """The outcome in words."""
+
+
+class Ratio(Wire):
+    """What A took divided by what B took, over the `n` prompts in which both are known."""
+
+    n: Count
+    """Prompts in which both are known."""
+    mean_a: float | None
+    """Mean of A over these prompts."""
+    mean_b: float | None
+    """Mean of B over these prompts."""
+    ratio: float | None
+    """Of costs and tokens the ratio of the two means, of times the geometric mean of the prompts' ratios."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the ratio; null if there are too few prompts or all have the same ratio."""
+    estimated: Count | None = None
+    """Of costs: prompts whose cost is estimated from tokens and a price list in at least one run."""
+
+
+class Flips(Wire):
+    """Prompts that only one of two runs passed; of trials, that passed more often than not in only one of them."""
+
+    only_a: list[str]
+    """Ids of the prompts that A passed and B did not."""
+    only_b: list[str]
+    """Ids of the prompts that B passed and A did not."""
+
+
+class Resources(Wire):
+    """Time, tokens and cost of two runs on the same prompts; null if they are not known in both."""
+
+    latency: Ratio | None
+    """Milliseconds."""
+    tokens: Ratio | None
+    """Input and output tokens."""
+    cost: Ratio | None
+    """US dollars."""
+
+
+# --- one run ------------------------------------------------------------------------------------
+
+
+class UsageAmount(Wire):
+    """Tokens or US dollars over the `n` records, or trials, in which they are known."""
+
+    n: Count
+    """Records or trials in which it is known."""
+    total: float
+    """Sum."""
+    mean: float
+    """Mean."""
+    p50: float
+    """Median."""
+    p50_interval: ConfidenceInterval | None
+    """95 % interval of the median; null if there are too few values or all are equal."""
+    estimated: Count | None = None
+    """Of costs: records or trials whose cost is estimated from tokens and a price list."""
+
+
+class Usage(Wire):
+    """Tokens and cost of one run; null if no record has them."""
+
+    tokens: UsageAmount | None
+    """Input and output tokens."""
+    cost: UsageAmount | None
+    """US dollars."""
+
+
+# --- categories ---------------------------------------------------------------------------------
+
+
+class CategoryRun(Wire):
+    """The graded prompts of one run in one category."""
+
+    n: Count
+    """Graded prompts."""
+    pass_rate: Rate | None
+    """Share that passed, of trials the mean over prompts' trials; null if nothing is graded."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the pass rate."""
+    avg_score: Rate | None
+    """Mean score; null if there is none."""
+    score_interval: ConfidenceInterval | None
+    """95 % interval of the mean score."""
+
+
+class Category(Wire):
+    """One category: each run, and every two runs."""
+
+    runs: dict[str, CategoryRun]
+    """Each run."""
+    pairs: list[Difference]
+    """Pass rates of every two runs, adjusted for all categories and pairs."""
