@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
 from agenteval.comparison.pass_at_k import pass_at, pass_exp
-from agenteval.comparison.statistics import clustered_rate
 from agenteval.comparison.trial_rows import TrialRow, trial_row
 from agenteval.reports.figures import breakdown, percent, percent_span, whole
 from agenteval.reports.page.histogram import count_score, score_counts
@@ -54,8 +54,9 @@ class TrialCounts:
     @property
     def interval(self) -> Interval | None:
         """The interval of the rate; the trials of a prompt are not independent."""
-        clusters = [((passed, graded), prompts) for (graded, passed, _), prompts in self.alike.items() if graded]
-        return clustered_rate([pair for pair, prompts in clusters for _ in range(prompts)])
+        alike = [pair[:2] for pair, prompts in self.alike.items() if pair[0] for _ in range(prompts)]
+        found = clustered_rate_interval([passed for _, passed in alike], [graded for graded, _ in alike])
+        return bounds(found)
 
     def at_k(self) -> tuple[int, float | None, float | None, int]:
         """k, the means of the unbiased pass@k and pass^k, and over how many prompts; None where there is none."""
