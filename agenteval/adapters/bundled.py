@@ -23,8 +23,8 @@ def bundled_path(name: str) -> str:
     return os.path.join(BUNDLED, name + ".json")
 
 
-def load_adapter(ref: str) -> Adapter:
-    """Loads the schema in a file, or the one that comes with the suite under this name."""
+def load_adapter(ref: str, *, as_json: bool = False) -> Adapter:
+    """Loads the schema in a file, or the one that comes with the suite under this name; see Adapter."""
     path = ref
     if not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
         if ref not in bundled_adapters():
@@ -33,14 +33,14 @@ def load_adapter(ref: str) -> Adapter:
         path = bundled_path(ref)
     try:
         with open(path, "rb") as file:
-            return parse_adapter(file.read(), ref)
+            return parse_adapter(file.read(), ref, as_json=as_json)
     except OSError as error:
         raise UserError(f"{ref}: {error.strerror}") from None
 
 
-def parse_adapter(data: bytes, source: str) -> Adapter:
+def parse_adapter(data: bytes, source: str, *, as_json: bool = False) -> Adapter:
     """Compiles the schema in this JSON; UserError names `source` and the field that is wrong."""
     from agenteval.adapters.reader import Adapter
     from agenteval.adapters.schema_file import parse_headless
 
-    return Adapter(parse_headless(data, source), source)
+    return Adapter(parse_headless(data, source), source, as_json=as_json)

@@ -30,6 +30,7 @@ class SchemaCompiler:
     def __init__(self, source: str, trace: Trace | None = None) -> None:
         self.source, self.trace = source, trace
         self.reads: set[tuple[str, ...]] = set()
+        self.copies: set[tuple[str, ...]] = set()  # read, too, but only to be written as it came
         self.look_ups: list[LookUp] = []
         self.names: dict[str, Any] = {"trace": trace}
 
@@ -37,14 +38,17 @@ class SchemaCompiler:
         """Returns the error about a field, to be raised."""
         return UserError(f"{self.source}: {field}{why}")
 
-    def path(self, text: str, field: str, base: tuple[str, ...] = ()) -> Path:
-        """Compiles a path; `base` is where in the event the value lies that it is applied to."""
+    def path(self, text: str, field: str, base: tuple[str, ...] | None = (), *, copied: bool = False) -> Path:
+        """Compiles a path; `base` is where in the event the value lies that it is applied to, if it is not read whole.
+
+        `copied`: nothing looks into what it finds, which is written as it came.
+        """
         try:
             path = compile_path(text)
         except PathError as error:
             raise self.error(field, f': "{text}" is not a JSONPath ({error})') from None
-        if path.reads is not None:
-            self.reads.add((*base, *path.reads))
+        if path.reads is not None and base is not None:
+            (self.copies if copied and path.keys else self.reads).add((*base, *path.reads))
         return path
 
     def look_up(self, path: Path, place: str = "event", base: tuple[str, ...] | None = ()) -> str:

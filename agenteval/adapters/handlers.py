@@ -15,6 +15,7 @@ import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, Event, SchemaCompiler, item_kind
 from agenteval.adapters.events import EventShape
+from agenteval.adapters.events import as_json as keep_json
 from agenteval.adapters.jsonpath import Path
 from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
 from agenteval.adapters.trajectory import Time, Trajectory, is_true
@@ -86,22 +87,36 @@ class CompiledSchema:
         self._spare = f"elif type(found := {compiler.look_up(spare)}) is str: spare_id = found" if has_spare else ""
 
     def build(
-        self, decode_otherwise: Callable[[str, Trajectory], Any], read_event: ReadEvent | None, *, dicts: bool
+        self,
+        decode_otherwise: Callable[[str, Trajectory], Any],
+        read_event: ReadEvent | None,
+        *,
+        dicts: bool,
+        as_json: bool,
     ) -> None:
         """Compiles the code; with `dicts` events are dicts, for code that is not made here.
 
+        With `as_json` the input and output of tools stay JSON (Fragment), which only encode() can read.
         `read_event` is called in place of the handlers where there may be events within events.
         """
         compiler, names = self.compiler, self.compiler.names
         plain = all(look_up.path.keys is not None for look_up in compiler.look_ups) and not self._shared.members
-        self.shape = shape = EventShape(compiler.reads, names, as_struct=plain and not dicts)
+        as_struct = plain and not dicts
+        shape = EventShape(compiler.reads, names, as_struct=as_struct, copies=compiler.copies, as_json=as_json)
+        self.shape = shape
         check = "if event is None: continue" if shape.tree is not None else "if type(event) is not dict: continue"
         handle = "\n".join(_indented(["read_event(event, time, out)"] if read_event else self._handling(), 2))
         loop = LOOP.format(session=self._session, spare=self._spare, check=check, handle=handle)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
         source = re.sub("@([0-9]+)@", lambda found: look_ups[int(found[1])], parts)
-        names |= {"is_true": is_true, "any_true": any_true, "total": total, "item_kind": item_kind}
+        names |= {
+            "is_true": is_true,
+            "any_true": any_true,
+            "total": total,
+            "item_kind": item_kind,
+            "as_json": keep_json,
+        }
         names |= {"decode": shape.decode, "decode_otherwise": decode_otherwise, "DECODE_ERRORS": DECODE_ERRORS}
         names["read_event"] = read_event
         self.source = source

@@ -26,9 +26,14 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Adapter:
-    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py)."""
+    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py).
 
-    def __init__(self, config: HeadlessAdapter, source: str, trace: Trace | None = None) -> None:
+    With `as_json` the input and output of tools stay JSON (Fragment), for a tool that only writes them.
+    """
+
+    def __init__(
+        self, config: HeadlessAdapter, source: str, trace: Trace | None = None, *, as_json: bool = False
+    ) -> None:
         self.config = config
         compiler = SchemaCompiler(source, trace)
         self.rules = compile_rules(compiler, config)
@@ -40,7 +45,9 @@ class Adapter:
         self.reads_text = config.output_mode == "text"
         self.compiled = CompiledSchema(compiler, self.rules, self.actions, session)
         needs_dicts = trace is not None or self._unfold is not None or self.reads_text
-        self.compiled.build(self._decode_otherwise, self._unfold and self.read_event, dicts=needs_dicts)
+        self.compiled.build(
+            self._decode_otherwise, self._unfold and self.read_event, dicts=needs_dicts, as_json=as_json
+        )
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.every_message = config.result is not None and config.result.otherwise == "all"
         self.cumulative = _cumulative_fields(config)

@@ -224,7 +224,8 @@ class _Source:
 
     def _value(self, text: str, field: str) -> str:
         upward = self.is_step and text.startswith("^")
-        path = self.compiler.path(text[upward:], field, () if upward else self.base or ())
+        copied = field.endswith((".extract.input", ".extract.output"))
+        path = self.compiler.path(text[upward:], field, () if upward else self.base, copied=copied)
         return self.compiler.look_up(path, *(("event",) if upward else (self.place, self.base)))
 
     def shared_field(self, paths: list[str]) -> str | None:

@@ -300,6 +300,9 @@ def _completed(step: Step, name: Any, given: Any, output: Any) -> Step:
 
 def _leave_out_unknown(step: Step) -> None:
     """Removes the fields that were reserved for a result and have no value: they are not written."""
-    for field in ("input", "output", "duration"):
-        if step.get(field, step) is None:
-            del step[field]
+    if step.get("input", step) is None:
+        del step["input"]
+    if step.get("output", step) is None:
+        del step["output"]
+    if step.get("duration", step) is None:
+        del step["duration"]

@@ -15,12 +15,21 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.wire.records import Record
 
 _decode = msgspec.json.Decoder().decode
+Fragment = orjson.Fragment  # JSON that encode() writes as it is
 _dumps = orjson.dumps
-_encode = msgspec.json.Encoder().encode
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    if type(value) is not Fragment:
+        raise NotImplementedError
+    return msgspec.Raw(value.contents)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_raw).encode
 
 
 def encode(value: Any) -> bytes:
-    """Returns the value as JSON, without spaces."""
+    """Returns the value as JSON, without spaces but those in a Fragment."""
     try:
         return _dumps(value)
     except TypeError:

@@ -28,14 +28,14 @@ class Redactor:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._names: dict[str, str] = {}
+        self.secrets: dict[str, str] = {}  # value, in each form → variable
         for name, value in environment.items():
             for secret in secrets_in(name, value):
                 for form in forms_of(secret):
-                    self._names.setdefault(form, name)
-        longest_first = sorted(self._names, key=len, reverse=True)  # one secret may start with another
+                    self.secrets.setdefault(form, name)
+        longest_first = sorted(self.secrets, key=len, reverse=True)  # one secret may start with another
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._signs = _without_superstrings(self._names)
+        self._signs = _without_superstrings(self.secrets)
         as_json = (encode(form.encode("utf-8", "replace").decode())[1:-1] for form in self._signs)
         self._signs_in_json = _without_superstrings(form.decode() for form in as_json)
         self._bytes_in_json = [sign.encode() for sign in self._signs_in_json]
@@ -50,7 +50,7 @@ class Redactor:
     def cut(self, text: str) -> str:
         """Returns a part of a longer text without secrets, and without pieces of them at its ends."""
         text = self(text)
-        for secret, name in self._names.items():
+        for secret, name in self.secrets.items():
             if len(secret) > LONGEST_PIECE:
                 continue  # its lines are secrets of their own
             for size in range(len(secret) - 1, SHORTEST_PIECE - 1, -1):
@@ -62,7 +62,7 @@ class Redactor:
 
     def record(self, record: Record) -> Record:
         """Returns the record without secrets in derived fields: pieces of output may have been joined there."""
-        if not self._names:
+        if not self.secrets:
             return record
         return {name: self.value(value) if name in DERIVED else value for name, value in record.items()}
 
@@ -77,7 +77,7 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets; in a loop, because it may be nested deeper than calls may be."""
-        if not self._names:
+        if not self.secrets:
             return value
         top = [value]
         left: list[Any] = [top]
@@ -93,7 +93,7 @@ class Redactor:
         return top[0]
 
     def _replace(self, found: re.Match[str]) -> str:
-        return f"[redacted:{self._names[found[0]]}]"
+        return f"[redacted:{self.secrets[found[0]]}]"
 
 
 def _without_superstrings(forms: Iterable[str]) -> list[str]:

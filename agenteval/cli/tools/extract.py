@@ -62,13 +62,13 @@ def main(
       ae-extract -s my.json --explain raw.jsonl | less
     """
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
-    adapter = load_adapter(schema)
+    redact = Redactor({} if no_redact else os.environ)
+    console.redact = redact
+    adapter = load_adapter(schema, as_json=not redact.secrets)  # secrets are looked for in decoded values
     if debug:
         for line in adapter.compiled.source.splitlines():
             console.say(f"{schema}: {line}")
     source = Source(path)
-    redact = Redactor({} if no_redact else os.environ)
-    console.redact = redact
     target = Output(output, inputs=[source])
     target.encode = redact.line
     console.begin(None, "records")
