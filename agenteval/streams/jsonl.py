@@ -15,6 +15,8 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.wire.records import Record
 
 _decode = msgspec.json.Decoder().decode
+LONGEST_INTEGER = 4300  # digits; Python converts no longer ones
+
 Fragment = orjson.Fragment  # JSON that encode() writes as it is
 _dumps = orjson.dumps
 
@@ -48,10 +50,41 @@ def decode(line: bytes | str) -> Any:
 
 def decode_record(line: bytes) -> Record:
     """Returns the JSON object of a line."""
-    record = decode(line)
+    try:
+        record = decode(line)
+    except BadRecord:
+        if (record := _without_huge_numbers(line)) is None:
+            raise
     if not isinstance(record, dict):
         raise BadRecord(f"a record must be a JSON object, got {_kind(record)}")
     return record
+
+
+def _without_huge_numbers(line: bytes) -> Record | None:
+    """Returns a result in which an agent has written a number too large for any type, such as 1e999: it becomes null.
+
+    What an agent writes must not make its record unreadable. Returns None for anything else that is no JSON.
+    """
+    import json
+    from math import isfinite
+
+    def real(digits: str) -> float | None:
+        return found if isfinite(found := float(digits)) else None
+
+    try:
+        record = json.loads(line, parse_float=real, parse_int=integer_of, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and not record.keys().isdisjoint(("trajectory", "trials")) else None
+
+
+def integer_of(digits: str) -> int | None:
+    """Returns the integer, or None if it is longer than Python converts."""
+    return int(digits) if len(digits) <= LONGEST_INTEGER else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and Infinity are no JSON
 
 
 def read_json(path: str) -> Any:

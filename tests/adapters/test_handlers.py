@@ -83,3 +83,19 @@ def test_debug_shows_the_code() -> None:
     shown = run("ae-extract", "-s", "wikiagent", "--debug", stdin="").expect(0).stderr.splitlines()
     assert "ae-extract: wikiagent: def read_lines(lines, times, out):" in shown
     assert "ae-extract: wikiagent:     for line, time in zip(lines, times):" in shown
+
+
+@pytest.mark.parametrize("secret", [None, "caf\u00e9-and-more"])
+def test_tool_input_is_written_as_it_came_unless_there_are_secrets(secret: str | None) -> None:
+    given = f'{{"path" : "caf\\u00e9-and-more", "n": [1, {HUGE}, 1e999, {"9" * 5000}]}}'
+    item = f'{{"id":"a","type":"mcp_tool_call","tool":"Read","arguments":{given}}}'
+    line = f'{{"type":"item.started","item":{item}}}'
+    raw = {"id": "x", "input": "?", "rawLines": [line], "timing": {"start": 0, "end": 1, "total": 1}}
+    environment = {"MY_API_KEY": secret} if secret else {}
+    done = run("ae-extract", "-s", "codex", stdin=json.dumps(raw) + "\n", env=environment).expect(0)
+    if secret:
+        assert "[redacted:MY_API_KEY]" in done.stdout and "and-more" not in done.stdout
+    else:
+        assert f'"input":{given}' in done.stdout
+        table = run("ae-format", "-f", "jsonl", stdin=done.stdout).expect(0).stdout
+        assert json.loads(table)["trajectory"][0]["input"]["n"] == [1, HUGE, None, None]
