@@ -17,8 +17,8 @@ from agenteval.adapters.handlers import CompiledSchema
 from agenteval.adapters.parts import compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
 from agenteval.adapters.trajectory import Time, Trajectory, as_text
-from agenteval.streams.patterns import SlowPattern
 from agenteval.streams.jsonl import integer_of
+from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 
 Times = list[int] | list[float] | list[int | float]
@@ -218,8 +218,8 @@ def decode_leniently(line: str) -> Any:
     import json
 
     try:
-        numbers = {"parse_constant": lambda name: None, "parse_int": integer_of}
-        return _writable(json.loads(text, strict=False, **numbers))
+        event = json.loads(text, parse_constant=lambda name: None, parse_int=integer_of, strict=False)
+        return _writable(event)
     except (ValueError, RecursionError):
         return None
 
