@@ -47,6 +47,7 @@ class GraderRun:
         timeout: float,
         no_redact: bool,
         grade_failed: bool = False,
+        debug: bool = False,
     ) -> None:
         specs = named_graders(grader, stream=stream)
         self.output, self.console = output, console
@@ -57,7 +58,13 @@ class GraderRun:
         self.workers = max(1, self.processes.concurrency // each)
         try:
             self.graders = GraderSet(
-                specs, self.processes, console.say, timeout=timeout, redact=redact.value, grade_failed=grade_failed
+                specs,
+                self.processes,
+                console.say,
+                timeout=timeout,
+                redact=redact.value,
+                grade_failed=grade_failed,
+                trace=console.say if debug else None,
             )
             output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
         except UserError:

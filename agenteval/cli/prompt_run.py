@@ -161,6 +161,7 @@ class PromptRun:
                     timeout=self.grader_settings.grader_timeout,
                     redact=self.conditions.redact.value,
                     grade_failed=self.grader_settings.grade_failed,
+                    trace=self.console.say if settings.debug else None,
                 )
             self.output.open()
             if self.journal:

@@ -27,7 +27,10 @@ def grader_input(record: Record) -> bytes:
 
 
 class GraderSet:
-    """The graders of a run; `report` takes a line for each record that one of them could not grade."""
+    """The graders of a run.
+
+    `report` takes a line for each record that one of them could not grade, `trace` each line that they print on stderr.
+    """
 
     def __init__(
         self,
@@ -38,8 +41,9 @@ class GraderSet:
         timeout: float,
         redact: Callable[[Any], Any] = lambda verdict: verdict,
         grade_failed: bool = False,
+        trace: Callable[[str], None] | None = None,
     ) -> None:
-        self.graders = open_graders(specs, processes, timeout=timeout)
+        self.graders = open_graders(specs, processes, timeout=timeout, trace=trace)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
         self.keep_each = len(specs) > 1 or specs[0].named
@@ -89,14 +93,15 @@ class GraderSet:
 
     def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
         checked = (
-            GraderError(self.redact(verdict.reason)) if isinstance(verdict, GraderError) else self.redact(verdict)
+            verdict._replace(reason=self.redact(verdict.reason)) if isinstance(verdict, GraderError) else self.redact(verdict)
             for verdict in verdicts
         )
         named: dict[str, Verdict] = dict(zip((grader.name for grader in self.graders), checked, strict=True))
         for name, verdict in named.items():
             if isinstance(verdict, GraderError):
                 self.erred = True
-                self.report(f"{record['id']}: grader {name}: {verdict.reason}")
+                if not verdict.reported:
+                    self.report(f"{record['id']}: grader {name}: {verdict.reason}")
         return with_verdicts(record, named, keep_each=self.keep_each)
 
 

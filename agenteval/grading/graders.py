@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from agenteval.errors import USAGE, BadRecord, UserError
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer
-from agenteval.processes.line_process import LineProcess, NoAnswer
+from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
+from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import failure_of
 from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult
 
+Trace = Callable[[str], None]
 MAX_ANSWER = 16 << 20  # bytes
+END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
+GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
+GIVEN_UP = f"given up after {GIVE_UP_AFTER} timeouts without any answer"
 TRIED = 8  # records in a group from which on a grader is no longer new
 QUICK = 0.002  # seconds per answer below which records are sent in groups
 
@@ -43,15 +47,23 @@ class Grader(Protocol):
 
 
 def open_graders(
-    specs: list[GraderSpec], processes: ProcessSupervisor, *, timeout: float, kind: type = GraderResult
+    specs: list[GraderSpec],
+    processes: ProcessSupervisor,
+    *,
+    timeout: float,
+    kind: type = GraderResult,
+    trace: Trace | None = None,
 ) -> list[Grader]:
-    """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record."""
+    """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record.
+
+    `trace` takes each line that a grader prints on stderr.
+    """
     graders: list[Grader] = []
     for spec in specs:
         if not spec.streams:
-            graders.append(CommandGrader(spec, processes, timeout, kind))
+            graders.append(CommandGrader(spec, processes, timeout, kind, trace))
             continue
-        grader = StreamGrader(spec, processes, timeout, kind)
+        grader = StreamGrader(spec, processes, timeout, kind, trace)
         if spec.hosted:
             grader.load()
         elif spec.bundled:
@@ -68,11 +80,19 @@ def _check_options(spec: GraderSpec, processes: ProcessSupervisor) -> None:
         raise UserError(f"grader {spec.name}: {outcome.stderr.decode('utf-8', 'replace').strip()}")
 
 
+def trace_stderr(trace: Trace | None, name: str, printed: bytes) -> None:
+    """Passes on what a grader has printed on stderr, if that is wanted."""
+    for line in stderr_lines(printed) if trace else ():
+        trace(f"grader {name}: {line}")  # type: ignore[misc]
+
+
 class CommandGrader:
     """One process per record: grader input on stdin, grader result on stdout."""
 
-    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
-        self.name, self.spec, self.kind = spec.name, spec, kind
+    def __init__(
+        self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type, trace: Trace | None
+    ) -> None:
+        self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
 
@@ -85,14 +105,15 @@ class CommandGrader:
         outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
         if outcome.left_helpers:
             self.processes.terminate_tree(key)
+        trace_stderr(self.trace, self.name, outcome.stderr)
         problem = failure_of(outcome, self.timeout)
         if problem is None:
-            return read_answer(outcome.stdout, self.kind)
+            return with_stderr(read_answer(outcome.stdout, self.kind), outcome.stderr)
         try:
             error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
         except BadRecord:
             error = None
-        return GraderError(error or problem)
+        return with_stderr(GraderError(error or problem), outcome.stderr)
 
     def finish(self) -> None:
         """Does nothing: no process outlives its record."""
@@ -101,10 +122,13 @@ class CommandGrader:
 class StreamGrader:
     """As many long-lived processes as there are threads that grade at the same time."""
 
-    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type) -> None:
-        self.name, self.spec, self.kind = spec.name, spec, kind
+    def __init__(
+        self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type, trace: Trace | None
+    ) -> None:
+        self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
+        self.timeouts: int | None = None if spec.trusted else 0  # None: it has answered, or its protocol is ours
         self._idle: list[GraderStream] = []
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -114,6 +138,11 @@ class StreamGrader:
             stream = GraderStream(self)
         yield from stream.verdicts(inputs)
         self._idle.append(stream)  # only now: one whose answers were not all taken is not used again
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it never answers: it may not be made for --stream, or may not flush its output."""
+        return self.timeouts is not None and self.timeouts >= GIVE_UP_AFTER
 
     def load(self) -> None:
         """Starts one process; raises UserError if it cannot load the grader."""
@@ -184,15 +213,44 @@ class GraderStream:
     def _exchange(self, inputs: list[bytes]) -> Iterator[Verdict]:
         while inputs:
             answered = 0
+            if self.grader.given_up:
+                yield from [GraderError(GIVEN_UP, reported=True)] * len(inputs)
+                return
             try:
                 for answer in self.process().exchange(inputs, self.grader.timeout / 1000):
                     answered += 1
-                    yield read_answer(answer, self.grader.kind)
+                    self.grader.timeouts = None
+                    yield self._with_stderr(read_answer(answer, self.grader.kind))
+                self._take_stderr()
                 return
             except (NoAnswer, UserError) as error:
+                reason = self._count_timeout(str(error)) if isinstance(error, TooSlow) else str(error)
+                verdict = with_stderr(GraderError(reason), self._take_stderr())
                 self._drop()
-                yield GraderError(str(error))
+                yield verdict
             inputs = inputs[answered + 1 :]
+
+    def _with_stderr(self, verdict: Verdict) -> Verdict:
+        """Returns the verdict; if it is an error, with the last lines that the process has printed on stderr."""
+        if self.spec.hosted:  # it may be at a later record already, but its host marks where each one ends
+            return with_stderr(verdict, self._take_stderr(END_OF_RECORD))
+        if self._process is None or not isinstance(verdict, GraderError):
+            return verdict
+        return with_stderr(verdict, self._process.last_stderr())
+
+    def _take_stderr(self, end: bytes = b"") -> bytes:
+        """Returns what the process has printed on stderr, and passes it on if that is wanted."""
+        printed = self._process.take_stderr(end) if self._process is not None else b""
+        trace_stderr(self.grader.trace, self.grader.name, printed)
+        return printed
+
+    def _count_timeout(self, reason: str) -> str:
+        """Counts a timeout of a grader that has never answered; returns why the record is not graded."""
+        timeouts = self.grader.timeouts
+        if timeouts is None:
+            return reason
+        self.grader.timeouts = timeouts + 1
+        return f"{reason}; {GIVEN_UP}" if self.grader.given_up else reason
 
     def _has_more(self, patience: float) -> bool:
         return self._process is not None and self._process.has_more(patience)

@@ -10,11 +10,15 @@ from agenteval.streams.jsonl import decode
 from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record
 from agenteval.wire.validation import check
 
+STDERR_LINES = 5
+STDERR_LENGTH = 500
+
 
 class GraderError(NamedTuple):
     """Why a grader could not grade a record."""
 
     reason: str
+    reported: bool = False  # the user knows already
 
 
 Verdict = Record | GraderError
@@ -34,8 +38,32 @@ def read_answer(answer: bytes, kind: type) -> Verdict:
     try:
         check(result, kind)
     except BadRecord as error:
-        return GraderError(f"its answer is no grader result: {error}")
+        return GraderError(f"its answer is no grader result: {error}{_advice(result) if kind is GraderResult else ''}")
     return result  # type: ignore[no-any-return]
+
+
+def _advice(answer: object) -> str:
+    """Returns what a grader should answer instead."""
+    given = answer.get("score") if isinstance(answer, dict) else None
+    advice = ' (return {"pass": true or false, "score": 0.0 to 1.0}'
+    if isinstance(given, int | float) and 1 < given <= 100:
+        advice += f": {given / 100:g} instead of {given}"
+    return f"{advice})"
+
+
+def stderr_lines(printed: bytes) -> list[str]:
+    """Returns the lines of what a grader has printed on stderr, without blank ones."""
+    lines = printed.decode("utf-8", "replace").splitlines()
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def with_stderr(verdict: Verdict, printed: bytes) -> Verdict:
+    """Returns the verdict; if it is an error, with the last lines of stderr, unless it has them already."""
+    lines = [line.strip() for line in stderr_lines(printed)[-STDERR_LINES:]]
+    if not isinstance(verdict, GraderError) or not lines or (len(lines) == 1 and lines[0][:300] in verdict.reason):
+        return verdict
+    tail = " | ".join(lines)[-STDERR_LENGTH:].replace("; ", ", ")  # "; " separates graders
+    return verdict._replace(reason=f"{verdict.reason} (stderr: {tail})")
 
 
 def error_in(answer: Any) -> str | None:

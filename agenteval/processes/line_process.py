@@ -7,6 +7,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 
 from agenteval.processes.outcome import describe_start_failure, read_status
 from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
@@ -16,6 +17,10 @@ from agenteval.processes.supervisor import ProcessSupervisor
 
 class NoAnswer(Exception):
     """The process ended, was too slow or broke the protocol; it has to be started anew."""
+
+
+class TooSlow(NoAnswer):
+    """The process did not answer in time."""
 
 
 class LineProcess:
@@ -36,6 +41,7 @@ class LineProcess:
             for fd in (stdout, stderr, stdin):
                 os.close(fd)
         self.stdin = PipeWriter(ours)
+        os.set_blocking(self.stderr, False)
         self.poll = select.poll()
         for fd in (self.child.ended, self.stdout, self.stderr):
             self.poll.register(fd, select.POLLIN)
@@ -64,7 +70,7 @@ class LineProcess:
             if self.unfinished_size > self.max_answer:
                 raise NoAnswer(f"its answer is longer than {self.max_answer} bytes")
             if time.monotonic() >= deadline:  # also if it prints something else all the time
-                raise NoAnswer(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
+                raise TooSlow(f"timeout: no answer within {timeout * 1000:g} ms (does it flush its output?)")
         return self.answers.popleft()
 
     def has_more(self, patience: float) -> bool:
@@ -73,6 +79,18 @@ class LineProcess:
         poll.register(self.stdout, select.POLLIN)
         unread = [event for _fd, event in poll.poll(patience * 1000) if event & select.POLLIN]
         return bool(self.answers or any(self.unfinished_line) or unread)
+
+    def last_stderr(self) -> bytes:
+        """Returns what it has printed on stderr and was not taken, at most the last 8 KiB."""
+        while self._read_stderr():
+            pass
+        return bytes(self.stderr_tail)
+
+    def take_stderr(self, end: bytes = b"") -> bytes:
+        """Returns what last_stderr() returns, up to `end` if it is there, and forgets it."""
+        taken, found, rest = self.last_stderr().partition(end) if end else (self.last_stderr(), b"", b"")
+        self.stderr_tail[:] = rest
+        return taken
 
     def finish(self) -> None:
         """Closes its stdin and gives it time to exit by itself."""
@@ -126,24 +144,25 @@ class LineProcess:
             self.answers.extend(more)
         return bool(data)
 
-    def _read_stderr(self) -> None:
-        data = os.read(self.stderr, PIPE_SIZE)
+    def _read_stderr(self) -> bool:
+        """Reads what is there; returns whether there was anything."""
+        try:
+            data = os.read(self.stderr, PIPE_SIZE)
+        except BlockingIOError:
+            return False
         if not data:
-            self.poll.unregister(self.stderr)
+            with suppress(KeyError):  # it may be gone already
+                self.poll.unregister(self.stderr)
         self.stderr_tail += data
         del self.stderr_tail[:-STDERR_TAIL]
+        return bool(data)
 
     def _how_it_ended(self, patience: float) -> str:
         """Returns its status and its last line on stderr; waits that many seconds for its exit."""
         if not self._await_exit(patience):
             return "closed its stdout without an answer"
         self.status, _ = self.processes.collect(self.child)
-        os.set_blocking(self.stderr, False)
-        try:
-            self.stderr_tail += os.read(self.stderr, PIPE_SIZE)
-        except OSError:
-            pass
-        last = self.stderr_tail.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
+        last = self.last_stderr().decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
         code, signal_name = read_status(self.status)
         how = f"killed by {signal_name}" if signal_name else f"exited with code {code}"
         return f"{how} without an answer{f': {last[:300]}' if last else ''}"

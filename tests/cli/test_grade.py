@@ -383,7 +383,7 @@ def test_a_javascript_grader_may_print_and_throw(tmp_path: Path) -> None:
     given = results("fine", "throw", "fine", "exit", "fine", "undefined", "fine")
     done = grade("-g", "noisy.js", stdin=given, cwd=tmp_path).expect(1)
     assert ["score" in record for record in done.records] == [True, False, True, False, True, False, True]
-    assert failure(done.records[1]) == "RangeError: no way"
+    assert failure(done.records[1]) == "RangeError: no way (stderr: grading | y)"
     assert "exited with code 4" in failure(done.records[3])
     assert "no grader result" in failure(done.records[5])
 
@@ -539,6 +539,88 @@ def test_an_executable_that_is_no_stream_is_an_error_not_a_hang(tmp_path: Path) 
     script(tmp_path / "g", PASSES)
     done = grade("--stream", "-g", "./g", "-t", 300, stdin=many(2), cwd=tmp_path).expect(1)
     assert [failure(record)[:7] for record in done.records] == ["timeout", "timeout"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stream_that_never_answers_is_given_up_after_three_timeouts(workers: int, tmp_path: Path) -> None:
+    script(tmp_path / "mute", "echo start >> starts; exec sleep 600")
+    given = ["--stream", "-g", "./mute", "-t", 300, "-j", workers]
+    done = grade(*given, stdin=many(60), cwd=tmp_path).expect(1)
+    failures = [failure(record) for record in done.records]
+    assert len(failures) == 60 and failures[-1] == "given up after 3 timeouts without any answer"
+    assert 3 <= sum(text.startswith("timeout") for text in failures) <= 2 + workers
+    assert len((tmp_path / "starts").read_text().split()) <= 2 + workers
+    assert len(done.messages) <= 2 + workers and "given up after 3 timeouts" in done.stderr, "not one per record"
+
+
+def test_a_stream_that_has_answered_is_not_given_up(tmp_path: Path) -> None:
+    slow = "    if int(record['id']) % 2: import time; time.sleep(600)\n"
+    python_script(tmp_path / "loop", LOOP.replace("    print(", f"{slow}    print("))
+    done = grade("--stream", "-g", "./loop", "-t", 300, stdin=many(9), cwd=tmp_path).expect(1)
+    assert ["score" in record for record in done.records] == [True, False] * 4 + [True]
+
+
+# --- what graders print ---------------------------------------------------------------------------
+
+
+NOISY = "print('thinking about', record['id']); import sys; print('on stderr', file=sys.stderr)"
+KINDS_THAT_PRINT = {
+    "executable": ("noisy", "import json, sys\nrecord = json.load(sys.stdin)\nprint('on stderr', file=sys.stderr)\n"),
+    "stream": (
+        "noisy",
+        "import json, sys\nfor line in sys.stdin:\n  print('on stderr', file=sys.stderr)\n  ",
+    ),
+    "python": ("noisy.py", f"def grade(record):\n    {NOISY}\n    return "),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_THAT_PRINT)
+@pytest.mark.parametrize("tool", ["ae-grade", "ae-capture"])
+def test_debug_shows_what_graders_print(tool: str, kind: str, tmp_path: Path) -> None:
+    name, text = KINDS_THAT_PRINT[kind]
+    answer = str(PASSED) if kind == "python" else f"print({json.dumps(PASSED)!r}, flush=True)"
+    (python_script if kind != "python" else Path.write_text)(tmp_path / name, text + answer)
+    write(tmp_path / "in", {"id": "a", "input": "x", "output": "x"}, {"id": "b", "input": "x", "output": "x"})
+    args: list[object] = ["in", "-g", f"./{name}", *(["--stream"] if kind == "stream" else [])]
+    args += ["--simple", "echo {}"] if tool == "ae-capture" else []
+    heard = run(tool, *args, "--debug", cwd=tmp_path).expect(0).messages
+    expected = ["on stderr"] + (["thinking about a", "thinking about b"] if kind == "python" else [])
+    for line in expected:
+        assert f"{tool}: grader noisy: {line}" in heard, heard
+    assert heard.count(f"{tool}: grader noisy: on stderr") == 2
+    run(tool, *args, cwd=tmp_path).expect(0, stderr="")
+
+
+@pytest.mark.parametrize("kind", KINDS_THAT_PRINT)
+def test_the_end_of_stderr_is_in_the_error(kind: str, tmp_path: Path) -> None:
+    name, text = KINDS_THAT_PRINT[kind]
+    answer = "{'pass': 1}" if kind == "python" else "print('[]', flush=True)"
+    (python_script if kind != "python" else Path.write_text)(tmp_path / name, text + answer)
+    stream = ["--stream"] if kind == "stream" else []
+    done = grade("-g", f"./{name}", *stream, stdin=many(3), cwd=tmp_path).expect(1)
+    for record in done.records:
+        lines = f"thinking about {record['id']} | on stderr" if kind == "python" else "on stderr"
+        start, _, shown = failure(record).rpartition(" (stderr: ")
+        assert start.startswith("its answer is no grader result")
+        assert sorted(shown.removesuffix(")").split(" | ")) == sorted(lines.split(" | "))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ('{"score": 1}', '"pass" is missing (return {"pass": true or false, "score": 0.0 to 1.0})'),
+        ('{"pass": true}', '"score" is missing (return {"pass": true or false, "score": 0.0 to 1.0})'),
+        ('{"pass": true, "score": 85}', '"score": 0.0 to 1.0}: 0.85 instead of 85)'),
+        ('{"pass": true, "score": 7.5}', '"score": 0.0 to 1.0}: 0.075 instead of 7.5)'),
+        ('{"pass": true, "score": -3}', '"score": 0.0 to 1.0})'),
+        ('{"pass": "yes", "score": 1}', '"pass" must be true or false, got a string (return {"pass": true or false'),
+        ("0.5", 'must be an object, got a number (return {"pass": true or false, "score": 0.0 to 1.0})'),
+    ],
+)
+def test_a_wrong_answer_is_told_what_to_return(answer: str, says: str, tmp_path: Path) -> None:
+    script(tmp_path / "g", f"cat > /dev/null; echo '{answer}'")
+    done = grade("-g", "./g", stdin=many(1), cwd=tmp_path).expect(1)
+    assert says in failure(done.records[0]) and says in done.stderr
 
 
 def test_big_answers_and_big_records_of_a_stream_do_not_lock_up(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def read_document(source: Source, target: Output, console: Console) -> int:
 # --- making one ---------------------------------------------------------------------------------
 
 
-def go_through(calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders) -> None:
+def go_through(
+    calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders, *, debug: bool
+) -> None:
     """Selects the records and collects the verdicts on them."""
     console.begin(None, "records")
     if not graders.texts:
@@ -87,7 +89,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
-    run = GraderRun(target, console, *graders, grade_failed=True)  # a failed agent is no candidate, unless graded
+    run = GraderRun(target, console, *graders, grade_failed=True, debug=debug)  # failed agents are no candidates
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:
@@ -246,7 +248,8 @@ def main(
     keep_ticks(target.path, known)
     size = SAMPLE if sample is None else sample
     calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
-    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout, no_redact))
+    graders = Graders(grader, stream, concurrency, timeout, no_redact)
+    go_through(calibration, source, target, console, graders, debug=debug)
     report = calibration.report()
     target.open()
     FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)

@@ -64,7 +64,7 @@ def main(
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
     target, _done = open_output(output, source, append=append, resume=resume)
-    run = GraderRun(target, console, **graders)
+    run = GraderRun(target, console, **graders, debug=debug)
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:

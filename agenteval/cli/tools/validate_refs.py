@@ -120,7 +120,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
     references = References(source, console)
-    run = GraderRun(target, console, **graders)
+    run = GraderRun(target, console, **graders, debug=debug)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
     counts = ValidationCounts()

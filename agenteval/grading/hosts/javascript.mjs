@@ -14,16 +14,17 @@ openSync("/dev/null", "r");
 closeSync(1);
 openSync("/dev/stderr", "w");
 
-const send = (value) => {
-  let rest = Buffer.from(JSON.stringify(value) + "\n");
+const write = (fd, text) => {
+  let rest = Buffer.from(text);
   while (rest.length > 0) {
     try {
-      rest = rest.subarray(writeSync(stdout, rest));
+      rest = rest.subarray(writeSync(fd, rest));
     } catch (error) {
       if (error.code !== "EAGAIN") throw error;
     }
   }
 };
+const send = (value) => write(stdout, JSON.stringify(value) + "\n");
 
 const describe = (error) => (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).replace(/\s+/g, " ");
 
@@ -59,9 +60,12 @@ async function* lines(chunks) {
 }
 
 for await (const line of lines(input)) {
+  let answer;
   try {
-    send((await grade(JSON.parse(line))) ?? null);
+    answer = JSON.stringify((await grade(JSON.parse(line))) ?? null);
   } catch (error) {
-    send({ error: describe(error) });
+    answer = JSON.stringify({ error: describe(error) });
   }
+  write(2, "\x1e"); // ends what the grader has printed about this record
+  write(stdout, answer + "\n");
 }

@@ -1,7 +1,8 @@
 """Runs a Python grader: one grader input per line on stdin, one answer per line on stdout.
 
 `python python.py FILE.py` or `… package.module:function`. The first line of output is {"ready":true}, or an error if
-the grader cannot be loaded. What the grader prints goes to stderr, so that it does not mix with the answers.
+the grader cannot be loaded. What the grader prints goes to stderr, so that it does not mix with the answers;
+the character 0x1e ends what it has printed about a record.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def main() -> None:
         for line in lines:
             verdict = answer(grade, decode(line))
             exit_unless(host)
+            sys.stdout.flush()
+            os.write(2, b"\x1e")  # ends what the grader has printed about this record
             os.write(stdout, verdict + b"\n")
 
 
