@@ -93,7 +93,9 @@ class GraderSet:
 
     def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
         checked = (
-            verdict._replace(reason=self.redact(verdict.reason)) if isinstance(verdict, GraderError) else self.redact(verdict)
+            verdict._replace(reason=self.redact(verdict.reason))
+            if isinstance(verdict, GraderError)
+            else self.redact(verdict)
             for verdict in verdicts
         )
         named: dict[str, Verdict] = dict(zip((grader.name for grader in self.graders), checked, strict=True))
