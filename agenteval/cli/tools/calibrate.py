@@ -47,6 +47,7 @@ class Graders(NamedTuple):
     concurrency: int
     timeout: float
     no_redact: bool
+    debug: bool
 
 
 # --- reading a document -------------------------------------------------------------------------
@@ -75,9 +76,7 @@ def read_document(source: Source, target: Output, console: Console) -> int:
 # --- making one ---------------------------------------------------------------------------------
 
 
-def go_through(
-    calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders, *, debug: bool
-) -> None:
+def go_through(calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders) -> None:
     """Selects the records and collects the verdicts on them."""
     console.begin(None, "records")
     if not graders.texts:
@@ -89,7 +88,7 @@ def go_through(
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
-    run = GraderRun(target, console, *graders, grade_failed=True, debug=debug)  # failed agents are no candidates
+    run = GraderRun(target, console, *graders[:-1], grade_failed=True, debug=graders.debug)  # failed ones are left out
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:
@@ -248,8 +247,7 @@ def main(
     keep_ticks(target.path, known)
     size = SAMPLE if sample is None else sample
     calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
-    graders = Graders(grader, stream, concurrency, timeout, no_redact)
-    go_through(calibration, source, target, console, graders, debug=debug)
+    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout, no_redact, debug))
     report = calibration.report()
     target.open()
     FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)
