@@ -43,6 +43,7 @@ from agenteval.wire.records import Record
 if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces.workspace import Workspaces
+    from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
 
 T = TypeVar("T")
@@ -86,6 +87,7 @@ class PromptRun:
         self.output.encode = self.conditions.redact.line
         self.workspaces: Workspaces | None = None
         self.graders: GraderSet | None = None
+        self.stopping: EarlyStop | None = None
         self.failures = FailureCount(
             program_of(self.agent), self.console.say, settings.max_failures, resumable=self.output.resumable
         )
@@ -124,6 +126,8 @@ class PromptRun:
             self.journal.close()
         if total is None and not self.console.done and self.output.written.ids:
             self.console.say("nothing left to do")
+        if self.stopping:
+            self.console.say(self.stopping.summary())
         self.failures.report()
         self.missing.report()
         ungraded = self.graders is not None and self.graders.erred
@@ -171,6 +175,10 @@ class PromptRun:
             raise
         return max(1, self.processes.concurrency // each)
 
+    def prompts_to_start(self) -> Iterator[Record]:
+        """Yields the prompts in the order of the input or, with --stop-when-known, in random order until it is."""
+        return self.stopping.prompts() if self.stopping else iter(self.prompts)
+
     # --- one prompt, in the thread of a worker ---
 
     def adapter(self) -> Adapter:
@@ -199,6 +207,8 @@ class PromptRun:
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
+                if self.stopping:
+                    self.stopping.skip(prompt["id"])
                 if self.settings.strict:
                     raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
             return None
@@ -260,6 +270,8 @@ class PromptRun:
         if self.journal:
             with self._lock:
                 self.journal.forget(record["id"])
+        if self.stopping:
+            self.stopping.add(record)
 
     def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
         """Reports one more that is done: progress, --debug, -e and --strict."""

@@ -13,6 +13,7 @@ from agenteval.cli.agent_options import (
 )
 from agenteval.cli.options import input_argument, keep_raw_option
 from agenteval.cli.prompt_run import PromptRun, at_most_one
+from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import passed
 from agenteval.wire.records import Record
@@ -23,6 +24,7 @@ from agenteval.wire.records import Record
 @inline_grader_options
 @extraction_option
 @keep_raw_option
+@stop_options
 @agent_options
 def main(
     path: str | None,
@@ -32,6 +34,9 @@ def main(
     grade_failed: bool,
     extract: str | None,
     keep_raw: bool,
+    stop_when_known: bool,
+    against: str | None,
+    threshold: float | None,
     **options: Any,
 ) -> int:
     """Run each prompt through an agent and write its result: output, trajectory, times, tokens and score.
@@ -45,10 +50,15 @@ def main(
       ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -o results.jsonl
       ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -g ./grader.py -o results.jsonl --resume
       ae-capture prompts.jsonl --simple "echo {}" -g ae-grader-hint | ae-format -f table
+      ae-capture prompts.jsonl -s claude -g ./grader.py --against baseline.jsonl --stop-when-known -o new.jsonl
       ae-capture prompts.jsonl --workspace-dir ws -g ae-grader-git -- ae-headless -s claude
 
     With -o FILE an answer is kept in FILE.unfinished until it is graded and written; --resume reads both,
     so that no agent that has answered is run again.
+
+    With --stop-when-known the prompts run in random order, and no further one is started once it is known
+    whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
+    The test may look after every prompt: at most 5 % of the runs that do not differ are stopped.
 
     An agent that fails is data: its record has `errors`, does not pass (see --grade-failed), and the exit
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
@@ -56,6 +66,7 @@ def main(
     """
     graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
     run = PromptRun("ae-capture", path, AgentSettings(**options), graders, extract)
+    stop_early(run, StopSettings(stop_when_known, against, threshold))
     adapter = run.adapter()
 
     def capture(prompt: Record) -> Record | None:
@@ -83,4 +94,4 @@ def main(
     def hold(result: Record) -> None:
         run.save(result, result, graded=run.graders is not None)
 
-    return run(iter(run.prompts), at_most_one(capture), emit, hold=hold)
+    return run(run.prompts_to_start(), at_most_one(capture), emit, hold=hold)

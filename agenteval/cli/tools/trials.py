@@ -17,6 +17,7 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
+from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
@@ -54,7 +55,7 @@ class Trials:
         """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
         together = self.run.settings.workspace_dir is None
         earlier = self._successful() if self.run.settings.retry_failed else {}
-        for prompt in self.run.prompts:
+        for prompt in self.run.prompts_to_start():
             good = [trial for input, trial in earlier.pop(prompt["id"], ()) if input == prompt["input"]]
             if good:
                 self.collected[prompt["id"]] = good
@@ -135,6 +136,7 @@ def _refuse_another_k(path: str, k: int) -> None:
 )
 @inline_grader_options
 @extraction_option
+@stop_options
 @agent_options
 def main(
     path: str | None,
@@ -144,6 +146,9 @@ def main(
     grader_timeout: float,
     grade_failed: bool,
     extract: str | None,
+    stop_when_known: bool,
+    against: str | None,
+    threshold: float | None,
     **options: Any,
 ) -> int:
     """Run each prompt k times through an agent; with graders, say how often it passes.
@@ -159,7 +164,12 @@ def main(
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl
       ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl --resume
+      ae-trials prompts.jsonl -s claude -k 3 -g ./grader.py --threshold 0.9 --stop-when-known -o trials.jsonl
       ae-trials prompts.jsonl --simple "echo {}" -k 3 -g ae-grader-hint | jq '{id, passRate}'
+
+    With --stop-when-known the prompts run in random order, and no further one is started once it is known
+    whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
+    The test may look after every prompt: at most 5 % of the runs that do not differ are stopped.
 
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
@@ -169,4 +179,5 @@ def main(
         _refuse_another_k(settings.output, k)
     graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
     run = PromptRun("ae-trials", path, settings, graders, extract)
+    stop_early(run, StopSettings(stop_when_known, against, threshold))
     return Trials(run, k)()

@@ -62,20 +62,28 @@ Pilot = Mapping[str, Passes]
 """The graded prompts of a run, by id."""
 
 
-def read_pilot(source: Source, refusals: Refusals) -> Pilot:
-    """Reads results or trials; a second record of the same prompt is refused, one without a grade left out."""
+def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> Pilot:
+    """Reads results or trials; a prompt without a grade is left out, a second record of one refused.
+
+    Of a `resumed` file the last record of a prompt counts: its agent was run again.
+    """
     found: dict[str, Passes] = {}
 
     def accept(record: Record) -> None:
-        row = check(record, PilotRecord)
-        if row.id in found:
-            raise BadRecord(f'"id" {row.id} is there twice; the first one counts')
-        if verdicts := row.verdicts():
-            found[row.id] = Passes(sum(verdicts), len(verdicts))
+        if record.get("id") in found and not resumed:
+            raise BadRecord(f'"id" {record["id"]} is there twice; the first one counts')
+        if (passes := passes_of(record)) is not None:
+            found[record["id"]] = passes
 
     for _ in read_checked(source, accept, refusals):
         pass
     return found
+
+
+def passes_of(record: Record) -> Passes | None:
+    """How many trials of a record passed; None if none is graded, BadRecord if it is no result and no trials."""
+    verdicts = check(record, PilotRecord).verdicts()
+    return Passes(sum(verdicts), len(verdicts)) if verdicts else None
 
 
 def mean_rate(pilot: Pilot) -> float:

@@ -1,0 +1,1 @@
+"""--stop-when-known, of ae-capture and ae-trials."""
