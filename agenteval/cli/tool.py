@@ -11,8 +11,10 @@ from typing import NoReturn
 
 from agenteval import __version__
 from agenteval.cli.startup import cleandoc, click
-from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError
+from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
+from agenteval.streams.descriptors import replace_stdout
+from agenteval.wire.docstrings import docstring_of
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
@@ -20,6 +22,9 @@ EXIT_STATUS = {
     2: "usage or configuration error; nothing was run",
     130: "interrupted (Ctrl-C); 143 terminated",
 }
+
+
+FEWEST_FILES = 20  # what a tool that runs one agent or sends one request has open
 
 
 class Tool(click.Command):
@@ -32,12 +37,11 @@ class Tool(click.Command):
     def __call__(self, args: list[str] | None = None) -> NoReturn:
         """Runs with these arguments, else with those of the process, and exits."""
         _fill_standard_descriptors()
-        code = self._run(self.name or "ae", sys.argv[1:] if args is None else args)
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError, AttributeError):
-                pass
+        replace_stdout()
+        try:
+            code = self._run(self.name or "ae", sys.argv[1:] if args is None else args)
+        except Stopped as stopped:  # while an error was being reported
+            code = stopped.exit_code
         os._exit(code)  # nothing is left to clean up, and finalizing the interpreter takes 5 ms
 
     def _run(self, name: str, args: list[str]) -> int:
@@ -47,6 +51,8 @@ class Tool(click.Command):
             signal.signal(signal.SIGTERM, _stop)
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, _stop)  # not KeyboardInterrupt, on which Click prints an empty line
+            if 0 <= (files := os.sysconf("SC_OPEN_MAX")) < FEWEST_FILES:
+                raise CannotGoOn(f"at most {files} files may be open, {FEWEST_FILES} are needed: raise ulimit -n")
             if os.environ.get("_AE_COMPLETE"):  # a shell wants the completions of a command line
                 from agenteval.cli.completion import ToolComplete
 
@@ -66,13 +72,12 @@ class Tool(click.Command):
         except UserError as error:
             say(str(error))
             return error.exit_code
-        except OSError as error:
-            say(f"{error.filename or 'stdout'}: {error.strerror}")
-            return FAILED
         except Exception as error:
             if "--debug" in args:
                 raise
-            say(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
+            from agenteval.streams.system_errors import describe
+
+            say(describe(error) or f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             return FAILED
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -96,7 +101,8 @@ class Tool(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the docstring without wrapping it, so that examples keep their lines."""
         formatter.write_paragraph()
-        formatter.write(self.fill_help(self.help or "") + "\n")
+        text = self.help or cleandoc(docstring_of(self.callback))
+        formatter.write(self.fill_help(text) + "\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the exit codes."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from agenteval.errors import USAGE, BadRecord, UserError
+from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
@@ -147,7 +147,10 @@ class StreamGrader:
     def load(self) -> None:
         """Starts one process; raises UserError if it cannot load the grader."""
         stream = GraderStream(self)
-        stream.process()
+        try:
+            stream.process()
+        except NoAnswer as error:
+            raise CannotGoOn(f"grader {self.name}: {error}") from None
         self._idle.append(stream)
 
     def finish(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from agenteval.errors import BadRecord, StrictStop
+from agenteval.streams import descriptors
 
 BAR_WIDTH = 24
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
@@ -122,7 +123,7 @@ class Console:
 
     def _write(self, text: str) -> None:
         try:
-            os.write(2, text.encode("utf-8", "replace"))
+            descriptors.write(2, [text.encode("utf-8", "replace")])
         except OSError:
             pass  # stderr is closed or full; the data on stdout still counts
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
+from agenteval.streams import descriptors
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
 from agenteval.streams.written import WrittenRecords, drop_superseded, read_written
@@ -26,7 +27,7 @@ class Output:
     ) -> None:
         self.path = None if path in (None, "-") else path
         self.replaces_failed = False  # whether closing it removes failed records that have a later one of the same id
-        self.absolute = os.path.abspath(path or "")  # starting an agent changes the working directory
+        self.absolute = os.path.abspath(path) if path else ""  # starting an agent changes the working directory
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self._append = append
@@ -66,11 +67,7 @@ class Output:
     def _write(self, parts: list[bytes]) -> None:
         with self._lock:
             try:
-                written = os.writev(self.fd, parts)  # in one call, without a copy of a record that may be large
-                if written < sum(map(len, parts)):
-                    rest = memoryview(b"".join(parts))[written:]
-                    while rest:
-                        rest = rest[os.write(self.fd, rest) :]
+                descriptors.write(self.fd, parts)
             except BrokenPipeError:
                 raise ClosedPipe from None
             except OSError as error:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
+from agenteval.streams import descriptors
 from agenteval.streams.jsonl import decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
@@ -77,7 +78,7 @@ class Source:
 
     def _read(self) -> bytes:
         try:
-            return os.read(self.fd, CHUNK)
+            return descriptors.read(self.fd, CHUNK)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}") from None
 

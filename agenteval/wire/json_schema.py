@@ -14,6 +14,7 @@ from agenteval.wire import adapter_schema as headless
 from agenteval.wire import calibration, records
 from agenteval.wire import comparison as reports
 from agenteval.wire.balance import Balance
+from agenteval.wire.docstrings import docstring_of
 from agenteval.wire.evaluation import Evaluation
 from agenteval.wire.plan import EvaluationPlan
 from agenteval.wire.trials_comparison import TrialsComparisonReport
@@ -87,7 +88,7 @@ def schema_of(name: str) -> JsonSchema:
 
 def summary_of(name: str) -> str:
     """What a schema describes, in one line."""
-    return " ".join((SCHEMAS[name].__doc__ or "").split("\n\n")[0].split())
+    return " ".join(docstring_of(SCHEMAS[name]).split("\n\n")[0].split())
 
 
 def structs_in(kind: Kind) -> list[Kind]:
@@ -120,7 +121,7 @@ def _described(kind: Kind, schema: JsonSchema) -> JsonSchema:
         name: {"description": fields[name], **value} if name in fields else value
         for name, value in schema["properties"].items()
     }
-    text = " ".join((kind.__doc__ or "").split())
+    text = " ".join(docstring_of(kind).split())
     return {**schema, "description": text, "properties": properties, **BEYOND_TYPES.get(kind, {})}
 
 

@@ -1,0 +1,74 @@
+"""Reads and writes descriptors that may be in non-blocking mode, as those shared with node, ssh or tmux are.
+
+The mode belongs to the open file and so to all who share it: it is left as it is, and readiness is waited for.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from agenteval.errors import CannotGoOn, ClosedPipe
+
+
+def read(fd: int, size: int) -> bytes:
+    """Returns what is there, at most `size` bytes; waits until there is something or the end."""
+    while True:
+        try:
+            return os.read(fd, size)
+        except BlockingIOError:
+            _wait(fd, for_writing=False)
+
+
+def write(fd: int, parts: list[bytes]) -> None:
+    """Writes all of it: in one call, without a copy of what may be large, if the descriptor takes it."""
+    try:
+        written = os.writev(fd, parts)
+    except BlockingIOError:
+        written = 0
+    if written == sum(map(len, parts)):
+        return
+    rest = memoryview(b"".join(parts))[written:]
+    while rest:
+        try:
+            rest = rest[os.write(fd, rest) :]
+        except BlockingIOError:
+            _wait(fd, for_writing=True)
+
+
+def _wait(fd: int, *, for_writing: bool) -> None:
+    import select  # hardly ever needed
+
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT if for_writing else select.POLLIN)
+    poll.poll()
+
+
+class _RawStdout(io.RawIOBase):
+    """Descriptor 1; what it raises is what a tool reports."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+    def isatty(self) -> bool:
+        return os.isatty(1)
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        try:
+            write(1, [bytes(data)])
+        except BrokenPipeError:
+            raise ClosedPipe from None
+        except OSError as error:
+            raise CannotGoOn(f"cannot write to stdout: {error.strerror}") from None
+        return len(data)
+
+
+def replace_stdout() -> None:
+    """Makes sys.stdout, on which Click prints help, wait for readiness and fail if descriptor 1 is closed."""
+    encoding, errors = getattr(sys.stdout, "encoding", None), getattr(sys.stdout, "errors", None)
+    raw: io.RawIOBase = _RawStdout()
+    sys.stdout = io.TextIOWrapper(raw, encoding or "utf-8", errors or "strict", write_through=True)

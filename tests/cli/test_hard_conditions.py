@@ -1,0 +1,181 @@
+"""What a tool does with little to work with: closed or non-blocking descriptors, small limits, a removed directory."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import BIN, Done, Record, clean_env, jsonl, run, write
+
+RECORD: Record = {"id": "a", "input": "x", "output": "y", "hint": "y", "reference": "y"}
+RECORD |= {"rawLines": ["y"], "timing": {"start": 0, "end": 1}}
+INSTALLED = Path(sys.executable).parent  # bin/ae is a script for sh, which needs more files and a directory
+PAD = "p" * 3000
+COMMANDS: dict[str, list[str]] = {
+    "ae-run": ["--simple", "echo {}"],
+    "ae-extract": ["-s", "text"],
+    "ae-grade": ["-g", "ae-grader-hint"],
+    "ae-grader-hint": [],
+    "ae-format": ["-f", "csv"],
+    "ae-validate-refs": ["-g", "ae-grader-hint"],
+}
+
+
+def limited(flag: str, value: int, *command: str | Path) -> list[str | Path]:
+    """The command below a limit of the shell's ulimit."""
+    return ["sh", "-c", f'ulimit {flag} {value}; exec "$@"', "sh", *command]
+
+
+def finish(command: list[str | Path], cwd: Path, stdin: str = "") -> Done:
+    done = subprocess.run(command, cwd=cwd, env=clean_env(cwd), input=stdin.encode(), capture_output=True, timeout=60)
+    return Done(list(map(str, command)), cwd, done.returncode, done.stdout, done.stderr, 0.0)
+
+
+# --- descriptors in non-blocking mode -------------------------------------------------------------
+
+
+def open_slow_pipe(text: bytes) -> int:
+    """The read end, in non-blocking mode, of a pipe into which the text comes in pieces."""
+    read, write_end = os.pipe()
+    os.set_blocking(read, False)
+
+    def feed() -> None:
+        with open(write_end, "wb", buffering=0) as file:
+            for start in range(0, len(text), 50_000):
+                file.write(text[start : start + 50_000])
+
+    threading.Timer(0.2, feed).start()  # the tool finds an empty pipe first
+    return read
+
+
+@pytest.mark.parametrize("tool", COMMANDS)
+def test_non_blocking_stdin_and_stdout_lose_nothing(tool: str, tmp_path: Path) -> None:
+    records = [{**RECORD, "id": f"r{number}", "pad": PAD} for number in range(60)]
+    stdin, (stdout, theirs) = open_slow_pipe(jsonl(*records).encode()), os.pipe()
+    os.set_blocking(theirs, False)
+    with subprocess.Popen(
+        [str(BIN / tool), *COMMANDS[tool]],
+        cwd=tmp_path,
+        env=clean_env(tmp_path),
+        stdin=stdin,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+    ) as process:
+        os.close(stdin)
+        os.close(theirs)
+        with open(stdout, "rb") as file:
+            printed = file.read()
+        assert process.stderr is not None
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
+    expected = run(tool, *COMMANDS[tool], stdin=jsonl(*records), cwd=tmp_path).expect(0)
+    assert printed.count(b"\n") == expected.out.count(b"\n") >= 60
+
+
+def test_help_and_messages_into_full_non_blocking_pipes(tmp_path: Path) -> None:
+    for arguments, code in ((["--help"], 0), (["-", "--simple", "echo {}"], 1)):
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+        fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+        filled = os.write(theirs, b"x" * 4096)
+        bad = open_slow_pipe(b"no JSON\n" * 200)
+        out, err = (theirs, subprocess.DEVNULL) if code == 0 else (subprocess.DEVNULL, theirs)
+        command = [str(BIN / "ae-run"), *arguments]
+        env = clean_env(tmp_path)
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stdin=bad, stdout=out, stderr=err) as process:
+            os.close(bad)
+            os.close(theirs)
+            with open(ours, "rb") as file:
+                shown = file.read()[filled:]
+            assert process.wait(60) == code
+        assert shown == run("ae-run", "--help").out if code == 0 else shown.count(b"ae-run: stdin:") == 200
+
+
+def test_a_terminal_in_non_blocking_mode(tmp_path: Path) -> None:
+    records = write(tmp_path / "r.jsonl", *({**RECORD, "id": f"r{number}", "pad": PAD} for number in range(60)))
+    ours, theirs = pty.openpty()
+    os.set_blocking(theirs, False)
+    command = [str(BIN / "ae-grader-hint"), str(records)]
+    with subprocess.Popen(command, cwd=tmp_path, env=clean_env(tmp_path), stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 1 << 12):
+                shown += piece
+        except OSError:  # EIO: nobody has the terminal open any more
+            pass
+        assert process.wait(60) == 0
+    os.close(ours)
+    assert shown.count(b'{"pass":true') == 60, shown[-500:]
+
+
+# --- closed stdout, removed directory, early signals, removed docstrings --------------------------
+
+
+@pytest.mark.parametrize("command", ["ae", "ae --help", "ae help completion", "ae-run --help", "ae-grade --version"])
+def test_a_closed_stdout_is_an_error(command: str, tmp_path: Path) -> None:
+    tool, *args = command.split()
+    done = finish(["sh", "-c", 'exec "$@" >&-', "sh", BIN / tool, *args], tmp_path)
+    assert done.expect(1).stderr.endswith(": cannot write to stdout: Bad file descriptor\n"), done
+
+
+def test_a_directory_that_was_removed(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    for tool, code in (("ae-run", 1), ("ae-grade", 1), ("ae-extract", 0)):
+        gone.mkdir()
+        command: list[str | Path] = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", INSTALLED / tool, *COMMANDS[tool]]
+        said = f"{tool}: the current directory was removed: change to one that exists\n" if code else ""
+        finish(command, gone, jsonl(RECORD)).expect(code, stderr=said)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_tool_is_still_being_imported(signum: int, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(f"import os, time; os.kill(os.getpid(), {int(signum)}); time.sleep(60)")
+    done = run("ae-run", "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done.expect(128 + signum, stderr="")
+
+
+@pytest.mark.parametrize("command", ["ae", "ae-run --help", "ae help completion", "ae-schemas"])
+def test_help_without_docstrings(command: str) -> None:
+    tool, *args = command.split()
+    assert run(tool, *args, env={"PYTHONOPTIMIZE": "2"}).out == run(tool, *args).out
+
+
+def test_schemas_without_docstrings() -> None:
+    without = run("ae-schemas", "RawOutput", env={"PYTHONOPTIMIZE": "2"})
+    assert json.loads(without.out) == json.loads(run("ae-schemas", "RawOutput").out)
+
+
+# --- small limits ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", [*COMMANDS, "ae-grader-judge", "ae-headless", "ae-wikiagent", "ae"])
+def test_few_open_files_are_one_line(tool: str, tmp_path: Path) -> None:
+    said = f"{tool}: at most 7 files may be open, 20 are needed: raise ulimit -n\n"
+    finish(limited("-n", 7, INSTALLED / tool, *COMMANDS.get(tool, [])), tmp_path).expect(1, stderr=said)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_few_processes_are_one_line(processes: int, tmp_path: Path) -> None:
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or setpriv is None or shutil.which("prlimit") is None:
+        pytest.skip("only root can start a tool as a user without other processes, with setpriv")
+    rights = "+dac_read_search,+dac_override"
+    user = ["--reuid=54399", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
+    (tmp_path / "grader.py").write_text("def grade(record): return {'pass': True, 'score': 1.0}\n")
+    schema = '{"version": 1, "name": "cat", "command": ["cat"], "prompt": {"stdin": true}, "sessionMode": "iterative"}'
+    (tmp_path / "cat.json").write_text(schema)
+    for tool, *args in (["ae-grade", "-g", "grader.py"], ["ae-headless", "-s", "cat.json"]):
+        command: list[str | Path] = [setpriv, *user, "prlimit", f"--nproc={processes}", BIN / tool, *args]
+        done = finish(command, tmp_path, jsonl(RECORD)).expect(1)
+        assert len(done.messages) == 1 and "Resource temporarily unavailable" in done.stderr, done
+        assert "internal" not in done.stderr, done
