@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def open_slow_pipe(text: bytes) -> int:
     os.set_blocking(read, False)
 
     def feed() -> None:
-        with open(write_end, "wb", buffering=0) as file:
+        with suppress(BrokenPipeError), open(write_end, "wb", buffering=0) as file:
             for start in range(0, len(text), 50_000):
                 file.write(text[start : start + 50_000])
 

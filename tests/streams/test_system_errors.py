@@ -32,7 +32,7 @@ CASES: list[tuple[Callable[[], object], str | None]] = [
 
 @pytest.mark.parametrize(("attempt", "message"), CASES, ids=[str(message) for _, message in CASES])
 def test_what_was_attempted(attempt: Callable[[], object], message: str | None) -> None:
-    with pytest.raises(BaseException) as caught:  # noqa: B017
+    with pytest.raises(BaseException) as caught:
         attempt()
     assert describe(caught.value) == message
 
