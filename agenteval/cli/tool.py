@@ -14,7 +14,6 @@ from agenteval.cli.startup import cleandoc, click
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
-from agenteval.wire.docstrings import docstring_of
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
@@ -101,7 +100,11 @@ class Tool(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the docstring without wrapping it, so that examples keep their lines."""
         formatter.write_paragraph()
-        text = self.help or cleandoc(docstring_of(self.callback))
+        text = self.help
+        if not text:  # PYTHONOPTIMIZE=2 has removed the docstring
+            from agenteval.wire.json_schema import docstring_of
+
+            text = cleandoc(docstring_of(self.callback))
         formatter.write(self.fill_help(text) + "\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -14,7 +14,6 @@ from agenteval.wire import adapter_schema as headless
 from agenteval.wire import calibration, records
 from agenteval.wire import comparison as reports
 from agenteval.wire.balance import Balance
-from agenteval.wire.docstrings import docstring_of
 from agenteval.wire.evaluation import Evaluation
 from agenteval.wire.plan import EvaluationPlan
 from agenteval.wire.trials_comparison import TrialsComparisonReport
@@ -134,12 +133,27 @@ def field_texts(kind: Kind) -> dict[str, str]:
     return texts
 
 
+def docstring_of(documented: Any) -> str:
+    """The docstring of a function or class; from the source where Python has removed it (PYTHONOPTIMIZE=2)."""
+    documented = getattr(documented, "__wrapped__", documented)
+    return documented.__doc__ or _docstrings(documented.__module__).get(documented.__name__, "")
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name: ast.get_docstring(node, False) or "" for node in _source(module) if isinstance(node, kinds)}
+
+
 @cache
 def _module_texts(module: str) -> dict[str, dict[str, str]]:
     """Class → field → text below the field. Python does not keep these strings, so they are read from the source."""
+    return {node.name: dict(_texts_below(node.body)) for node in _source(module) if isinstance(node, ast.ClassDef)}
+
+
+def _source(module: str) -> list[ast.stmt]:
     with open(sys.modules[module].__file__ or "", encoding="utf-8") as file:
-        tree = ast.parse(file.read())
-    return {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
+        return ast.parse(file.read()).body
 
 
 def _texts_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
