@@ -218,7 +218,7 @@ class VerdictCache:
         path = self._path(key)
         new = f"{path}.{os.getpid()}-{id(verdict)}.tmp"
         try:
-            with open(new, "wb") as file:
+            with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
                 file.write(encode(verdict))
             os.replace(new, path)
         except OSError:

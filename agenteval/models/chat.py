@@ -20,11 +20,13 @@ from agenteval.models.chat_protocol import (
     RequestProblem,
     TokenUsage,
     connection_problem,
+    has_cause,
     pause_before_retry,
     read_reply,
     status_problem,
     structured_request,
 )
+from agenteval.models.http_limits import RequestLimits, TooLarge, limit
 from agenteval.models.retry import on_this_machine
 
 __all__ = ["FunctionCall", "Model", "ModelAnswer", "ModelError", "TokenUsage", "needs_openai"]
@@ -65,6 +67,7 @@ class Model:
         if not (self._key.isascii() and self._key.isprintable()):
             raise ModelError(f"the API key contains characters that no key has: check {KEY_VARIABLE}")
         self._lock = threading.Lock()
+        self._limits = RequestLimits()
         self._client: Any = None
         self._form = 0
         self._takes_temperature = True
@@ -133,24 +136,24 @@ class Model:
 
         create = self._open().chat.completions.with_streaming_response.create
         slow = FailedRequest(RequestProblem(f"no answer within {timeout:.3g} s", transient=True))
+        too_large = FailedRequest(RequestProblem(f"an answer of more than {LARGEST_REPLY >> 20} MiB"))
         late = time.monotonic() + timeout
         body = bytearray()
         try:
-            with create(**request, timeout=timeout) as reply:
-                # In pieces: each restarts the timeout of the library, and some servers send blanks as keep-alive.
-                for piece in reply.iter_bytes():
+            with self._limits.apply(timeout, LARGEST_REPLY), create(**request, timeout=timeout) as reply:
+                for piece in reply.iter_bytes():  # decompressed, and so it may be more than was read
                     body += piece
-                    if time.monotonic() > late:
-                        raise slow
                     if len(body) > LARGEST_REPLY:
-                        raise FailedRequest(RequestProblem(f"an answer of more than {LARGEST_REPLY >> 20} MiB"))
+                        raise too_large
         except openai.APIStatusError as error:
             raise FailedRequest(status_problem(error)) from None
-        except openai.APITimeoutError:
-            raise slow from None
         except FailedRequest:
             raise
         except Exception as error:  # of the HTTP library, which depends on the version of openai
+            if has_cause(error, TooLarge):
+                raise too_large from None
+            if isinstance(error, openai.APITimeoutError) or time.monotonic() >= late:
+                raise slow from None
             raise FailedRequest(connection_problem(error)) from None
         return bytes(body)
 
@@ -162,11 +165,14 @@ class Model:
                 # A proxy cannot reach this machine, and a plain connection needs no certificates (100 ms to load).
                 plain = self._local and self.base_url.startswith("http:")
                 try:
+                    http = openai.DefaultHttpxClient(trust_env=not plain, verify=not plain)
+                    limit(http, self._limits)
                     self._client = openai.OpenAI(
                         base_url=self.base_url,
                         api_key=self._key or "none",
                         max_retries=0,  # its own retries ignore the deadline and repeat requests that exceed a quota
-                        http_client=openai.DefaultHttpxClient(trust_env=False, verify=False) if plain else None,
+                        http_client=http,
+                        default_headers={"Accept-Encoding": "identity"},
                     )
                 except Exception as error:
                     raise ModelError(f"{self._place}: {error}") from None

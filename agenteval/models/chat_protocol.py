@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord
+from agenteval.models.http_limits import OtherHost
 from agenteval.models.retry import LONGEST_WAIT, backoff, retry_after
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.validation import check
@@ -224,14 +225,26 @@ def _requested_wait(headers: Any) -> float | None:
         return retry_after(headers)
 
 
+def has_cause(error: BaseException, kind: type[BaseException]) -> bool:
+    """Returns whether an error, or one that led to it, is of that kind."""
+    return any(isinstance(cause, kind) for cause in _causes(error))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    causes = [error]
+    while (deeper := causes[-1].__cause__ or causes[-1].__context__) is not None and deeper not in causes:
+        causes.append(deeper)
+    return causes
+
+
 def connection_problem(error: BaseException) -> RequestProblem:
     """Returns what happened to the connection, from the innermost cause; a closed port is not retried."""
     import socket
     import ssl
 
-    causes = [error]
-    while (deeper := causes[-1].__cause__ or causes[-1].__context__) is not None and deeper not in causes:
-        causes.append(deeper)
+    causes = _causes(error)
+    if foreign := next((cause for cause in causes if isinstance(cause, OtherHost)), None):
+        return RequestProblem(f"{foreign}: use its address if you trust it")
     system = next((cause for cause in causes if isinstance(cause, OSError)), None)
     if isinstance(system, TimeoutError) or "timeout" in type(error).__name__.lower():
         return RequestProblem("no answer in time", transient=True)

@@ -38,4 +38,11 @@ def backoff(attempts: int) -> float:
 def on_this_machine(url: str) -> bool:
     """Whether the URL is that of a server on this machine, which no proxy can reach."""
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    if host == "localhost":
+        return True
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback  # 127.0.0.1 and its like, but not the name 127.example.org
+    except ValueError:
+        return False

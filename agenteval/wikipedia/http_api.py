@@ -6,15 +6,22 @@ This file alone imports requests, which comes with the wikipedia package.
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from agenteval.models.http_limits import OtherHost, check_redirect
 from agenteval.models.retry import LONGEST_WAIT, backoff, on_this_machine, retry_after
 
 BUSY = frozenset({"ratelimited", "maxlag", "readonly", "cirrussearch-too-busy-error", "search-backend-error"})
 LONGEST_REASON = 200  # characters
+LARGEST_ANSWER = 16 << 20
+CHUNK = 1 << 16
+MOST_REDIRECTS = 5
 
 Json = dict[str, Any]
 Fetch = Callable[[Json], Json]
@@ -69,8 +76,11 @@ class HttpApi:
 
     def _request(self, params: Json) -> Json:
         try:
-            response = self._session.get(self._url, params=params, timeout=self._timeout)
-        except self._errors.Timeout:
+            with total_time(self._timeout):
+                response = self._answer(params)
+        except OtherHost as error:
+            raise _Failure(str(error)) from None
+        except (self._errors.Timeout, TimeoutError):
             raise _Failure(f"no answer within {self._timeout:g} s", transient=True) from None
         except self._errors.SSLError as error:
             raise _Failure(f"no secure connection: {_reason(error)}") from None
@@ -81,6 +91,45 @@ class HttpApi:
         if response.status_code != 200:
             raise _status_failure(response)
         return _decoded(response)
+
+    def _answer(self, params: Json) -> Any:
+        """Returns a response with all of its body; follows redirects to the same server only."""
+        response = self._session.get(
+            self._url, params=params, timeout=self._timeout, stream=True, allow_redirects=False
+        )
+        for _ in range(MOST_REDIRECTS):
+            if not response.is_redirect:
+                break
+            response.close()
+            target = check_redirect(response.url, response.headers["location"])
+            response = self._session.get(target, timeout=self._timeout, stream=True, allow_redirects=False)
+        body = bytearray()
+        for piece in response.iter_content(CHUNK):
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                response.close()
+                raise _Failure(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
+        response._content, response._content_consumed = bytes(body), True  # as if it had been read at once
+        return response
+
+
+@contextmanager
+def total_time(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the main thread when the time is over; the library's own limit starts with each byte."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def too_late(_signum: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class _Failure(Exception):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -253,6 +255,17 @@ def fall_silent(connection: socket.socket) -> None:
     time.sleep(1)
 
 
+def drip_headers(connection: socket.socket) -> None:
+    for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+def continue_for_ever(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
 def not_http(connection: socket.socket) -> None:
     connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
@@ -265,7 +278,9 @@ def hang_up(_connection: socket.socket) -> None:
     "talk, reason",
     [
         (trickle, "no answer within 0.3 s"),  # blanks for ever, as some servers send while they compute
-        (fall_silent, "no answer in time"),
+        (drip_headers, "no answer within 0.3 s"),
+        (continue_for_ever, "no answer within 0.3 s"),
+        (fall_silent, "no answer within 0.3 s"),
         (cut_off, "the connection broke: "),
         (not_http, "the connection broke: "),
         (hang_up, "the connection broke: "),
@@ -421,3 +436,66 @@ def test_missing_package_names_the_extra() -> None:
     code += "try: needs_openai()\nexcept Exception as error: print(type(error).__name__, error)"
     done = run(sys.executable, "-c", code, cwd=ROOT).expect(0, stderr="")
     assert done.stdout.startswith("UserError") and "pip install 'agenteval[judge]'" in done.stdout
+
+
+# --- large answers, other hosts --------------------------------------------------------------------
+
+
+def without_end(status: bytes) -> Callable[[socket.socket], None]:
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\n\r\n")
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    return talk
+
+
+def bomb(status: bytes, size: int = 200 << 20) -> Callable[[socket.socket], None]:
+    packed = gzip.compress(bytes(size), 1)
+    head = b"\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    return lambda connection: connection.sendall(b"HTTP/1.1 " + status + head + packed)
+
+
+@pytest.mark.parametrize(
+    ("talk", "reason"),
+    [
+        (without_end(b"200 OK"), "an answer of more than 16 MiB"),
+        (without_end(b"400 Bad"), "an answer of more than 16 MiB"),
+        (bomb(b"200 OK"), "an answer of more than 16 MiB"),
+        (bomb(b"400 Bad"), "answered 400"),
+    ],
+    ids=["endless", "endless error", "gzip", "gzip error"],
+)
+def test_an_answer_has_a_largest_size(talk: Callable[[socket.socket], None], reason: str) -> None:
+    """Measured in a process of its own, whose memory is limited: 200 MiB do not fit."""
+    code = (
+        "import resource, sys; from agenteval.models.chat import Model, ModelError\n"
+        "import openai, ssl, encodings.idna\n"
+        "model = Model('m', base_url=sys.argv[1], retries=0, timeout=20)\n"
+        "model._open()\n"
+        "size = int(open('/proc/self/statm').read().split()[0]) * 4096 if sys.platform == 'linux' else 0\n"
+        "size and resource.setrlimit(resource.RLIMIT_AS, (size + (180 << 20),) * 2)\n"
+        "try: model.ask([{'role': 'user', 'content': 'x'}])\n"
+        "except ModelError as error: print(error)\n"
+    )
+    with raw_server(talk) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", code, url], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert reason in done.stdout, done
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_host_is_not_followed(status: int) -> None:
+    with answering(completion()) as other:
+        place = other.url.replace("127.0.0.1", "localhost") + "/chat/completions"
+        text, asked = failure(Response(status, b"", headers={"Location": place}), api_key=KEY, retries=0)
+    assert "redirects to http://localhost:" in text and "not followed" in text and asked == 1
+    assert other.requests == [], "neither the key nor what is judged gets there"
+
+
+def test_a_redirect_on_the_same_server_is_followed() -> None:
+    moved = Response(308, b"", headers={"Location": "/v2/chat/completions"})
+    with answering(moved, completion("hi")) as server:
+        assert model("m", base_url=server.url, api_key=KEY).ask(HELLO).text == "hi"
+    assert [request.path for request in server.requests] == ["/v1/chat/completions", "/v2/chat/completions"]

@@ -50,6 +50,8 @@ def test_each_pause_is_longer_up_to_a_limit() -> None:
         ("http://[::1]:80/", True),
         ("https://en.wikipedia.org/w/api.php", False),
         ("http://localhost.example.org", False),
+        ("http://127.evil.example/v1", False),
+        ("http://127.0.0.1.evil.example/v1", False),
         ("nothing", False),
     ],
 )

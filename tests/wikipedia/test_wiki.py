@@ -23,7 +23,8 @@ from agenteval.wikipedia.http_api import WikiError
 from agenteval.wikipedia.offline.corpus import Article, Corpus
 from agenteval.wikipedia.offline.mediawiki import answer
 from agenteval.wikipedia.wiki import ENDPOINT, Ambiguous, NoPage, SearchHit, Wiki, truncate
-from tests.support.http_server import App, Request, Response, json_response, serving
+from tests.support.http_server import LOOPBACK, App, Request, Response, json_response, serving
+from tests.support.model_server import raw_server
 from tests.support.tool import ROOT
 
 PARAGRAPH = "This sentence is one of many that are alike. " * 20
@@ -367,6 +368,52 @@ def test_a_slow_server_is_not_waited_for() -> None:
         done.set()
     assert (len(script.requests), len(waits)) == (2, 1)
     assert time.monotonic() - start < 5
+
+
+def drip_headers(connection: socket.socket) -> None:
+    for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+def continue_for_ever(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def never_end(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+    while True:
+        connection.sendall(b" " * 65536)
+
+
+@pytest.mark.parametrize(
+    ("talk", "message"),
+    [
+        (drip_headers, "no answer within 0.3 s"),
+        (continue_for_ever, "no answer within 0.3 s"),
+        (never_end, "an answer of more than 16 MiB"),
+    ],
+)
+def test_a_server_that_goes_on_for_ever(talk: Callable[[socket.socket], None], message: str) -> None:
+    timeout = 20.0 if talk is never_end else 0.3
+    with raw_server(talk) as url, pytest.raises(WikiError, match=message):
+        Wiki(api_url=f"{url}/api.php", timeout=timeout, retries=0, pause=0.0).search("x")
+
+
+def test_a_redirect_to_another_host_is_not_followed() -> None:
+    asked: list[Request] = []
+
+    def redirect(_request: Request) -> Response:
+        return Response(302, b"", headers={"Location": f"{other.replace(LOOPBACK, 'localhost')}/api.php"})
+
+    def record(request: Request) -> Response:
+        asked.append(request)
+        return Response(200, b"{}")
+
+    with serving(record) as other, serving(redirect) as url, pytest.raises(WikiError, match="not followed"):
+        Wiki(api_url=f"{url}/api.php", retries=0, pause=0.0).search("x")
+    assert asked == []
 
 
 def test_a_server_that_is_late_once_is_asked_again() -> None:
