@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
+PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
+COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: install launchers demo test test-lowest test-agents lint docs bench clean
+.PHONY: install lock launchers demo test test-lowest test-agents lint docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -11,13 +14,23 @@ help: ## this list
 
 install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work after it
 
-$(STAMP): pyproject.toml
+# The locked versions, each file checked by its hash, also what is needed to build. LOCK=no takes the newest instead.
+$(STAMP): pyproject.toml requirements.lock requirements-build.lock
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@test "$(LOCK)" = no || { $(PIP) --require-hashes --requirement requirements-build.lock && \
+		$(PIP) --require-hashes --no-build-isolation --requirement requirements.lock; } || \
+		{ echo "make: the locked versions cannot be installed; without the lock: make install LOCK=no" >&2; exit 1; }
+	@$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[dev]'
 	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # its hook slows every start
 	@$(VENV)/bin/python -m compileall -q agenteval  # a start-up without it takes twice as long
 	@$(MAKE) --no-print-directory launchers
 	@touch $@
+
+lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml allows, with hashes, for all its Pythons
+	@$(PIP) uv
+	@$(COMPILE) --extra dev --extra references pyproject.toml --output-file requirements.lock
+	@printf 'hatchling\nsetuptools\nwheel\n' | $(COMPILE) --python-version 3.11 - --output-file requirements-build.lock
+	@touch $(STAMP)
 
 launchers: ## bin/ae-*: a link to bin/ae for each of [project.scripts]
 	@rm -f bin/ae-*
@@ -31,7 +44,7 @@ test: $(STAMP) ## the whole test suite
 
 test-lowest: ## the command line with the lowest versions that pyproject.toml allows, in a copy of the last commit
 	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && git archive HEAD | tar -x -C "$$copy" && cd "$$copy" && \
-	lowest=$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)".*/\1==\2/p' pyproject.toml) && echo $$lowest && \
+	lowest=$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\([^,]*\).*".*/\1==\2/p' pyproject.toml) && echo $$lowest && \
 	$(PYTHON) -m venv $(VENV) && \
 	$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev]' $$lowest && \
 	$(VENV)/bin/python -m pytest -n auto tests/cli/test_startup.py tests/cli/test_ae.py tests/cli/test_completion.py \
