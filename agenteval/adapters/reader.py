@@ -16,7 +16,7 @@ from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
 from agenteval.adapters.handlers import CompiledSchema
 from agenteval.adapters.parts import compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
-from agenteval.adapters.trajectory import Time, Trajectory, as_text
+from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, as_text
 from agenteval.streams.jsonl import integer_of
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
@@ -31,6 +31,8 @@ class Adapter:
 
     With `as_json` the input and output of tools stay JSON (Fragment), for a tool that only writes them.
     """
+
+    max_steps = MOST_STEPS
 
     def __init__(
         self, config: HeadlessAdapter, source: str, trace: Trace | None = None, *, as_json: bool = False
@@ -55,7 +57,7 @@ class Adapter:
 
     def begin(self, record_id: str) -> Reading:
         """Returns a reading of one record, nothing read yet."""
-        return Reading(self, Trajectory(record_id))
+        return Reading(self, Trajectory(record_id, self.max_steps))
 
     def read(
         self, lines: list[str], times: Times | None = None, turns: list[int] | None = None, record_id: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
+MOST_OPEN = 256  # calls among which an event without an id may find its own; a search of all is slow if they are many
+MOST_STEPS = 100_000  # of a record: 60 MB
 Step = dict[str, Any]
 Time = int | float | None
 
@@ -70,8 +73,10 @@ class Trajectory:
     `facts` are what the schema takes as metadata.
     """
 
-    def __init__(self, record_id: str) -> None:
+    def __init__(self, record_id: str, most_steps: int | None = MOST_STEPS) -> None:
+        self.most_steps = most_steps
         self.steps: list[Step] = []
+        self._last: Step = {}  # the step that was added last, also if it is one too many
         self.time: Time = None
         self.tool_errors = False
         self.errors: list[str] = []
@@ -79,6 +84,7 @@ class Trajectory:
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
+        self.cut_short = False  # whether there were more steps than are kept
         self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
@@ -198,7 +204,8 @@ class Trajectory:
         if ident is None:
             self._count += 1
             ident = self._count
-        self._open[ident] = step
+        if not self.cut_short:
+            self._open[ident] = step
         return step
 
     def report(
@@ -237,7 +244,7 @@ class Trajectory:
         if status != "in_progress":
             if status == "failed":
                 self.tool_errors = True
-            if ident is not None:
+            if ident is not None and not self.cut_short:
                 self._closed[ident] = step
             _leave_out_unknown(step)
         return step
@@ -249,10 +256,11 @@ class Trajectory:
         if key is None:
             if status != "in_progress" and ident in self._closed:
                 return self._closed[ident]  # reported twice: the later report counts
+            count = len(opened)
             self.call(ident, name, None)
-            if status != "in_progress":
+            if status != "in_progress" and len(opened) > count:
                 opened.popitem()
-            return self.steps[-1]
+            return self._last
         if status == "in_progress":
             return opened[key]
         step = opened.pop(key)
@@ -262,7 +270,9 @@ class Trajectory:
 
     def _partner(self, ident: str | None, name: str | None, status: str) -> str | int | None:
         """Returns the key of the oldest open call that an event without a known id can be about."""
-        for key, step in self._open.items():
+        if ident is not None and not self._count:
+            return None  # all calls have ids
+        for key, step in islice(self._open.items(), MOST_OPEN):
             if ident is not None and type(key) is str:
                 continue  # that call has an id, another one
             if name is not None and step["name"] != name:
@@ -274,7 +284,7 @@ class Trajectory:
 
     def _join(self) -> Step:
         """Joins the pieces so far, and returns their step."""
-        step = self.steps[-1]
+        step = self._last
         step["content"] = "".join(self.pieces)
         self.pieces.clear()
         self.open_kind = ""
@@ -284,7 +294,12 @@ class Trajectory:
         if self.time is not None:
             step["timestamp"] = self.time
         step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
-        self.steps.append(step)
+        self._last = step
+        if self.most_steps is None or len(self.steps) < self.most_steps:
+            self.steps.append(step)
+        elif not self.cut_short:
+            self.cut_short = True
+            self.fail([f"more than {self.most_steps} steps: the others are left out (--max-steps)"])
 
 
 def _completed(step: Step, name: Any, given: Any, output: Any) -> Step:

@@ -157,6 +157,7 @@ class AgentSettings(NamedTuple):
     strict: bool
     progress: bool | None
     debug: bool
+    max_steps: int = 100_000  # where the output is read
 
 
 class GraderSettings(NamedTuple):

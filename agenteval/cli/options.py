@@ -98,6 +98,13 @@ keep_raw_option: Decorator = click.option(
 )
 
 
+max_steps_option: Decorator = click.option(
+    "--max-steps",
+    type=click.IntRange(1),
+    default=100_000,
+    metavar="N",
+    help="Most steps of a trajectory; more are left out, and `errors` says so.",
+)
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Record the values of variables that look like secrets."
 )

@@ -183,7 +183,9 @@ class PromptRun:
 
     def adapter(self) -> Adapter:
         """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
-        return self._extract or self.agent.adapter()
+        adapter = self._extract or self.agent.adapter()
+        adapter.max_steps = self.settings.max_steps
+        return adapter
 
     def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
         """Runs a prompt in a fresh session.

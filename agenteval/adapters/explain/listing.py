@@ -73,7 +73,7 @@ class Explainer:
         self.tracer.begin_turn()
         for at in range(start, end):
             self.tracer.line = at + 1
-            reading.take([lines[at]], [times[at]] if times else ())
+            reading.take([lines[at]], times[at : at + 1] if times else ())
             if not self.adapter.reads_text:
                 self.tracer.add_session(reading.named, reading.spare)
                 yield self._rows(at + 1, lines[at], missed)

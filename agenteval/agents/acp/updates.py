@@ -24,7 +24,7 @@ class LiveTrajectory(Trajectory):
     __slots__ = ("send",)
 
     def __init__(self, record_id: str, send: Callable[[Update], None]) -> None:
-        super().__init__(record_id)
+        super().__init__(record_id, None)  # each step is sent at once, and a session may be long
         self.send = send
 
     def text(self, kind: str, content: Any) -> None:

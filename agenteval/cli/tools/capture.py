@@ -11,7 +11,7 @@ from agenteval.cli.agent_options import (
     extraction_option,
     inline_grader_options,
 )
-from agenteval.cli.options import input_argument, keep_raw_option
+from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.prompt_run import PromptRun, at_most_one
 from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
 from agenteval.cli.tool import tool
@@ -23,6 +23,7 @@ from agenteval.wire.records import Record
 @input_argument("PROMPTS")
 @inline_grader_options
 @extraction_option
+@max_steps_option
 @keep_raw_option
 @stop_options
 @agent_options

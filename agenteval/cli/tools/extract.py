@@ -12,6 +12,7 @@ from agenteval.adapters.reader import Adapter
 from agenteval.cli.options import (
     input_argument,
     keep_raw_option,
+    max_steps_option,
     output_option,
     progress_option,
     redact_option,
@@ -25,6 +26,7 @@ from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
+from agenteval.streams.text import visible
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 
@@ -33,6 +35,7 @@ from agenteval.wire.records import Raw, Record
 @input_argument("RAW")
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
 @keep_raw_option
+@max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
 @redact_option
 @output_option
@@ -42,6 +45,7 @@ def main(
     path: str | None,
     schema: str,
     keep_raw: bool,
+    max_steps: int,
     explain: bool,
     no_redact: bool,
     output: str | None,
@@ -65,6 +69,7 @@ def main(
     redact = Redactor({} if no_redact else os.environ)
     console.redact = redact
     adapter = load_adapter(schema, as_json=not redact.secrets)  # secrets are looked for in decoded values
+    adapter.max_steps = max_steps
     if debug:
         for line in adapter.compiled.source.splitlines():
             console.say(f"{schema}: {line}")
@@ -113,13 +118,16 @@ def write_explanations(
     from agenteval.adapters.explain.listing import Explainer
 
     explainer = Explainer(config, schema)
+
+    def show(lines: Iterator[str]) -> None:
+        """Writes lines as they come, many at a time, without secrets and control characters."""
+        while some := list(islice(lines, 1000)):
+            target.write_bytes("".join(f"{visible(console.redact(line))}\n" for line in some).encode())
+
+    def failed(raw: Record, error: Exception) -> None:
+        console.fault(raw["id"], error)
+
     for raw in records:
-        write_lines(target, explainer.explain(raw))
+        guarded(raw, lambda raw: show(explainer.explain(raw)), failed)
         console.advance(label=raw["id"])
-    write_lines(target, explainer.ending())
-
-
-def write_lines(target: Output, lines: Iterator[str]) -> None:
-    """Writes lines as they come, many at a time."""
-    while some := list(islice(lines, 1000)):
-        target.write_bytes("".join(f"{line}\n" for line in some).encode())
+    show(explainer.ending())

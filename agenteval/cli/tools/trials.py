@@ -14,7 +14,7 @@ from agenteval.cli.agent_options import (
     extraction_option,
     inline_grader_options,
 )
-from agenteval.cli.options import input_argument
+from agenteval.cli.options import input_argument, max_steps_option
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
 from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
@@ -137,6 +137,7 @@ def _refuse_another_k(path: str, k: int) -> None:
 @inline_grader_options
 @extraction_option
 @stop_options
+@max_steps_option
 @agent_options
 def main(
     path: str | None,
