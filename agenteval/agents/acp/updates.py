@@ -26,6 +26,7 @@ class LiveTrajectory(Trajectory):
     def __init__(self, record_id: str, send: Callable[[Update], None]) -> None:
         super().__init__(record_id, None)  # each step is sent at once, and a session may be long
         self.send = send
+        self.pieces = _SentPieces(lambda text: self._send_text(self.open_kind, text))
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message."""
@@ -33,13 +34,6 @@ class LiveTrajectory(Trajectory):
         super().text(kind, content)
         if len(self.steps) > count:
             self._send_text(kind, self.steps[-1]["content"])
-
-    def piece(self, kind: str, content: Any, message: Any = None) -> None:
-        """Adds a piece of a thought or message."""
-        count = len(self.steps)
-        super().piece(kind, content, message)
-        if (text := as_text(content)) or len(self.steps) > count:
-            self._send_text(kind, text)
 
     def plan(self, entries: Any) -> None:
         """Adds a plan."""
@@ -73,6 +67,21 @@ class LiveTrajectory(Trajectory):
 
     def _send_text(self, kind: str, text: str) -> None:
         self.send({"sessionUpdate": CHUNKS[kind], "messageId": self.steps[-1]["stepId"], "content": text_block(text)})
+
+
+class _SentPieces(list[str]):
+    """The pieces of a text, each of which is sent when it is added: compiled schemas add them without a call."""
+
+    def __init__(self, send: Callable[[str], None]) -> None:
+        super().__init__()
+        self.send = send
+
+    def append(self, text: str) -> None:
+        """Adds a piece; an empty one is sent only if it begins the text."""
+        is_first = not self
+        super().append(text)
+        if text or is_first:
+            self.send(text)
 
 
 def result_chunk(text: str) -> Update:
