@@ -15,7 +15,7 @@ from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command, ProcessPeer
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.patterns import PER_RECORD, Pattern, SlowPattern
+from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -226,7 +226,10 @@ class PromptJob(NamedTuple):
 def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:
     """Returns the first text that matches; raises SlowPattern if the search of all of them takes too long."""
     deadline = time.monotonic() + PER_RECORD
-    return next((text for text in texts if pattern.search(text, seconds=deadline - time.monotonic())), None)
+    for text in texts:
+        if pattern.search(text, seconds=min(SECONDS, deadline - time.monotonic())):
+            return text
+    return None
 
 
 def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:

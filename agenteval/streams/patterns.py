@@ -6,8 +6,8 @@ from typing import Any
 
 from agenteval.errors import BadRecord
 
-SECONDS = 5.0  # that the search of one text may take
-PER_RECORD = 10.0  # seconds that all texts of a record may take
+SECONDS = 2.0  # that the search of one text may take
+PER_RECORD = 5.0  # seconds that all texts of a record may take
 FIRST = 0.05  # seconds in which nearly every search ends; other threads have to wait for it
 
 

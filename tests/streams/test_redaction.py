@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -170,3 +173,104 @@ def test_a_secret_has_at_least_8_characters() -> None:
 def test_a_word_of_up_to_12_letters_is_no_secret() -> None:
     assert Redactor({"A_KEY": "abcdefghijkl"})("abcdefghijkl") == "abcdefghijkl"
     assert Redactor({"A_KEY": "abcdefghijklm"})("abcdefghijklm") == "[redacted:A_KEY]"
+
+
+# --- encoded, nested, joined ------------------------------------------------------------------------
+
+VALUE = "sk-live/98+76:54~32 zyxwvu"
+HIDDEN = "[redacted:A_KEY]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        quote(VALUE),
+        quote(VALUE, safe=""),
+        quote_plus(VALUE),
+        quote(VALUE, safe="").lower(),
+        quote(VALUE, safe="!'()*"),
+        *(base64.b64encode(b"x" * before + VALUE.encode() + b"yz").decode() for before in range(6)),
+        *(base64.urlsafe_b64encode(b"user:"[before:] + VALUE.encode()).decode() for before in range(3)),
+        base64.b64encode(VALUE.encode()).decode().replace("/", "\\/"),
+    ],
+)
+def test_encoded_values(text: str) -> None:
+    redacted = Redactor({"A_KEY": VALUE})(f"before {text} after")
+    assert HIDDEN in redacted and redacted.startswith("before ") and redacted.endswith(" after")
+    left = redacted.replace(HIDDEN, "").removeprefix("before ").removesuffix(" after")
+    assert len(left) <= 12, "at most the digits of base64 that belong to what stands beside it, too"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("postgres://me:correct-horse@db/x", "correct-horse", "[redacted:A_URL]"),
+        ("postgres://postgres:postgres@db/x", "postgres is up", "postgres is up"),
+        ("postgres://postgres:postgres@db/x", "as postgres:postgres@db", "as [redacted:A_URL]@db"),
+        ("redis://:p@ss/w0rd-9@cache:6379/0", "p@ss/w0rd-9", "[redacted:A_URL]"),
+        ("amqp://me:p%40ssw0rd-9@q", "p@ssw0rd-9", "[redacted:A_URL]"),
+        ("https://ghp_0123456789abcdef@git.example/x", "ghp_0123456789abcdef", "[redacted:A_URL]"),
+        ("Server=db;User=me;Password=s3cret-word;Pooling=1", "s3cret-word", "[redacted:A_URL]"),
+        ("https://host/hook?token=abc-12345678&x=1", "abc-12345678", "[redacted:A_URL]"),
+        ("https://example.org/path?q=1#top", "https://example.org/path?q=1#top", "https://example.org/path?q=1#top"),
+    ],
+)
+def test_passwords_within_values(value: str, text: str, shown: str) -> None:
+    assert Redactor({"A_URL": value})(text) == shown
+
+
+def test_cookies() -> None:
+    redact = Redactor({"SESSION_COOKIE": "sid=abcdef-123456; theme=dark"})
+    assert redact("Cookie: sid=abcdef-123456; theme=dark") == "Cookie: [redacted:SESSION_COOKIE]"
+    assert redact("the dark side of abcdef-123456") == "the dark side of [redacted:SESSION_COOKIE]"
+
+
+@pytest.mark.parametrize("levels", [480, 900])
+def test_values_nested_deeper_than_calls_may_be(levels: int) -> None:
+    value: Any = {"key": "sk-12345678"}
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value, "sk-12345678": 1}
+    text = json.dumps(Redactor({"A_KEY": "sk-12345678"}).value(value))
+    assert "sk-1234" not in text and text.count(HIDDEN) == 1 + levels // 2
+
+
+def test_a_nested_prompt_costs_only_itself(tmp_path: Path) -> None:
+    nested = "[" * 700 + "1" + "]" * 700
+    deep = jsonl({"id": "deep", "input": "x", "metadata": {"m": 0}}).replace("0", nested)
+    prompts = deep + jsonl({"id": "b", "input": "x"})
+    done = run("ae-capture", "--simple", "echo {}", "-g", "ae-grader-hint", stdin=prompts, env={"A_KEY": "sk-12345678"})
+    assert done.expect(0).ids == ["deep", "b"], done
+
+
+DELTAS = {
+    "version": 1,
+    "name": "x",
+    "command": ["true"],
+    "sessionMode": "stream",
+    "prompt": {"flag": "-p"},
+    "outputEvents": [
+        {"match": {"path": "$.t", "value": "d"}, "emitAs": "message", "extract": {"content": "$.x"}, "delta": True}
+    ],
+}
+
+
+def test_every_tool_redacts_unless_asked_not_to(tmp_path: Path) -> None:
+    """A key that is whole only after its pieces are joined, and one that a grader prints."""
+    secret, env = "sk-live-9876543210zyxwvu", {"A_KEY": "sk-live-9876543210zyxwvu"}
+    write(tmp_path / "s.json", DELTAS)
+    lines = [json.dumps({"t": "d", "x": piece}) for piece in (secret[:9], secret[9:])]
+    raw = jsonl({"id": "a", "input": "x", "reference": "x", "rawLines": lines, "timing": {"start": 1, "end": 2}})
+    script(tmp_path / "g", 'cat >/dev/null; echo "{\\"pass\\":true,\\"score\\":1,\\"reasoning\\":\\"$A_KEY\\"}"')
+    script(tmp_path / "e", "cat >/dev/null; echo $A_KEY >&2; exit 3")
+    for more in ([], ["--no-redact"]):
+        extract = run("ae-extract", "-s", "s.json", *more, stdin=raw, cwd=tmp_path, env=env).expect(0)
+        graded = run("ae-grade", "-g", "./g", *more, stdin=extract.out, cwd=tmp_path, env=env).expect(0)
+        erred = run("ae-grade", "-g", "./e", *more, stdin=extract.out, cwd=tmp_path, env=env).expect(1)
+        refs = run("ae-validate-refs", "-g", "./g", *more, stdin=raw, cwd=tmp_path, env=env).expect(0)
+        again = run("ae-calibrate", "--all", "-g", "./g", *more, stdin=graded.out, cwd=tmp_path, env=env).expect(0)
+        explained = run("ae-extract", "-s", "s.json", "--explain", *more, stdin=raw, cwd=tmp_path, env=env).expect(0)
+        for done in (extract, graded, erred, refs, again):
+            assert (secret in done.stdout + done.stderr) == bool(more), done
+            assert ("[redacted:A_KEY]" in done.stdout) == (not more), done
+        assert (secret in explained.stdout) == bool(more), explained
+    assert extract.records[0]["output"] == secret
