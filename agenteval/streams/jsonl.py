@@ -24,7 +24,7 @@ _dumps = orjson.dumps
 def _raw(value: Any) -> msgspec.Raw:
     if type(value) is not Fragment:
         raise NotImplementedError
-    return msgspec.Raw(value.contents)
+    return msgspec.Raw(orjson.dumps(value))
 
 
 _encode = msgspec.json.Encoder(enc_hook=_raw).encode
