@@ -1,20 +1,25 @@
 """A journal beside the output: records that agents have produced and that are not in the output yet.
 
 A record waits for its graders, for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the
-tool is stopped, --resume takes it from the journal, so that no agent is paid for twice.
+tool is stopped, --resume takes it from the journal, so that no agent is paid for twice. A line says that a prompt is
+in the output; it counts only if the prompt really is, for a power cut may cost the output what the journal has.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import BadRecord, CannotGoOn, UserError
+from agenteval.streams.files import create_file, describe_kind
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.output import Output
 from agenteval.wire.records import Input, Record, Wire
+from agenteval.wire.validation import check
 
 SUFFIX = ".unfinished"
 LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
@@ -30,15 +35,74 @@ class JournalEntry(Wire):
     trial: int
     graded: bool
     record: Record
+    tool: str | None = None
+
+
+class WrittenLine(Wire, forbid_unknown_fields=True):
+    """A line of the journal that says that the records of a prompt are in the output."""
+
+    id: str
+    trial: int
+    written: bool
+
+
+class StoredRaw(Wire):
+    """What is needed of a raw record to go on with it."""
+
+    id: str
+    input: Input
+    raw_lines: list[str]
+    errors: list[str] | None = None
+
+
+class StoredTiming(Wire):
+    """What is needed of the times of a result."""
+
+    total: float
+
+
+class StoredResult(Wire):
+    """What is needed of a result to go on with it."""
+
+    id: str
+    output: str
+    trajectory: list[Record]
+    metadata: Record
+    timing: StoredTiming
+    errors: list[str] | None = None
+    score: Record | None = None
 
 
 class Journal:
-    """Keeps records on disk until their prompt is written; removes the file when it is empty."""
+    """Keeps records on disk until their prompt is written; removes the file when it is empty.
 
-    def __init__(self, output: str, *, resume: bool, done: set[str]) -> None:
+    `done` are the prompts not to be run, `written` those with a record in the output. `tool` is the one that writes it,
+    and `kind` what it needs of a record. `skipped` are lines for the user.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        *,
+        resume: bool,
+        done: Collection[str],
+        written: Collection[str] = (),
+        tool: str | None = None,
+        kind: type[Wire] = Wire,
+    ) -> None:
         self.name = output + SUFFIX
         self.path = os.path.abspath(self.name)  # starting an agent changes the working directory
-        self._earlier = self._read(done) if resume else {}
+        self.tool, self.kind = tool, kind
+        self.skipped: list[str] = []
+        self.durable = False
+        self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
+        self._lock = threading.Lock()
+        self._refuse_what_is_no_file()
+        self._agents: set[tuple[str | None, str]] = set()
+        earlier = self._read(written)
+        self._earlier = {key: entry for key, entry in earlier.items() if entry.id not in done} if resume else {}
+        if not resume:
+            self.skipped = []
         self._file: Output | None = None
         self._lines: dict[str, dict[int, tuple[int, int]]] = {}  # id of a prompt → trial → offset and size of its line
         self._size = 0
@@ -55,8 +119,7 @@ class Journal:
 
     def agents(self) -> set[tuple[str | None, str]]:
         """Returns name and digest of the agents whose records an earlier run kept."""
-        found = (entry.record.get("metadata") or {} for entry in self._earlier.values())
-        return {(one.get("agent"), one["agentDigest"]) for one in found if one.get("agentDigest")}
+        return self._agents
 
     def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
         """Returns what an earlier run kept of this prompt, once; None if its input was another."""
@@ -65,55 +128,122 @@ class Journal:
 
     def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
         """Writes a record; it replaces an earlier one of the same trial."""
-        file = self._file or self._rewrite(())
-        entry = JournalEntry(id=prompt["id"], input=prompt["input"], trial=trial, graded=graded, record=record)
-        file.write_bytes(self._add((entry.id, trial), _line(entry)))
+        name, input = prompt["id"], prompt["input"]
+        entry = JournalEntry(id=name, input=input, trial=trial, graded=graded, record=record, tool=self.tool)
+        with self._lock:
+            file = self._file or self._rewrite(())
+            file.write_bytes(self._add((name, trial), _line(entry)))
 
     def forget(self, prompt_id: str) -> None:
-        """Drops the records of a prompt, which is in the output now."""
-        if self._lines.pop(prompt_id, None) is None or self._file is None:
-            return
-        if not self._lines:
-            os.ftruncate(self._file.fd, 0)
-            self._size = 0
-        elif self._size > LARGE:
-            needed = [((ident, trial), line) for ident, trials in self._lines.items() for trial, line in trials.items()]
-            if 2 * sum(size for _key, (_start, size) in needed) < self._size:
-                with open(self.path, "rb") as old:
-                    self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
+        """Notes that a prompt is in the output now; its records are dropped when the file has become large."""
+        with self._lock:
+            if self._lines.pop(prompt_id, None) is None or self._file is None:
+                return
+            line = encode(WrittenLine(id=prompt_id, trial=0, written=True)) + b"\n"
+            self._size += len(line)
+            self._file.write_bytes(line)
+            if self._size > LARGE:
+                self._compact()
+
+    def settle(self) -> None:
+        """Drops what is in the output, and brings the rest to the disk: the tool is stopping."""
+        with self._lock:
+            if self._file is not None:
+                self._compact(at_least=0)
+                self._file.sync()
+
+    def sync(self) -> None:
+        """Brings what is kept to the disk."""
+        if (file := self._file) is not None:
+            file.sync()
 
     def close(self) -> None:
         """Closes the file, and removes it if no record is left in it."""
         if self._file is not None:
-            self._file.close()
-            if not self._lines:
+            self._close_file()
+            if not self._lines and os.path.lexists(self.path):
                 os.unlink(self.path)
 
-    def _read(self, done: set[str]) -> dict[Key, JournalEntry]:
-        """Returns the entries of an earlier run, without prompts that are done and a last line that was cut off."""
+    def _close_file(self) -> None:
+        if self._file is not None:
+            with suppress(CannotGoOn):  # if somebody removed it: it was restored, as long as records were in it
+                self._file.close()
+
+    # --- what an earlier run left ---
+
+    def _refuse_what_is_no_file(self) -> None:
+        """Raises UserError if something else is in its place: a pipe, a link, a directory."""
+        for path in (self.path, f"{self.path}.new"):
+            if os.path.lexists(path) and (kind := describe_kind(os.lstat(path).st_mode)):
+                if kind == "a symbolic link" and path != self.path:
+                    continue  # it is replaced, not followed
+                name = self.name if path == self.path else f"{self.name}.new"
+                raise UserError(f"{name}: is {kind}; move that away first")
+
+    def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
+        """Returns the entries of an earlier run that are not in the output; UserError if the file is none of ours."""
         entries: dict[Key, JournalEntry] = {}
-        if not os.path.exists(self.path):
-            return entries
-        with open(self.path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    entry = msgspec.convert(decode(line), JournalEntry)
-                except (msgspec.ValidationError, BadRecord):
-                    if line.endswith(b"\n"):
-                        raise UserError(f"{self.name}:{number}: not written by this suite; move that file") from None
-                else:
-                    entries[entry.id, entry.trial] = entry
-        return {key: entry for key, entry in entries.items() if entry.id not in done}
+        known = False
+        broken = []
+        for number, line in self._lines_of_file():
+            try:
+                entry = _parse(line)
+                known = True
+                if isinstance(entry, JournalEntry):
+                    entries[entry.id, entry.trial] = self._accept(entry)
+                elif entry.id in written:
+                    entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
+            except BadRecord as error:
+                known = known or not line.strip(b"\0\n ")  # what a power cut leaves
+                if line.endswith(b"\n"):  # else a crash has cut it off
+                    broken.append((number, str(error)))
+        if broken and not known:
+            raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
+        self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
+        return entries
+
+    def _accept(self, entry: JournalEntry) -> JournalEntry:
+        """Returns an entry that the tool can go on with; UserError if another tool has left it."""
+        if self.tool and entry.tool not in (None, self.tool):
+            raise UserError(f"{self.name}: was left by {entry.tool}; go on with that, or move the file away")
+        metadata = entry.record.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("agentDigest"), str):
+            self._agents.add((metadata.get("agent"), metadata["agentDigest"]))
+        try:
+            check(entry.record, self.kind)
+        except BadRecord as error:
+            raise BadRecord(f"its record cannot be used ({error})") from None
+        if entry.record.get("id", entry.id) != entry.id:
+            raise BadRecord("its record is of another prompt")
+        return entry
+
+    def _lines_of_file(self) -> Iterator[tuple[int, bytes]]:
+        if os.path.lexists(self.path):
+            with open(self.path, "rb") as file:
+                yield from enumerate(file, 1)
+
+    # --- the file ---
+
+    def _compact(self, at_least: float = 0.5) -> None:
+        """Drops what is not needed, if that is more than this share of the file."""
+        needed = [((ident, trial), line) for ident, trials in self._lines.items() for trial, line in trials.items()]
+        if self._size - sum(size for _key, (_start, size) in needed) > at_least * self._size:
+            self.sync_output()
+            with open(self.path, "rb") as old:
+                self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
 
     def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
         """Replaces the file by one with these lines, in one step, and opens it."""
-        if self._file is not None:
-            self._file.close()
+        self._close_file()
         self._lines, self._size = {}, 0
-        with open(f"{self.path}.new", "wb") as new:
+        fd = create_file(f"{self.path}.new")
+        with os.fdopen(fd, "wb", closefd=False) as new:
             new.writelines(self._add(key, line) for key, line in lines)
-        os.replace(new.name, self.path)
-        self._file = Output(self.path, append=True)
+        if self.durable:
+            os.fsync(fd)
+        os.replace(f"{self.path}.new", self.path)
+        self._file = Output.of_file(fd, self.path)
+        self._file.durable = self.durable
         return self._file
 
     def _add(self, key: Key, line: bytes) -> bytes:
@@ -121,6 +251,19 @@ class Journal:
         self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
         self._size += len(line)
         return line
+
+
+def _parse(line: bytes) -> JournalEntry | WrittenLine:
+    """Returns what a line says; the message of BadRecord says what is wrong with it."""
+    value = decode(line)
+    try:
+        return msgspec.convert(value, WrittenLine)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(value, JournalEntry)
+    except msgspec.ValidationError as error:
+        raise BadRecord(f"no entry of this file ({error})") from None
 
 
 def _line(entry: JournalEntry) -> bytes:

@@ -97,6 +97,7 @@ AGENT_OPTIONS: list[Decorator] = [
         "--max-failures", type=click.IntRange(1), metavar="N", help="Stop after N failed agents, with exit 1."
     ),
     click.option("--retry-failed", is_flag=True, help="--resume, and run prompts whose agent failed again."),
+    click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
 ]
 extraction_option: Decorator = click.option(
@@ -150,6 +151,7 @@ class AgentSettings(NamedTuple):
     exit_status: bool
     max_failures: int | None
     retry_failed: bool
+    no_sync: bool
     force: bool
     output: str | None
     append: bool

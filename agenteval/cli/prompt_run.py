@@ -27,6 +27,7 @@ from agenteval.cli.run_setup import (
     directory_of,
     journal_beside,
     program_of,
+    skipped_lines,
     specs_of,
     workspace_option,
 )
@@ -38,6 +39,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
+from agenteval.streams.sync import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class PromptRun:
         self.output, done = open_output(
             settings.output, source, append=settings.append, resume=resume, retry_failed=settings.retry_failed
         )
-        self.journal = journal_beside(settings, done, resume=resume)
+        self.journal = journal_beside(tool, settings, self.output, done, resume=resume)
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents() if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
@@ -93,7 +95,8 @@ class PromptRun:
         )
         self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
         self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
-        self._lock = threading.Lock()  # of the journal, and of the warning
+        self._syncer: Syncer | None = None
+        self._lock = threading.Lock()  # of the warning
 
     def __call__(
         self,
@@ -120,10 +123,13 @@ class PromptRun:
             warn_of_rights(self.console, self.agent, self.cwd, workspaces=self.workspaces is not None)
         pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
-        run_pool(pool, items, self.processes, self.output, self.console, finish)
-        self.output.close()
-        if self.journal:
-            self.journal.close()
+        try:
+            run_pool(pool, items, self.processes, self.output, self.console, finish)
+        except BaseException:
+            if self.journal:
+                self.journal.settle()
+            raise
+        self._close()
         if total is None and not self.console.done and self.output.written.ids:
             self.console.say("nothing left to do")
         if self.stopping:
@@ -134,6 +140,15 @@ class PromptRun:
         failed = self.console.refused or ungraded or self.missing.count
         failed = failed or (self.failures.failed and self.settings.exit_status)
         return FAILED if failed else OK
+
+    def _close(self) -> None:
+        if self._syncer:
+            self._syncer.stop()
+        try:
+            self.output.close()
+        finally:
+            if self.journal:
+                self.journal.close()
 
     def _open(self) -> int:
         """Opens all that a wrong option could still stop, then the output; returns the number of workers."""
@@ -170,6 +185,10 @@ class PromptRun:
             self.output.open()
             if self.journal:
                 self.journal.open()
+                for line in skipped_lines(self.journal):
+                    self.console.say(line)
+            if self.output.durable:
+                self._syncer = Syncer([self.output.sync, *([self.journal.sync] if self.journal else [])])
         except UserError:
             self.processes.close()
             raise
@@ -262,16 +281,13 @@ class PromptRun:
     def save(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:
         """Saves what an agent has answered until it is written; of the same trial the last one counts."""
         if self.journal:
-            record = self.conditions.redact.record(record)
-            with self._lock:
-                self.journal.keep(prompt, record, trial, graded=graded)
+            self.journal.keep(prompt, self.conditions.redact.record(record), trial, graded=graded)
 
     def write(self, record: Record) -> None:
         """Writes a record to the output."""
         write_record(self.output, record, self.console)
         if self.journal:
-            with self._lock:
-                self.journal.forget(record["id"])
+            self.journal.forget(record["id"])
         if self.stopping:
             self.stopping.add(record)
 

@@ -6,13 +6,16 @@ import os
 from typing import TYPE_CHECKING
 
 from agenteval.agents.environment import agent_environment
-from agenteval.agents.journal import Journal
+from agenteval.agents.journal import Journal, StoredRaw, StoredResult
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits
 from agenteval.cli.agent_options import AgentSettings, GraderSettings
 from agenteval.errors import UserError
+from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
+
+SHOWN = 3  # lines of the journal that are reported one by one
 
 if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
@@ -53,15 +56,27 @@ def program_of(agent: Agent) -> str:
     return os.path.basename(agent.program) if isinstance(agent, (AcpAgent, TemplateAgent)) else "the agent"
 
 
-def journal_beside(settings: AgentSettings, done: set[str], *, resume: bool) -> Journal | None:
-    """Returns a journal if the output is a file: a pipe or a device cannot be resumed."""
+def journal_beside(
+    tool: str, settings: AgentSettings, output: Output, done: set[str], *, resume: bool
+) -> Journal | None:
+    """Returns a journal if the output is a file: a pipe or a device cannot be resumed, nor synced."""
     path = settings.output
     if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         return None
+    output.durable = not settings.no_sync
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
-    return Journal(path, resume=resume, done=done)
+    kind = StoredRaw if tool == "ae-run" else StoredResult
+    journal = Journal(path, resume=resume, done=done, written=output.written.ids, tool=tool, kind=kind)
+    journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
+    return journal
+
+
+def skipped_lines(journal: Journal) -> list[str]:
+    """Returns what to say about lines of the journal that are of no use: the first of them, and how many there are."""
+    left = len(journal.skipped) - SHOWN
+    return [*journal.skipped[:SHOWN], *([f"{journal.name}: {left} more lines skipped"] if left > 0 else [])]
 
 
 def workspace_option(settings: AgentSettings) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from agenteval.errors import Stopped
+from agenteval.errors import CannotGoOn, Stopped
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import ENDING_SIGNALS, Pool, T
 from agenteval.streams.console import Console
@@ -41,7 +41,10 @@ def run_pool(
             go_on = "; run it again with --resume to go on" if output.resumable else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
         _close(processes, console)
-        output.close()
+        try:
+            output.close()
+        except CannotGoOn as problem:
+            console.say(str(problem))
         raise
     console.finish()
     _close(processes, console)

@@ -7,12 +7,14 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
+from agenteval.streams.watched_file import WatchedFile
 from agenteval.streams.written import WrittenRecords, drop_superseded, read_written
 
 
@@ -30,12 +32,22 @@ class Output:
         self.absolute = os.path.abspath(path) if path else ""  # starting an agent changes the working directory
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
+        self.durable = False  # whether what is written is on the disk when it is closed
         self._append = append
         self._lock = threading.Lock()
+        self._file: WatchedFile | None = None  # if it is a regular file
+        self._unsynced = False
         self.fd = 1
         _refuse_input_as_output(self.path, inputs)
         if not lazy:
             self.open()
+
+    @classmethod
+    def of_file(cls, fd: int, path: str) -> Output:
+        """Returns the output to a regular file that is open already."""
+        output = cls(path, append=True, lazy=True)
+        output.fd, output._file = fd, WatchedFile(fd, output.absolute, path)
+        return output
 
     def open(self) -> None:
         """Opens the file, in directories that it makes if need be, and truncates it unless it is appended to.
@@ -44,7 +56,8 @@ class Output:
         """
         if self.path is None or self.fd != 1:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if self._append else 0)
+        # O_APPEND: if another program cuts the file short, no hole comes before the next record.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
         try:
             if folder := os.path.dirname(self.path):
                 os.makedirs(folder, exist_ok=True)
@@ -55,6 +68,14 @@ class Output:
             self._lock_file()
             if not self._append:
                 os.ftruncate(self.fd, 0)
+            self.watch()
+
+    def watch(self) -> None:
+        """Takes the file as it is now for what it should be."""
+        if self.path is not None and stat.S_ISREG(os.fstat(self.fd).st_mode):
+            if self._file is not None:
+                self._file.close()
+            self._file = WatchedFile(self.fd, self.absolute, self.name)
 
     def write(self, record: Any) -> None:
         """Writes one record as one line."""
@@ -67,11 +88,26 @@ class Output:
     def _write(self, parts: list[bytes]) -> None:
         with self._lock:
             try:
+                if self._file is not None:
+                    self._file.check()
                 descriptors.write(self.fd, parts)
+                if self._file is not None:
+                    self._file.size += sum(map(len, parts))
+                    self._unsynced = True
             except BrokenPipeError:
                 raise ClosedPipe from None
             except OSError as error:
                 raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
+
+    def sync(self) -> None:
+        """Brings what was written to the disk, so that a power cut does not cost it; a pipe has no disk."""
+        if self._file is None or not self._unsynced:
+            return
+        with self._lock:
+            self._unsynced = False
+            with suppress(OSError):
+                self._file.check()
+        self._file.sync()
 
     def may_block(self) -> bool:
         """Returns whether a write may have to wait for a reader: that of a pipe or a terminal."""
@@ -83,16 +119,30 @@ class Output:
         return os.isatty(self.fd)
 
     def close(self) -> None:
-        """Closes the file; a delayed write error (NFS, quota) shows only now."""
+        """Closes the file; a delayed write error (NFS, quota), and what others did to it, shows only now."""
         if self.path is None or self.fd == 1:
             return
         self._lock.acquire(timeout=1)  # until a record that is being written is complete
+        problems: list[str] = []
         try:
-            if self.replaces_failed and stat.S_ISREG(os.fstat(self.fd).st_mode):
-                drop_superseded(self.absolute)
+            if self._file is not None:
+                problems = self._finish(self._file)
             os.close(self.fd)
         except OSError as error:
             raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
+        if problems:
+            raise CannotGoOn("; ".join(problems))
+
+    def _finish(self, file: WatchedFile) -> list[str]:
+        """Completes a regular file before it is closed; returns what happened to it."""
+        file.final_check()
+        file.close()
+        if self.durable:
+            file.sync()
+        self._unsynced = False
+        if self.replaces_failed and not file.problems:
+            drop_superseded(self.absolute)
+        return file.problems
 
     def _lock_file(self) -> None:
         try:
@@ -130,6 +180,7 @@ def open_output(
     output = Output(path, append=True, inputs=(source,))  # locked before it is read: another tool may be writing
     output.resumable = True
     written = read_written(path)
+    output.watch()  # a line that was cut off may have been removed
     if not resume:
         return output, set()
     output.written, output.replaces_failed = written, retry_failed

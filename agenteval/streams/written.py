@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import UserError
+from agenteval.streams.files import create_file
 
 
 class WrittenRecords(NamedTuple):
@@ -105,7 +106,7 @@ def drop_superseded(path: str) -> bool:
     if not old:
         return False
     new = f"{path}.new"
-    with open(path, "rb") as source, open(new, "wb") as target:
+    with open(path, "rb") as source, os.fdopen(create_file(new), "wb") as target:
         os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
         target.writelines(line for number, line in enumerate(source) if number not in old)
         target.flush()

@@ -128,3 +128,81 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         again.forget(name)
     again.close()
     assert not (tmp_path / "out.unfinished").exists()
+
+
+# --- what is in its place -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ["mkfifo", "mkdir", "ln -s /dev/null", "ln -s nowhere", "ln -s prompts"])
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_what_is_no_file_is_refused_before_anything_runs(make: str, resume: list[str], tmp_path: Path) -> None:
+    prompts(tmp_path)
+    run("/bin/sh", "-c", f"{make} out.unfinished", cwd=tmp_path).expect(0)
+    args = ("ae-run", "prompts", "--shell", "touch ran", "-o", "out", *resume)
+    run(*args, cwd=tmp_path).expect(2).says("out.unfinished: is a", "move that away")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_new_journal_follows_no_link(tmp_path: Path) -> None:
+    """What was planted beside the output is replaced, not written through: by the journal, and by --retry-failed."""
+    prompts(tmp_path)
+    victim = write(tmp_path / "victim", "precious")
+    for name in ("out.unfinished.new", "out.new"):
+        (tmp_path / name).symlink_to(victim)
+    line = '[ -e mended ] || [ "$PROMPT" != 3 ] || exit 1; sleep 0.0$((7 - PROMPT))'
+    args = ("ae-run", "prompts", "--shell", line, "-j", 3, "--keep-order", "-o", "out")
+    run(*args, cwd=tmp_path).expect(0, stderr="")
+    (tmp_path / "mended").touch()
+    run(*args, "--retry-failed", cwd=tmp_path).expect(0)
+    assert victim.read_text() == "precious\n"
+    assert len(read(tmp_path / "out")) == len(IDS)
+
+
+GOOD = {"id": "1", "input": "1", "rawLines": ["kept"], "timing": {"start": 0, "end": 1}, "metadata": {}}
+BROKEN = {
+    "nothing in it": {},
+    "another id": {**GOOD, "id": "2"},
+    "lines that are none": {**GOOD, "rawLines": "x"},
+    "errors that are none": {**GOOD, "errors": 7},
+    "a result": {"id": "1", "output": "x", "trajectory": [], "timing": {"total": 1}, "metadata": {}},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_entry_is_skipped_and_reported(broken: str, tmp_path: Path) -> None:
+    prompts(tmp_path)
+    entry = {"id": "1", "input": "1", "trial": 1, "graded": False, "record": BROKEN[broken]}
+    write(
+        tmp_path / "out.unfinished", entry, "\0\0\0", {**entry, "id": "2", "input": "2", "record": {**GOOD, "id": "2"}}
+    )
+    done = run("ae-run", "prompts", "--shell", "echo new", "-o", "out", "--resume", cwd=tmp_path).expect(0)
+    assert [message.split(":")[2] for message in done.messages] == ["1", "2"], done
+    found = {record["id"]: record["rawLines"] for record in read(tmp_path / "out")}
+    assert found == {name: ["kept" if name == "2" else "new"] for name in IDS}
+
+
+def test_what_another_tool_has_left_is_not_used(tmp_path: Path) -> None:
+    prompts(tmp_path)
+    line = '[ "$PROMPT" = 2 ] && [ ! -e quick ] && sleep 60; echo "$PROMPT"'
+    with Running("ae-trials", "prompts", "-k", "2", "-j", "2", "--shell", line, "-o", "out", cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "out.unfinished").exists() and read(tmp_path / "out.unfinished"), "a trial is kept")
+        tool.signal(signal.SIGKILL)
+        tool.process.wait(10)
+    before = (tmp_path / "out.unfinished").read_bytes()
+    (tmp_path / "out").unlink(missing_ok=True)
+    for name in ("ae-run", "ae-capture"):
+        done = run(name, "prompts", "--shell", line, "-o", "out", "--resume", cwd=tmp_path).expect(2)
+        done.says("out.unfinished: was left by ae-trials")
+    assert (tmp_path / "out.unfinished").read_bytes() == before
+
+
+def test_a_record_that_a_power_cut_cost_the_output_is_still_in_the_journal(tmp_path: Path) -> None:
+    kept = Journal(str(tmp_path / "out"), resume=False, done=set())
+    kept.open()
+    for name in ("lost", "there"):
+        kept.keep({"id": name, "input": "x"}, {"id": name}, 1, graded=True)
+        kept.forget(name)
+    for done in (set(), {"there"}):  # --retry-failed runs prompts again that have a record
+        again = Journal(str(tmp_path / "out"), resume=True, done=done, written={"there"})
+        assert again.earlier({"id": "lost", "input": "x"}, 1) is not None
+        assert again.earlier({"id": "there", "input": "x"}, 1) is None

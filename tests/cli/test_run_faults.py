@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -125,8 +126,7 @@ def test_a_prompt_file_that_is_replaced_is_read_to_its_end(tmp_path: Path) -> No
 # --- workspaces that cannot be made ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("git", [[], ["--workspace-git"]])
+@pytest.mark.parametrize(("tool", "git"), [(TOOLS[0], ["--workspace-git"]), *((tool, []) for tool in TOOLS)])
 def test_a_full_disk_is_no_failure_of_the_agent(tool: list[str], git: list[str], tmp_path: Path) -> None:
     """A file system of 2 MB, and a template of which it takes a few: the run stops, and --resume goes on."""
     some(tmp_path, 12)
@@ -169,3 +169,74 @@ def test_a_workspace_that_cannot_be_made_costs_only_its_prompt(tmp_path: Path) -
     assert "--strict" in done.messages[-1]
     run(*args, "--resume", "--fresh-workspaces", cwd=tmp_path).expect(0)
     assert len(read(tmp_path / "out")) == 5
+
+
+# --- an output file that others touch -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("harm", "message", "where"),
+    [
+        ("rm out", "out was removed during the run: its records were written there again", "out"),
+        ("rm -r folder", "out was removed during the run: its records were written there again", "out"),
+        ("echo other > new; mv new out", "out was replaced during the run: its records are in ", "out.recovered"),
+        ("mv out elsewhere", "out was moved during the run: its records are in ", "elsewhere"),
+    ],
+)
+@pytest.mark.parametrize("number", [2, 3])
+def test_an_output_file_that_is_lost_is_noticed(
+    harm: str, message: str, where: str, number: int, tmp_path: Path
+) -> None:
+    """Records follow: none is lost, the exit code is 1, and one line says where they are."""
+    some(tmp_path, 3)
+    folder = tmp_path / "folder" if "folder" in harm else tmp_path
+    line = f"printf x >> n; [ $(wc -c < n) = {number} ] && {{ {harm}; }}; echo done"
+    out = (folder / "out").relative_to(tmp_path)
+    done = run("ae-run", "prompts", "--shell", line, "-o", out, cwd=tmp_path).expect(1)
+    assert len(done.messages) == 1 and message in done.messages[0], done
+    assert [record["id"] for record in read(folder / where)] == ["0", "1", "2"]
+
+
+def test_an_output_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
+    """What was in it cannot be had back; no record after it is damaged, and --resume runs the others again."""
+    some(tmp_path, 4)
+    line = "printf x >> n; [ $(wc -c < n) = 3 ] && { [ -e half ] && truncate -s 30 out || : > out; }; echo done"
+    for name in ("whole", "half"):
+        (tmp_path / name).touch()
+        (tmp_path / "n").unlink(missing_ok=True)
+        done = run("ae-run", "prompts", "--shell", line, "-o", "out", cwd=tmp_path).expect(1)
+        done.says("out was cut short by another program", "--resume")
+        assert b"\0" not in (tmp_path / "out").read_bytes()
+        lines = (tmp_path / "out").read_text().splitlines()
+        assert [json.loads(line)["id"] for line in lines[-2:]] == ["2", "3"]
+        (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines[-2:]))
+    run("ae-run", "prompts", "--shell", line, "-o", "out", "--resume", cwd=tmp_path).expect(0)
+    assert {record["id"] for record in read(tmp_path / "out")} == {"0", "1", "2", "3"}
+
+
+def test_an_output_file_that_is_lost_before_a_signal_is_restored(tmp_path: Path) -> None:
+    some(tmp_path, 3)
+    line = "printf x >> n; [ $(wc -c < n) = 2 ] && rm out; [ $(wc -c < n) = 3 ] && sleep 60; echo done"
+    with Running("ae-run", "prompts", "--shell", line, "-o", "out", cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "n").exists() and (tmp_path / "n").read_text() == "xxx", "the last one runs")
+        until(lambda: (tmp_path / "out").exists() and len(read(tmp_path / "out")) == 2, "it is there again")
+        tool.signal(15)
+        done = tool.end().expect(143)
+    assert "out was removed during the run" in done.stderr
+
+
+# --- on the disk ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.parametrize("options", [[], ["--no-sync"]])
+def test_records_are_brought_to_the_disk(options: list[str], tmp_path: Path) -> None:
+    some(tmp_path, 2)
+    trace = ["strace", "-f", "-qq", "-e", "trace=fdatasync,fsync", "-o", str(tmp_path / "calls")]
+    if subprocess.run([*trace, "true"], capture_output=True).returncode:
+        pytest.skip("strace is not permitted")
+    command = [BIN / "ae-run", "prompts", "--shell", "echo done", *options, "-o"]
+    run(shutil.which("strace") or "", *trace[1:], *command, "out", cwd=tmp_path).expect(0)
+    assert bool((tmp_path / "calls").read_text().count("sync(")) == (not options)
+    run(shutil.which("strace") or "", *trace[1:], *command, "/dev/null", cwd=tmp_path).expect(0)
+    assert "sync(" not in (tmp_path / "calls").read_text(), "a device has no records to lose"

@@ -10,6 +10,8 @@ import os
 import sys
 from contextlib import suppress
 
+from agenteval.streams.files import replace_file
+
 FOLDER = ".agenteval"
 AT_FDCWD = -100
 AT_SYMLINK_NOFOLLOW = 0x100
@@ -25,10 +27,11 @@ class Markers:
 
     def prepare(self) -> None:
         """Makes the folder of markers, which git ignores; OSError if that cannot be."""
+        if os.path.islink(self.folder):
+            raise OSError(None, f"{FOLDER} in it is a symbolic link; remove that")
         if not os.path.isdir(self.folder):
             os.makedirs(self.folder, exist_ok=True)
-            with open(os.path.join(self.folder, ".gitignore"), "w") as file:
-                file.write("*\n")
+            replace_file(os.path.join(self.folder, ".gitignore"), b"*\n")
 
     def ignores_case(self) -> bool:
         """Whether the file system takes `A` and `a` for the same name; a guess until the folder is there."""
@@ -39,8 +42,7 @@ class Markers:
     def put(self, path: str) -> None:
         """Marks a workspace as made by the suite."""
         self.prepare()
-        with open(self._marker(path), "w") as file:
-            file.write(_identity(path))
+        replace_file(self._marker(path), _identity(path).encode())
 
     def has(self, path: str) -> bool:
         """Whether the suite has made what is at that path now."""
