@@ -39,7 +39,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
-from agenteval.streams.sync import Syncer
+from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from agenteval.streams.files import NEW
 
 COPY = 1 << 20
+INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
 
 
 class WatchedFile:
@@ -124,3 +127,21 @@ def _open_again(fd: int, path: str) -> int | None:
         return reader
     os.close(reader)
     return None
+
+
+class Syncer:
+    """Calls functions that sync a file every second, in a thread: a disk that is busy holds up no agent."""
+
+    def __init__(self, syncs: Sequence[Callable[[], None]]) -> None:
+        self._syncs = syncs
+        self._stopped = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def stop(self) -> None:
+        """Makes the thread end; the files sync themselves when they are closed."""
+        self._stopped.set()
+
+    def _serve(self) -> None:
+        while not self._stopped.wait(INTERVAL):
+            for sync in self._syncs:
+                sync()
