@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.source import Source
+from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
 from agenteval.wire.validation import check
 
@@ -55,7 +55,7 @@ class Prompts:
                 try:
                     prompt = self._accept(line, seen)
                 except BadRecord as error:
-                    self.console.refuse(f"{self.source.name}:{number}", str(error))
+                    refuse(self.source, number, line, error, self.console)
                 yield line, prompt
 
     def _read_again(self, checked: _CheckedLines) -> Iterator[Record]:

@@ -59,7 +59,12 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell command line; the prompt is in $PROMPT."),
     click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
     concurrency_option("Agents"),
-    click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [default: 60000]"),
+    click.option(
+        "-t",
+        "--timeout",
+        type=MILLISECONDS,
+        help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: 60000]",
+    ),
     click.option("-c", "--cwd", metavar="DIR", help="Working directory of the agents.  [default: the current one]"),
     click.option(
         "--workspace-dir",
@@ -194,3 +199,9 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.simple is not None:
         return TemplateAgent(settings.simple)
     return ShellAgent(settings.shell or "")
+
+
+def option_after_dashes(settings: AgentSettings) -> str | None:
+    """Returns -o among the arguments of the agent, if there is none before `--`: likely it is meant for the tool."""
+    given = settings.command or [] if settings.output is None else []
+    return next((word for word in given[1:] if word in ("-o", "--output") or word.startswith("--output=")), None)

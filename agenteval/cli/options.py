@@ -31,20 +31,25 @@ class Parsed(click.types.StringParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the value of the text."""
         try:
-            return self.parse(value)
+            return self.parse(str(value))  # a default may be a number
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
 def parse_milliseconds(text: str) -> float:
-    """Returns a finite time above 0; "nan" and "inf" are numbers, but no times."""
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{text} is not a number of milliseconds")
+    """Returns a time above 0: milliseconds, or a number with a unit."""
+    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
+    try:
+        number = float(text.removesuffix(unit)) * UNITS.get(unit, 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):  # "nan" and "inf" are numbers, but no times
+        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
     return number
 
 
-MILLISECONDS = Parsed("ms", parse_milliseconds)
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
+MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
@@ -162,7 +167,12 @@ stream_option: Decorator = click.option(
 
 def grader_timeout_option(*names: str) -> Decorator:
     """How long a grader may take; -t is taken where agents have it."""
-    return click.option(*names, type=MILLISECONDS, default=60_000, help="Limit of a grader per record.")
+    return click.option(
+        *names,
+        type=MILLISECONDS,
+        default=60_000,
+        help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
+    )
 
 
 grade_failed_option: Decorator = click.option(

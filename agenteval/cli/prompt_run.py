@@ -17,7 +17,7 @@ from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.agents.workspaces.git import forget_repository
-from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of
+from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of, option_after_dashes
 from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent
 from agenteval.cli.rights import warn_of_rights
@@ -66,6 +66,8 @@ class PromptRun:
         self.settings, self.grader_settings = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings)
+        if option := option_after_dashes(settings):
+            self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
         self._extract = adapter_named(extract) if extract is not None else None
         self.identity = identity_of(self.agent, self._extract)
         self.specs = specs_of(graders) if graders and graders.grader else []

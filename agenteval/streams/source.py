@@ -49,6 +49,7 @@ class Source:
             raise UserError(f"{self.name}: is a directory")
         self.regular = stat.S_ISREG(mode)
         self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
+        self.first_line: int | None = None  # its number: lines before it are blank
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file or pipe records into it (--help shows how)")
 
@@ -69,6 +70,7 @@ class Source:
             if number == 0:
                 lines[0] = lines[0].removeprefix(BOM)
             if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
+                self.first_line = self.first_line or batch[0][0]
                 yield batch
             number += len(lines)
 
@@ -96,6 +98,16 @@ def text_lines(source: Source) -> Iterator[str]:
                 raise UserError(f"{source.name}:{number}: not UTF-8; save it as UTF-8") from None
 
 
+def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
+    """Refuses a line; UserError if it is the first one of a file that is of another kind, which is all that is said."""
+    if number == source.first_line:
+        from agenteval.streams.file_kind import other_kind
+
+        if found := other_kind(line, str(error), source.name):
+            raise UserError(f"{source.name}: {found}")
+    refusals.refuse(f"{source.name}:{number}", str(error))
+
+
 def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) -> Iterator[list[Record]]:
     """Yields checked records, at most `limit` at a time, without waiting for more once there is one."""
     for batch in source.lines():
@@ -108,7 +120,7 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
                 except BadRecord as error:
                     if refusals.strict and records:
                         yield records
-                    refusals.refuse(f"{source.name}:{number}", str(error))
+                    refuse(source, number, line, error, refusals)
                 else:
                     records.append(record)
             if records:
@@ -128,7 +140,7 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
                 record = decode_record(line)
                 accepted = accept(record)
             except BadRecord as error:
-                refusals.refuse(f"{source.name}:{number}", str(error))
+                refuse(source, number, line, error, refusals)
             else:
                 yield record, accepted
 
@@ -144,4 +156,4 @@ def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]
                 try:
                     yield check(decode_record(line), kind)
                 except BadRecord as error:
-                    refusals.refuse(f"{source.name}:{number}", str(error))
+                    refuse(source, number, line, error, refusals)

@@ -11,8 +11,8 @@ from agenteval.streams.patterns import Pattern, SlowPattern
 from agenteval.wire.records import Record
 
 
-def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, ignore_case: bool = False) -> Record:
-    """Passes if the output contains the hint, or there is no hint, as in agent-eval-harness."""
+def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case: bool = False) -> Record:
+    """Passes if the output contains the hint in any case, or there is no hint, as in agent-eval-harness."""
     output, hint = record.get("output") or "", record.get("hint")
     for field, value in (("output", output), ("hint", hint)):
         if not isinstance(value, str | None):
@@ -21,13 +21,13 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
         return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
     if regex:
         try:
-            found = Pattern(hint, ignore_case=ignore_case).search(output) is not None
+            found = Pattern(hint, ignore_case=not case).search(output) is not None
         except ValueError as error:
             return {"error": f"the hint is {error}"}
         except SlowPattern as slow:
             return {"error": f"the hint: {slow}"}
     else:
-        wanted, given = (hint.casefold(), output.casefold()) if ignore_case else (hint, output)
+        wanted, given = (hint, output) if case else (hint.casefold(), output.casefold())
         found = wanted.strip() == given.strip() if exact else wanted in given
     yes, no = (
         ("matches", "does not match") if regex else ("equals", "is not") if exact else ("contains", "does not contain")
@@ -39,7 +39,8 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, igno
 @input_argument("RECORDS")
 @click.option("--exact", is_flag=True, help="The output must equal the hint, but for surrounding space.")
 @click.option("--regex", is_flag=True, help="The hint is a regular expression to be found in the output.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option("--case", is_flag=True, help="Upper and lower case differ.  [default: they are the same]")
+@click.option("-i", "--ignore-case", is_flag=True, hidden=True, expose_value=False)  # of earlier versions
 @output_option
 def main(path: str | None, output: str | None, debug: bool, **options: bool) -> int:
     """Grade whether the output contains the hint.
@@ -49,7 +50,7 @@ def main(path: str | None, output: str | None, debug: bool, **options: bool) -> 
 
     Examples:
       ae-grade results.jsonl -g ae-grader-hint
-      ae-grade results.jsonl -g "hint=ae-grader-hint --ignore-case"
+      ae-grade results.jsonl -g "hint=ae-grader-hint --case"
       echo '{"id":"a","output":"It is 42.","hint":"4[0-9]"}' | ae-grader-hint --regex
     """
     if options["exact"] and options["regex"]:

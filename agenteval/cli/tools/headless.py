@@ -18,7 +18,9 @@ from agenteval.streams.source import Source
 
 @tool("ae-headless", exit_status={0: "the client has closed stdin or stdout", 1: "stdout cannot be written"})
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
-@click.option("-t", "--timeout", type=MILLISECONDS, help="Limit per turn.  [60000]")
+@click.option(
+    "-t", "--timeout", type=MILLISECONDS, help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [60000]"
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
 @redact_option
 def main(schema: str, timeout: float | None, verbose: bool, no_redact: bool, debug: bool) -> None:

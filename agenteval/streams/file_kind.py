@@ -1,0 +1,42 @@
+"""What a file holds that a tool cannot read: told once, with the tool that reads it, instead of once per line."""
+
+from __future__ import annotations
+
+import re
+
+from agenteval.errors import BadRecord
+from agenteval.streams.jsonl import decode
+
+ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
+PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
+RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
+TRIALS = "holds trials, as ae-trials writes them; ae-compare reads them"
+RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
+PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
+
+
+OF_ANOTHER_KIND = re.compile(r'"(output|rawLines|input|trials|k)" is missing|not JSON|a record must be a JSON object')
+
+
+def other_kind(line: bytes, why: str, name: str) -> str | None:
+    """Returns what a file is, by its first line and why a tool refuses it; None if it may be of the right kind."""
+    if not OF_ANOTHER_KIND.match(why):
+        return None
+    text = line.strip()
+    file = name if name != "stdin" else ""
+    try:
+        record = decode(text)
+    except BadRecord:
+        form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
+        return form and form.format(file=file).replace("  ", " ")
+    if isinstance(record, list):
+        return ARRAY.format(file=file).replace("  ", " ") if record and isinstance(record[0], dict) else None
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+        return None
+    if isinstance(record.get("rawLines"), list):
+        return RAW
+    if isinstance(record.get("trials"), list) and "k" in record:
+        return TRIALS
+    if isinstance(record.get("output"), str) and isinstance(record.get("trajectory"), list):
+        return RESULTS
+    return PROMPTS if "input" in record and "output" not in record else None

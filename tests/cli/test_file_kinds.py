@@ -1,0 +1,88 @@
+"""A file of the wrong kind is named once, with the tool that reads it; times have units; -o after -- is noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agenteval.cli.options import parse_milliseconds
+from tests.support.tool import Record, jsonl, run, write
+
+PROMPT: Record = {"id": "a", "input": "x"}
+RAW = {**PROMPT, "rawLines": ["x"], "timing": {"start": 0, "end": 1}}
+RESULT = {**PROMPT, "output": "x", "trajectory": []}
+TRIALS = {**PROMPT, "k": 1, "trials": [{"trialNum": 1, "output": "x"}]}
+READERS: dict[str, list[object]] = {
+    "ae-format": [],
+    "ae-summarize": [],
+    "ae-score": [],
+    "ae-calibrate": [],
+    "ae-grade": ["-g", "ae-grader-hint"],
+}
+
+
+@pytest.mark.parametrize("tool", READERS)
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (RAW, "holds raw records, as ae-run writes them; ae-extract"),
+        (PROMPT, "holds prompts; ae-run"),
+        (TRIALS, "trials"),
+    ],
+)
+def test_readers_of_results_name_another_kind_once(tool: str, record: Record, says: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "in.jsonl", *({**record, "id": str(number)} for number in range(9)))
+    run(tool, file, *READERS[tool], cwd=tmp_path).expect(2).says("in.jsonl: ", says)
+
+
+@pytest.mark.parametrize(("record", "says"), [(RESULT, "holds results"), (PROMPT, "holds prompts"), (TRIALS, "trials")])
+def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
+    run("ae-extract", "-s", "text", stdin=jsonl(record, record), cwd=tmp_path).expect(2).says("stdin: ", says)
+
+
+@pytest.mark.parametrize("tool", [*READERS, "ae-run", "ae-extract"])
+@pytest.mark.parametrize(("indent", "advice"), [(None, "jq -c '.[]' in.json makes lines of it"), (2, "jq -c '.[]'")])
+def test_a_json_array_is_met_with_advice(tool: str, indent: int | None, advice: str, tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text(json.dumps([RESULT, RESULT], indent=indent))
+    more: list[object] = {"ae-run": ["--simple", "echo {}"], "ae-extract": ["-s", "text"]}.get(tool) or READERS[tool]
+    run(tool, "in.json", *more, cwd=tmp_path).expect(2).says("in.json: holds a JSON array", advice)
+
+
+def test_pretty_printed_json_is_met_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text(json.dumps(RESULT, indent=2))
+    run("ae-format", "in.json", cwd=tmp_path).expect(2).says(
+        "in.json: holds JSON that is spread over lines", "jq -c . in"
+    )
+
+
+def test_a_later_line_of_another_kind_is_a_refused_line(tmp_path: Path) -> None:
+    done = run("ae-format", stdin=jsonl(RESULT, RAW, RESULT), cwd=tmp_path).expect(1)
+    assert len(done.records) == 2 and done.messages == ['ae-format: stdin:2: "output" is missing']
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("500", 500), ("500ms", 500), ("30s", 30_000), ("1.5s", 1500), ("5m", 300_000), ("2h", 7_200_000), ("1e3", 1000)],
+)
+def test_times_have_units(text: str, milliseconds: float) -> None:
+    assert parse_milliseconds(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "0", "0s", "-1s", "nan", "inf", "infm", "5x", "5 d", "m5"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="30s"):
+        parse_milliseconds(text)
+
+
+def test_a_timeout_with_a_unit(tmp_path: Path) -> None:
+    done = run("ae-run", "--shell", "sleep 60", "-t", "0.2s", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
+    assert done.records[0]["errors"] == ["timeout: not done after 200 ms"]
+
+
+def test_an_output_option_after_the_dashes_is_noticed(tmp_path: Path) -> None:
+    done = run("ae-run", "--", "false", "-o", "out.jsonl", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
+    assert done.messages[0] == "ae-run: -o after -- is given to the agent; put it before -- to give it to ae-run"
+    done = run("ae-run", "-o", "out.jsonl", "--", "false", "-o", "x", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
+    assert "after --" not in done.stderr
