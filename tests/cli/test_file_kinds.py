@@ -46,7 +46,8 @@ def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path:
 @pytest.mark.parametrize(("indent", "advice"), [(None, "jq -c '.[]' in.json makes lines of it"), (2, "jq -c '.[]'")])
 def test_a_json_array_is_met_with_advice(tool: str, indent: int | None, advice: str, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text(json.dumps([RESULT, RESULT], indent=indent))
-    more: list[object] = {"ae-run": ["--simple", "echo {}"], "ae-extract": ["-s", "text"]}.get(tool) or READERS[tool]
+    agents: dict[str, list[object]] = {"ae-run": ["--simple", "echo {}"], "ae-extract": ["-s", "text"]}
+    more = agents.get(tool) or READERS[tool]
     run(tool, "in.json", *more, cwd=tmp_path).expect(2).says("in.json: holds a JSON array", advice)
 
 
