@@ -1,4 +1,4 @@
-"""What a file holds that a tool cannot read: told once, with the tool that reads it, instead of once per line."""
+"""What a file holds that a tool cannot read: reported once, with the tool that reads it, instead of once per line."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
-    """Refuses a line; UserError if it is the first one of a file that is of another kind, which is all that is said."""
+    """Refuses a line; UserError if it is the first one of a file that is of another kind, the only message then."""
     if number == source.first_line:
         from agenteval.streams.file_kind import other_kind
 
