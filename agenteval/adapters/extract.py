@@ -37,6 +37,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
         "agent": adapter.config.name,
         "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
+        **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
         **{field: raw[field] for field in ENDING if field in raw},
     }
     result["timing"] = {**raw["timing"], **reading.usage}

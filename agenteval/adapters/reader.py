@@ -120,7 +120,12 @@ class Reading:
         self.output = ""
         self.usage: dict[str, int | float] = {}
         self.session_id: str | None = None
-        self.turns = 0
+        self.turn_steps: list[int] = []  # of each turn, how many steps it has
+
+    @property
+    def turns(self) -> int:
+        """How many turns are read."""
+        return len(self.turn_steps)
 
     @property
     def tool_errors(self) -> bool:
@@ -176,7 +181,7 @@ class Reading:
         self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}
         found = as_text(self.named) if self.named is not None else self.spare
         self.session_id = found or self.session_id
-        self.turns += 1
+        self.turn_steps.append(len(self.trajectory) - self._first)
 
     def last_message(self) -> str:
         """Returns the last message of the turn that is not empty, "" if there is none."""

@@ -26,7 +26,10 @@ Wanted = Scalar | list[Scalar]
 SESSION_ID = "{sessionId}"  # placeholder for the id in the arguments of a resumed turn
 # What the suite itself writes into `metadata` of a result.
 SUITE_METADATA = frozenset(
-    ("agent", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut", "workspaceDir", "workspaceBaseline")
+    (
+        *("agent", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
+        *("workspaceDir", "workspaceBaseline"),
+    )
 )
 
 # What adapters/schema_file.py and the compiler check, as far as JSON Schema can express it.

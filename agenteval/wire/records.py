@@ -179,7 +179,8 @@ class Gradable(Wire):
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
     """The metadata of the prompt, and of the run `agent`, `agentDigest`, `trajectoryRichness` (full, messages-only or
-    minimal), `turnCount`, `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
+    minimal), `turnCount`, `turnSteps` (how many steps each of several turns has), `exitCode`, `signal`, `timedOut`,
+    `workspaceDir` and `workspaceBaseline`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None
@@ -325,7 +326,7 @@ VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_METADATA = (
-    *("agent", "agentDigest", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut"),
+    *("agent", "agentDigest", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     *("workspaceDir", "workspaceBaseline"),
 )
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

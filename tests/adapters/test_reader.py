@@ -187,6 +187,7 @@ def test_a_reading_goes_on_where_it_stands() -> None:
     record["turns"] = [{"lines": 2}, {"lines": 2}]
     result = result_of(record, schema, reading=reading)
     assert result == result_of(record, schema)
+    assert result["metadata"]["turnSteps"] == [1, 2] and len(result["trajectory"]) == 3
     assert result_of(record, schema, reading=reading) == result, "nothing is left to read"
 
 

@@ -51,7 +51,9 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
-    raw = {"id": "i", "input": "x", "rawLines": [], "timing": {}, "metadata": {"workspaceDir": "/ws"}, **ending}
+    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0"}
+    turns = [{"lines": 0}, {"lines": 0}]
+    raw = {"id": "i", "input": ["x", "y"], "rawLines": [], "turns": turns, "timing": {}, "metadata": workspace, **ending}
     assert set(result_of(raw, adapter())["metadata"]) == SUITE_METADATA
 
 

@@ -30,7 +30,7 @@ ID_SHOWN = 100
 IDS_SHOWN = 20
 STEPS_HEAD, STEPS_TAIL = 7, 4
 STEP_WIDTH = 100
-RUN_FIELDS = {"agent", "trajectoryRichness", "turnCount", "exitCode", "signal", "timedOut", "workspaceDir"}
+RUN_FIELDS = {"agent", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut", "workspaceDir"}
 
 HOW_TO = """\
 ## How to review
