@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # In the order in which they build on each other.
 SCRIPTS = (
     *("dom", "numbers", "blocks", "location", "content", "diff", "steps", "record", "side_by_side"),
-    *("plots", "overview", "columns", "table", "filters", "keys", "main"),
+    *("plots", "overview", "columns", "comparison", "table", "filters", "keys", "main"),
 )
 POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; "

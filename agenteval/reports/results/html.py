@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from agenteval.comparison.result_rows import is_trial
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.assembly import PageParts
 from agenteval.reports.page.chunks import ChunkWriter, inline_json
+from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
 from agenteval.reports.page.overview import ResultsOverview, status_counts
 from agenteval.reports.page.rows import FIELDS, PageResult, PageTrial
 from agenteval.reports.page.trials_overview import TrialsOverview
@@ -21,10 +22,7 @@ from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
-MOST_ROWS = 200_000  # that a browser still lists and searches well; docs/page.md has the measurements
-MOST_BYTES = 400 << 20  # of compressed records that it still opens
 TRAJECTORIES = ("trajectory", "rawLines")
-WAYS_OUT = "--limit N lists fewer records, --no-trajectories leaves their steps out"
 
 
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
@@ -43,25 +41,14 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     yield from texts.flush()
     yield inline_json("overview", reading.page_data(limit))
     yield parts.script.encode()
-    left_out = yield from _records(results, limit, context)
-    yield inline_json("left-out", left_out)
-    yield parts.tail.encode()
-    _say_what_is_missing(reading.overview.records, limit, left_out, context)
-
-
-def _records(results: ResultReader, limit: int, context: ReportContext) -> Generator[bytes, None, int]:
-    """Yields the records themselves; returns how many did not fit."""
-    chunks = ChunkWriter("records")
-    left_out = 0
+    room = PageRoom()
     for at, line in enumerate(results.second_lines()):
         if at >= limit:
             break
-        if chunks.written > MOST_BYTES:
-            left_out += 1
-            continue
-        yield from chunks.add(line if context.trajectories else without_trajectories(line))
-    yield from chunks.flush()
-    return left_out
+        yield from room.add(line if context.trajectories else without_trajectories(line))
+    yield from room.finish()
+    yield parts.tail.encode()
+    say_what_is_missing(reading.overview.records, min(limit, reading.overview.records), room.left_out, context)
 
 
 def without_trajectories(line: bytes) -> bytes:
@@ -72,14 +59,6 @@ def without_trajectories(line: bytes) -> bytes:
         for field in TRAJECTORIES if isinstance(holder, dict) else ():
             holder.pop(field, None)
     return encode(record)
-
-
-def _say_what_is_missing(records: int, limit: int, left_out: int, context: ReportContext) -> None:
-    if records > limit and limit != context.limit:
-        context.say(f"the page lists the first {limit:,} of {counted(records, 'record')}: browsers cannot take more")
-    if left_out:
-        what = counted(left_out, "record")
-        context.say(f"the page is full: {what} of {records:,} can be listed but not opened in it; {WAYS_OUT}")
 
 
 # --- reading ------------------------------------------------------------------------------------

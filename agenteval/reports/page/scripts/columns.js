@@ -23,6 +23,7 @@ const STATUS_ORDER = ['error', 'fail', 'flaky', 'grader-error', 'ungraded', 'pas
 
 // The columns that have a value in some row.
 function columnsOf(data, rows) {
+  if (data.kind === 'comparison') return comparisonColumns(data);
   const has = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined && row[name] !== '');
   return Object.keys(COLUMNS).filter((name) => name === 'status' || name === 'id' || has(name)).map((name) => {
     const column = { name, ...COLUMNS[name] };

@@ -254,10 +254,12 @@ class Page {
     addEventListener('keydown', (event) => handleKey(event, this));
     addEventListener('beforeprint', () => this.unfold());
     document.documentElement.dataset.ready = 'rows';
+    performance.mark('rows');
     this.showLimits();
     await readValues('texts', (values, first) => this.takeTexts(values, first));
     if (this.view.filter.has('q')) this.apply();
     document.documentElement.dataset.ready = 'all';
+    performance.mark('all');
   }
 
   async showLimits() {
@@ -270,7 +272,7 @@ class Page {
   }
 }
 
-const RECORD_BODIES = { results: resultBody, trials: trialsBody };
+const RECORD_BODIES = { results: resultBody, trials: trialsBody, comparison: comparisonBody };
 
 if (typeof DecompressionStream === 'undefined') {
   notice('This browser cannot unpack the data of the page; use one from 2023 or later.');

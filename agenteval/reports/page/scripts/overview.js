@@ -6,12 +6,12 @@ function header(data) {
   const theme = button('', null, { class: 'small', id: 'theme' });
   const help = button('Keys', () => showHelp(true), { class: 'small', title: 'Keyboard: ?' });
   const facts = data.facts.map(([name, value]) => el('div', null, el('dt', { text: name }), el('dd', { text: value })));
-  const files = el('div', null, el('dt', { text: 'Source' }), el('dd', { text: clip(data.source, 200) }));
+  const files = data.source && el('div', null, el('dt', { text: 'Source' }), el('dd', { text: clip(data.source, 200) }));
   const made = el('div', null, el('dt', { text: 'Made by' }), el('dd', { text: data.made }));
   document.getElementById('top').replaceChildren(
     el('div', { class: 'title' }, el('h1', { text: data.title }), el('p', { class: 'dim', text: data.subtitle || plural(data.records, data.noun) }), el('div', { class: 'actions' }, help, theme)),
     el('dl', { class: 'facts' }, facts, files, made));
-  document.title = `${visible(data.title)}: agenteval report`;
+  document.title = `${visible(data.title)}: agenteval ${data.kind === 'comparison' ? 'comparison' : 'report'}`;
   themeButton(theme);
 }
 
@@ -41,6 +41,7 @@ function tileItem(tile) {
 }
 
 function plotCards(data, pickGroup) {
+  if (data.kind === 'comparison') return comparisonCards(data);
   const cards = [];
   const named = data.groups.filter((group) => group.name !== '');
   if (named.length) cards.push(groupCard(data, pickGroup));

@@ -1,0 +1,57 @@
+"""html: a page: verdicts, differences as a forest plot, flips first, both trajectories side by side"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from agenteval import __version__
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.assembly import PageParts
+from agenteval.reports.page.chunks import ChunkWriter, inline_json
+from agenteval.reports.page.comparison_overview import Report, comparison_data, flipped, winners
+from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row
+from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
+
+
+def render(report: Report, context: ReportContext) -> Iterator[bytes]:
+    """Yields the page: rows and figures, then the records of each prompt in all runs."""
+    parts = PageParts("agenteval comparison")
+    yield parts.head.encode()
+    flips, won = flipped(report), winners(report)
+    prompts = context.prompts
+    ids = flips.first(prompts.ids)[:MOST_ROWS] if prompts else []
+    rows, texts, statuses = ChunkWriter("rows"), ChunkWriter("texts"), Counter[str]()
+    for id in ids:
+        row, text = prompt_row(id, prompts.lines(id), report.meta.runs, context.by, won.get(id), flips)
+        statuses[row[1]] += 1
+        yield from rows.add_value(row)
+        yield from texts.add_value(text)
+    yield from rows.flush()
+    yield from texts.flush()
+    total = len(prompts.ids) if prompts else 0
+    yield inline_json("overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, flips))
+    yield parts.script.encode()
+    room = PageRoom()
+    for id in ids:
+        yield from room.add(joined(id, prompts.lines(id)))
+    yield from room.finish()
+    yield parts.tail.encode()
+    say_what_is_missing(total, len(ids), room.left_out, context)
+
+
+def page_data(report: Report, context: ReportContext, statuses: Counter[str], total: int, listed: int) -> dict[str, object]:
+    """What the script needs besides the figures."""
+    return {
+        "kind": "comparison",
+        "noun": "prompt",
+        "facts": [("Runs", str(len(report.meta.runs))), ("In all runs", f"{report.meta.prompts_with_all_runs:,}")],
+        "made": f"agenteval {__version__}, {context.generated}",
+        "source": context.source,
+        "records": total,
+        "listed": listed,
+        "by": context.by.removeprefix("metadata."),
+        "fields": FIELDS,
+        "statuses": [(status, statuses[status]) for status in STATUSES if statuses[status]],
+        "trajectories": True,
+    }

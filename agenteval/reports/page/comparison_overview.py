@@ -1,0 +1,208 @@
+"""The top of the page of a comparison: verdicts, differences with intervals, and each run; figures are the report's.
+
+Differences and ratios are shown as the later run against the earlier one: right of the line means more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agenteval.reports.figures import duration_text, number, percent, percent_span, signed, whole
+from agenteval.reports.page.comparison_rows import FlippedIds
+from agenteval.reports.page.overview import Tile, tile
+from agenteval.wire.comparison import ComparisonReport
+from agenteval.wire.differences import Difference, Ratio
+from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.records import Interval, Record
+from agenteval.wire.trials_comparison import TrialsComparisonReport
+
+Report = ComparisonReport | TrialsComparisonReport
+MOST_CATEGORIES = 40
+
+
+def flipped(report: Report) -> FlippedIds:
+    """The prompts that changed sides between the first run and another."""
+    first = report.meta.runs[0] if report.meta.runs else ""
+    pairs = [pair.flips for pair in report.statistics.pairs if pair.run_a == first]
+    return FlippedIds(
+        frozenset(id for flips in pairs for id in flips.only_a), frozenset(id for flips in pairs for id in flips.only_b)
+    )
+
+
+def winners(report: Report) -> dict[str, str | None]:
+    """The run that won each prompt."""
+    prompts = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
+    return {prompt.id: prompt.winner for prompt in prompts}
+
+
+def comparison_data(report: Report, flips: FlippedIds) -> Record:
+    """What the top of the page shows."""
+    runs = report.meta.runs
+    return {
+        "title": " → ".join(runs),
+        "labels": runs,
+        "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
+        "verdicts": [verdict(pair) for pair in report.statistics.pairs],
+        "differences": list(differences(report)),
+        "ratios": list(ratios(report)),
+        "wins": wins(report),
+        "table": run_table(report),
+        "groups": [],
+        "graders": [],
+        "scores": None,
+        "durations": None,
+        "tokens": None,
+    }
+
+
+# --- tiles --------------------------------------------------------------------------------------
+
+
+def run_tiles(report: Report) -> Iterator[Tile]:
+    """The pass rate of each run."""
+    for label in report.meta.runs:
+        rate, found, n = pass_rate(report, label)
+        interval = span(found)
+        over = f"over {n:,}; 95% interval {percent_span(interval)}" if interval else "nothing is graded"
+        yield tile(f"{label}: pass rate", None if rate is None else percent(rate), over, interval, rate)
+
+
+def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
+    """How many prompts changed sides."""
+    note = "from the first run to the second" if runs == 2 else "from the first run to any other"
+    return [
+        tile("Passed before, fails now", whole(len(flips.lost)), note),
+        tile("Failed before, passes now", whole(len(flips.gained)), note),
+    ]
+
+
+def pass_rate(report: Report, label: str) -> tuple[float | None, ConfidenceInterval | None, int]:
+    """The pass rate of a run, its interval, and over how many."""
+    if isinstance(report, TrialsComparisonReport):
+        found = report.statistics.runs[label]
+        return found.pass_rate, found.interval, found.graded_trials
+    quality = report.quality[label]
+    return quality.pass_rate, quality.pass_interval, quality.n
+
+
+def span(found: ConfidenceInterval | None) -> Interval | None:
+    """The bounds of an interval."""
+    return (found.low, found.high) if found else None
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def verdict(pair: Any) -> Record:
+    """The outcome for two runs, in sentences."""
+    return {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "n": pair.n, "sentences": pair.sentences}
+
+
+def differences(report: Report) -> Iterator[Record]:
+    """Every difference with its interval: pass rates, scores, pass^k, then pass rates by category."""
+    for pair in report.statistics.pairs:
+        for name, found in measures(pair):
+            yield difference_bar(name, "", found)
+    for category, found in list((report.by_category or {}).items())[:MOST_CATEGORIES]:
+        for difference in found.pairs:
+            yield difference_bar("Pass rate", category, difference)
+
+
+def measures(pair: Any) -> list[tuple[str, Difference]]:
+    """The differences of a pair that there are, by name."""
+    if hasattr(pair, "mcnemar"):
+        return [("Pass rate", pair.pass_rate), ("Score", pair)]
+    more = [("Score", pair.score), (f"pass^{pair.pass_exp.k}" if pair.pass_exp else "", pair.pass_exp)]
+    return [("Pass rate", pair), *((name, found) for name, found in more if found is not None)]
+
+
+def difference_bar(name: str, category: str, found: Difference) -> Record:
+    """One line of the forest plot, as B minus A."""
+    value = None if found.mean_difference is None else -found.mean_difference
+    bounds = span(found.interval)
+    interval = (-bounds[1], -bounds[0]) if bounds else None
+    sure = f"{signed(interval[0])} to {signed(interval[1])}" if interval else ""
+    return {
+        "name": name,
+        "category": category,
+        "a": found.run_a,
+        "b": found.run_b,
+        "value": value,
+        "interval": interval,
+        "shown": signed(value),
+        "sure": sure,
+        "n": found.n,
+        "better": found.better,
+    }
+
+
+def ratios(report: Report) -> Iterator[Record]:
+    """Time, tokens and cost of B as a multiple of A's."""
+    for pair in report.statistics.pairs:
+        for name, found in (
+            ("Time", pair.resources.latency),
+            ("Tokens", pair.resources.tokens),
+            ("Cost", pair.resources.cost),
+        ):
+            if found is not None and found.ratio:
+                yield ratio_bar(name, pair, found, found.ratio)
+
+
+def ratio_bar(name: str, pair: Any, found: Ratio, ratio: float) -> Record:
+    """One line of the plot of ratios, as B divided by A."""
+    bounds = span(found.interval)
+    interval = (1 / bounds[1], 1 / bounds[0]) if bounds and bounds[0] > 0 and bounds[1] > 0 else None
+    sure = f"{number(interval[0], 2)} to {number(interval[1], 2)}" if interval else ""
+    return {
+        "name": name,
+        "category": "",
+        "a": pair.run_a,
+        "b": pair.run_b,
+        "value": 1 / ratio,
+        "interval": interval,
+        "shown": f"{number(1 / ratio, 2)} ×",
+        "sure": sure,
+        "n": found.n,
+        "better": None,
+    }
+
+
+def wins(report: Report) -> list[Record]:
+    """Prompts won by each of two runs."""
+    if isinstance(report, TrialsComparisonReport):
+        found: Sequence[Any] = report.head_to_head.overall
+    else:
+        found = report.head_to_head.quality or report.head_to_head.pairwise
+    return [
+        {"a": pair.run_a, "b": pair.run_b, "aWins": pair.a_wins, "bWins": pair.b_wins, "ties": pair.ties}
+        for pair in found
+    ]
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def run_table(report: Report) -> Record:
+    """Each run in a line: pass rate, score, time, tokens and cost."""
+    rows = []
+    for label in report.meta.runs:
+        rate, found, n = pass_rate(report, label)
+        quality = (report.quality or {}).get(label)
+        latency = report.performance[label].latency
+        usage = (report.usage or {}).get(label)
+        rows.append(
+            [
+                label,
+                percent(rate),
+                percent_span(span(found)),
+                whole(n),
+                number(quality.avg_score if quality else None),
+                duration_text(latency.p50) if latency.p50 is not None else "–",
+                duration_text(latency.p90) if latency.p90 is not None else "–",
+                whole(usage.tokens.total) if usage and usage.tokens else "–",
+                f"${usage.cost.total:,.2f}" if usage and usage.cost else "–",
+            ]
+        )
+    heads = ["Run", "Pass rate", "95% interval", "Graded", "Score", "p50", "p90", "Tokens", "Cost"]
+    return {"heads": heads, "rows": rows}

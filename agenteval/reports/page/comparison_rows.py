@@ -1,0 +1,109 @@
+"""One row per prompt for the table of a comparison: what each run did with it, flips first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.comparison.trial_rows import trial_row
+from agenteval.errors import BadRecord
+from agenteval.reports.page.rows import (
+    FAIL,
+    PASS,
+    PageResult,
+    PageTrial,
+    group_of,
+    result_row,
+    result_text,
+    trials_row,
+    trials_text,
+)
+from agenteval.streams.jsonl import decode_record
+from agenteval.wire.validation import check
+
+WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"
+STATUSES = (WORSE, MIXED, FIXED, SAME_FAIL, SAME_PASS, OTHER)
+FIELDS = ("id", "status", "group", "tools", "preview", "winner", "runs")
+Lines = Mapping[str, bytes]  # the record of a prompt in each run, by the run's name
+Row = tuple[list[Any], str]
+
+
+class PromptLines(NamedTuple):
+    """The prompts of a comparison: their ids, and what reads the lines of one from the files."""
+
+    ids: Sequence[str]
+    lines: Callable[[str], Lines]
+
+
+class RunCell(msgspec.Struct, array_like=True):
+    """What one run did with a prompt."""
+
+    status: str
+    score: float | None
+    duration: float | None
+    tokens: float | None
+    cost: float | None
+    passed: int | None
+    graded: int | None
+
+
+class FlippedIds(NamedTuple):
+    """Prompts that the first run passed and another did not, and the other way round."""
+
+    lost: frozenset[str]
+    gained: frozenset[str]
+
+    def first(self, ids: Iterable[str]) -> list[str]:
+        """The ids with those of the flips first: lost, both, gained, then all others."""
+        return sorted(ids, key=lambda id: (id not in self.lost, id not in self.gained))
+
+
+def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
+    """How a prompt changed from the first run to the others, given whether any of them gained or lost it."""
+    if gained or lost:
+        return MIXED if gained and lost else FIXED if gained else WORSE
+    if all(status == PASS for status in statuses):
+        return SAME_PASS
+    return SAME_FAIL if FAIL in statuses or "error" in statuses or "flaky" in statuses else OTHER
+
+
+def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds) -> Row:
+    """The row of a prompt and what it is searched by; a run that lacks it has no cell."""
+    cells: list[RunCell | None] = []
+    rows, texts, tools, group = [], [], dict[str, None](), ""
+    for label in labels:
+        found = _read(lines[label], by) if label in lines else None
+        if found is None:
+            cells.append(None)
+            continue
+        row, text = found
+        cells.append(RunCell(row[1], row[3], row[4], row[5], row[6], row[10], row[11]))
+        rows.append(row)
+        texts.append(text)
+        tools |= dict.fromkeys(row[8])
+        group = group or row[2]
+    status = flip_status([row[1] for row in rows], id in flips.gained, id in flips.lost)
+    preview = next((row[9] for row in rows if row[1] != PASS), rows[0][9] if rows else "")
+    return [id, status, group, list(tools), preview, winner, cells], "\n".join(texts)
+
+
+def _read(line: bytes, by: str) -> Row | None:
+    """The row of a record in one run, as in the table of that run, and what it is searched by."""
+    try:
+        record = decode_record(line)
+        if "trials" in record:
+            trials = check(record, PageTrial)
+            return trials_row(trials, trial_row(trials), group_of(trials.metadata, by)), trials_text(trials)
+        result = check(record, PageResult)
+        return result_row(result, group_of(result.metadata, by)), result_text(result)
+    except BadRecord:
+        return None  # a comparison needs fewer fields than a page
+
+
+def joined(id: str, lines: Lines) -> bytes:
+    """The records of a prompt as one line; what is in them stays as it is."""
+    runs = b",".join(msgspec.json.encode(label) + b":" + line.strip() for label, line in lines.items())
+    return b'{"id":%s,"runs":{%s}}' % (msgspec.json.encode(id), runs)
+
