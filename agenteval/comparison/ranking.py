@@ -35,10 +35,14 @@ class RecordIndex:
             for line in file:
                 self._offsets.append(self._offsets[-1] + len(line))
 
+    def line(self, number: int) -> bytes:
+        """That line, from 1, as it is in the file."""
+        start, end = self._offsets[number - 1 : number + 1]
+        return os.pread(self._fd, end - start, start).removeprefix(BOM)
+
     def record(self, number: int) -> Record:
         """The record on that line, from 1."""
-        start, end = self._offsets[number - 1 : number + 1]
-        return decode_record(os.pread(self._fd, end - start, start).removeprefix(BOM))
+        return decode_record(self.line(number))
 
 
 def by_rankings(rankings: Mapping[str, PromptRanking]) -> Strategy[Any]:

@@ -36,6 +36,7 @@ class ReportContext(NamedTuple):
     limit: int | None = None  # how many records are listed one by one
     trajectories: bool = True
     say: Callable[[str], None] = _say_nothing  # one line for the user
+    prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again
 
 
 Form = Callable[[Any, ReportContext], Iterator[bytes]]

@@ -53,7 +53,15 @@ def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
     workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0"}
     turns = [{"lines": 0}, {"lines": 0}]
-    raw = {"id": "i", "input": ["x", "y"], "rawLines": [], "turns": turns, "timing": {}, "metadata": workspace, **ending}
+    raw = {
+        "id": "i",
+        "input": ["x", "y"],
+        "rawLines": [],
+        "turns": turns,
+        "timing": {},
+        "metadata": workspace,
+        **ending,
+    }
     assert set(result_of(raw, adapter())["metadata"]) == SUITE_METADATA
 
 

@@ -152,7 +152,7 @@ def hostile(text: str) -> Record:
         "reference": text,
         "trajectory": steps,
         "metadata": {"category": text, "agent": text, "model": text, "turnSteps": [2, 3], "__proto__": {"polluted": 1}},
-        "timing": {"start": 1, "end": 2, "total": 1e308, "inputTokens": 2**53, "costUsd": -1},
+        "timing": {"start": 1, "end": 2, "total": 9e15, "inputTokens": 2**53, "costUsd": -1},
         "errors": [text],
         "score": verdict,
         "scores": {text: verdict, "__proto__": verdict},

@@ -120,6 +120,24 @@ def open_grader(
     return ask
 
 
+def open_runs(paths: Sequence[str], *, twice: bool) -> list[RunSource]:
+    """The files; a pipe is copied to a temporary file if it is to be read `twice`."""
+    sources = [RunSource(path) for path in paths]
+    for source in sources if twice else ():
+        source.make_seekable()
+    return sources
+
+
+def page_wishes(
+    runs: Sequence[RunRows[Any]], sources: Sequence[RunSource], by: str, console: Console
+) -> dict[str, Any]:
+    """What a page needs besides the report: the records, read again when they are written."""
+    from agenteval.reports.page.comparison_rows import prompt_lines
+
+    source = ", ".join(source.name for source in sources)
+    return {"prompts": prompt_lines(runs, sources), "by": by, "source": source, "say": console.say}
+
+
 def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
     """Reports in one line which runs lack prompts that another has."""
     missing = missing_prompts(runs)
@@ -258,6 +276,7 @@ def main(
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl -o report.md
+      ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
       ae-compare baseline.jsonl now.jsonl --fail-if-worse -o report.md
@@ -267,7 +286,8 @@ def main(
     strategy = choose_strategy(strategy, grader)
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
-    sources = [RunSource(path) for _, path in files]
+    form = FORMS.choose(form, output, "json")
+    sources = open_runs([path for _, path in files], twice=form == "html")
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
     ask = open_grader(grader, sources, stream, concurrency, timeout, redact) if grader else None
@@ -281,7 +301,8 @@ def main(
     rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
     say_remarks(comparison, report, console)
-    FORMS.write(FORMS.choose(form, output, "json"), report, out)
+    wishes = page_wishes(runs, sources, by, console) if form == "html" else {}
+    FORMS.write(form, report, out, **wishes)
     gate = GateSettings(require_proof, margin, min_compared) if fail_if_worse or require_proof else None
     stopped = gate is not None and not passes_gate(comparison, report, gate, console)
     return FAILED if console.refused or stopped else OK

@@ -30,7 +30,9 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     yield from rows.flush()
     yield from texts.flush()
     total = len(prompts.ids) if prompts else 0
-    yield inline_json("overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, flips))
+    yield inline_json(
+        "overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, flips)
+    )
     yield parts.script.encode()
     room = PageRoom()
     for id in ids:
@@ -40,7 +42,9 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     say_what_is_missing(total, len(ids), room.left_out, context)
 
 
-def page_data(report: Report, context: ReportContext, statuses: Counter[str], total: int, listed: int) -> dict[str, object]:
+def page_data(
+    report: Report, context: ReportContext, statuses: Counter[str], total: int, listed: int
+) -> dict[str, object]:
     """What the script needs besides the figures."""
     return {
         "kind": "comparison",

@@ -104,8 +104,8 @@ def differences(report: Report) -> Iterator[Record]:
     for pair in report.statistics.pairs:
         for name, found in measures(pair):
             yield difference_bar(name, "", found)
-    for category, found in list((report.by_category or {}).items())[:MOST_CATEGORIES]:
-        for difference in found.pairs:
+    for category, group in list((report.by_category or {}).items())[:MOST_CATEGORIES]:
+        for difference in group.pairs:
             yield difference_bar("Pass rate", category, difference)
 
 

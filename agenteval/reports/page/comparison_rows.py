@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agenteval.comparison.pairing import RunRows, prompt_ids
+from agenteval.comparison.ranking import RecordIndex
 from agenteval.comparison.trial_rows import trial_row
 from agenteval.errors import BadRecord
 from agenteval.reports.page.rows import (
-    FAIL,
+    GRADER_ERROR,
     PASS,
+    UNGRADED,
     PageResult,
     PageTrial,
     group_of,
@@ -21,6 +24,7 @@ from agenteval.reports.page.rows import (
     trials_text,
 )
 from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
 from agenteval.wire.validation import check
 
 WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"
@@ -35,6 +39,16 @@ class PromptLines(NamedTuple):
 
     ids: Sequence[str]
     lines: Callable[[str], Lines]
+
+
+def prompt_lines(runs: Sequence[RunRows[Any]], sources: Sequence[Source]) -> PromptLines:
+    """The prompts of the runs, read again from files that can be read twice."""
+    indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
+
+    def lines(id: str) -> Lines:
+        return {run.label: indexes[run.label].line(run.rows[id].line) for run in runs if id in run.rows}
+
+    return PromptLines(prompt_ids(runs), lines)
 
 
 class RunCell(msgspec.Struct, array_like=True):
@@ -62,11 +76,11 @@ class FlippedIds(NamedTuple):
 
 def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
     """How a prompt changed from the first run to the others, given whether any of them gained or lost it."""
+    if len(statuses) < 2 or UNGRADED in statuses or GRADER_ERROR in statuses:
+        return OTHER
     if gained or lost:
         return MIXED if gained and lost else FIXED if gained else WORSE
-    if all(status == PASS for status in statuses):
-        return SAME_PASS
-    return SAME_FAIL if FAIL in statuses or "error" in statuses or "flaky" in statuses else OTHER
+    return SAME_PASS if PASS in statuses else SAME_FAIL
 
 
 def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds) -> Row:
@@ -106,4 +120,3 @@ def joined(id: str, lines: Lines) -> bytes:
     """The records of a prompt as one line; what is in them stays as it is."""
     runs = b",".join(msgspec.json.encode(label) + b":" + line.strip() for label, line in lines.items())
     return b'{"id":%s,"runs":{%s}}' % (msgspec.json.encode(id), runs)
-

@@ -38,4 +38,6 @@ def say_what_is_missing(records: int, listed: int, left_out: int, context: Repor
     if listed < records and listed != context.limit:
         context.say(f"the page lists the first {listed:,} of {counted(records, 'record')}, as many as fit; {WAYS_OUT}")
     if left_out:
-        context.say(f"the page is full: {counted(left_out, 'record')} of {records:,} cannot be opened in it; {WAYS_OUT}")
+        context.say(
+            f"the page is full: {counted(left_out, 'record')} of {records:,} cannot be opened in it; {WAYS_OUT}"
+        )

@@ -18,7 +18,6 @@ from agenteval.reports.page.rows import FIELDS, PageResult, PageTrial
 from agenteval.reports.page.trials_overview import TrialsOverview
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 

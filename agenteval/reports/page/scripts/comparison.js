@@ -7,7 +7,7 @@ Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', mixed: '≈', 'both-pa
 STATUS_ORDER.push('worse', 'mixed', 'fixed', 'both-fail', 'both-pass', 'not-compared');
 
 function verdictCard({ a, b, better, n, sentences }) {
-  const outcome = better === null ? 'No difference shown' : `${clip(better, 80)} is better`;
+  const outcome = better === null ? 'No difference shown' : `${clip(b, 80)} is ${better === b ? 'better' : 'worse'}`;
   return card(`${clip(a, 80)} → ${clip(b, 80)}`,
     el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: outcome }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
@@ -27,7 +27,8 @@ function forestPlot(title, bars, log, labels) {
   if (!shown.length) return null;
   const { place, reach } = forestScale(shown, log);
   const several = labels.length > 2;
-  const items = shown.map((bar) => {
+  const items = shown.flatMap((bar, at) => {
+    const heading = bar.category && (at === 0 || !shown[at - 1].category) ? [el('li', { class: 'note', text: 'Pass rate by category' })] : [];
     const line = el('span', { class: 'forest-line', 'aria-hidden': 'true' }, el('i', { class: 'forest-zero' }));
     if (bar.interval) {
       const [low, high] = bar.interval.map(place);
@@ -36,13 +37,13 @@ function forestPlot(title, bars, log, labels) {
     line.append(el('i', { class: 'forest-point', css: { left: `${place(bar.value) * 100}%` } }));
     const names = [bar.category ? clip(bar.category, 60) : bar.name, several && `${clip(bar.b, 30)} against ${clip(bar.a, 30)}`].filter(Boolean).join(', ');
     const tone = log || bar.better === null ? '' : bar.better === bar.b ? ' gain' : ' loss';
-    return el('li', { class: `forest-row${bar.category ? ' inner' : ''}${tone}` },
+    return [...heading, el('li', { title: `${names}: ${bar.shown}, over ${plural(bar.n, 'prompt')}`, class: `forest-row${bar.category ? ' inner' : ''}${tone}` },
       el('span', { class: 'forest-name', text: names, title: names }), line,
-      el('span', { class: 'forest-text' }, el('b', { text: bar.shown }), el('span', { class: 'dim', text: bar.sure ? ` (${bar.sure}), n ${wholeText(bar.n)}` : ` n ${wholeText(bar.n)}` })));
+      el('span', { class: 'forest-text' }, el('b', { text: bar.shown }), el('span', { class: 'dim', text: bar.sure ? ` ${bar.sure}` : '', title: '95% interval' })))];
   });
   const ends = log ? [`÷ ${reach.toFixed(2)}`, 'same', `× ${reach.toFixed(2)}`] : [`−${reach.toFixed(2)} worse`, '0', `+${reach.toFixed(2)} better`];
-  return card(title, el('ul', { class: 'forest' }, items),
-    el('div', { class: 'scale forest-scale', 'aria-hidden': 'true' }, ends.map((text) => el('span', { text }))));
+  const scale = el('div', { class: 'forest-row', 'aria-hidden': 'true' }, el('div', { class: 'scale forest-scale' }, ends.map((text) => el('span', { text }))));
+  return card(title, el('ul', { class: 'forest' }, items), scale);
 }
 
 function winsCard(pairs) {
@@ -66,10 +67,9 @@ function runsCard({ heads, rows }) {
 
 function comparisonCards(data) {
   return [
-    ...data.verdicts.map(verdictCard),
+    el('div', { class: 'stack' }, data.verdicts.map(verdictCard)),
     forestPlot(`Difference, ${data.labels.length === 2 ? `${clip(data.labels[1], 60)} − ${clip(data.labels[0], 60)}` : 'later run − earlier run'}`, data.differences, false, data.labels),
-    forestPlot('Time, tokens and cost, as a multiple', data.ratios, true, data.labels),
-    winsCard(data.wins),
+    el('div', { class: 'stack' }, forestPlot('Time, tokens and cost, as a multiple', data.ratios, true, data.labels), winsCard(data.wins)),
     runsCard(data.table),
   ].filter(Boolean);
 }

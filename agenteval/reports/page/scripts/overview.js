@@ -68,6 +68,7 @@ function groupCard(data, pickGroup) {
 }
 
 function showOverview(data, pickGroup) {
+  document.documentElement.dataset.kind = data.kind;
   header(data);
   document.getElementById('tiles').replaceChildren(...data.tiles.map(tileItem));
   document.getElementById('plots').replaceChildren(...plotCards(data, pickGroup));
