@@ -1,4 +1,4 @@
-"""Measures the html page in a real Chromium: `python bench/page.py [RECORDS STEPS]`; a line of docs/page.md each.
+"""Measures the html page in a real Chromium, `python -m bench.page [RECORDS STEPS]`: the table in docs/page.md.
 
 First paint is the browser's own figure; a filter is timed from the change of the address to the frame that shows it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.measure import MB, Job, run
+from bench.measure import MB, Job, run, watch
 from tests.support.browser import OpenPage, running_browser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,9 +23,14 @@ FILTERS = ["#status=fail", "#category=api", "#q=zebra", "#q=kivo%20mota&status=p
 ROUNDS = 3
 TIMED = """hash => new Promise(resolve => {
   const start = performance.now();
-  addEventListener('hashchange', () => requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start))), {once: true});
+  const shown = () => requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start)));
+  addEventListener('hashchange', shown, {once: true});
   location.hash = hash || '#';
 })"""
+COLUMNS = [
+    *("records x steps", "JSONL", "page", "CPU of ae-format", "its memory", "first paint", "table"),
+    *("all loaded", "slowest filter", "open a record"),
+]
 
 
 def records(count: int, steps: int) -> Iterator[dict[str, Any]]:
@@ -57,7 +62,7 @@ def records(count: int, steps: int) -> Iterator[dict[str, Any]]:
                 trajectory.append({"type": "thought", "content": text(30), "timestamp": step * 500})
         score = chance.random()
         yield {
-            **{"id": f"case-{number:06}", "input": text(20), "output": text(60), "trajectory": trajectory},
+            "id": f"case-{number:06}", "input": text(20), "output": text(60), "trajectory": trajectory,
             "metadata": {
                 "category": chance.choice(["ui", "api", "docs", "database"]),
                 "agent": "robot",
@@ -75,10 +80,7 @@ def records(count: int, steps: int) -> Iterator[dict[str, Any]]:
 
 
 def main(sizes: list[tuple[int, int]]) -> None:
-    print(
-        "| records x steps | JSONL | page | ae-format | its memory | first paint | table there | all loaded | filter, worst | open a record |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", sep="\n")
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
         for count, steps in sizes:
             print(row(Path(folder), browser, count, steps), flush=True)
@@ -89,7 +91,8 @@ def row(folder: Path, browser: Any, count: int, steps: int) -> str:
     source, page = folder / "records.jsonl", folder / "page.html"
     with source.open("w") as file:
         file.writelines(json.dumps(record) + "\n" for record in records(count, steps))
-    made = run(Job([str(ROOT / "bin" / "ae-format"), str(source), "-f", "html", "-o", str(page)]))
+    job = Job([str(ROOT / "bin" / "ae-format"), str(source), "-f", "html", "-o", str(page)])
+    made, (peak, _) = run(job), watch(job)
     paints, tables, loads, filters, opens = [], [], [], [], []
     for _ in range(ROUNDS):
         shown = OpenPage(browser, page)
@@ -106,7 +109,7 @@ def row(folder: Path, browser: Any, count: int, steps: int) -> str:
         shown.close()
     times = [f"{statistics.median(values):,.0f} ms" for values in (paints, tables, loads, filters, opens)]
     sizes = [f"{file.stat().st_size / MB:,.0f} MB" for file in (source, page)]
-    cells = [f"{count:,} x {steps}", *sizes, f"{made.cpu:.1f} s", f"{made.peak / MB:.0f} MB", *times]
+    cells = [f"{count:,} x {steps}", *sizes, f"{made.cpu:.1f} s", f"{peak / MB:.0f} MB", *times]
     return f"| {' | '.join(cells)} |"
 
 
