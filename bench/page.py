@@ -62,7 +62,10 @@ def records(count: int, steps: int) -> Iterator[dict[str, Any]]:
                 trajectory.append({"type": "thought", "content": text(30), "timestamp": step * 500})
         score = chance.random()
         yield {
-            "id": f"case-{number:06}", "input": text(20), "output": text(60), "trajectory": trajectory,
+            "id": f"case-{number:06}",
+            "input": text(20),
+            "output": text(60),
+            "trajectory": trajectory,
             "metadata": {
                 "category": chance.choice(["ui", "api", "docs", "database"]),
                 "agent": "robot",
