@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agenteval.errors import UserError
+from agenteval.processes.process import ANSWER_FILE
 from agenteval.processes.programs import find_program
 
 if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves the time to import it
@@ -20,21 +21,6 @@ if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
-
-FILE = "{the file}"  # the shell below replaces it by the name of a temporary file
-# A JSON document has line breaks only between its values, so without them it is one line. The shell survives a signal
-# that ends the agent, and so does what it runs afterwards (a trap is not inherited, an ignored signal is). An agent of
-# several processes may write its document a moment after the first of them has ended.
-PRINT_FILE = f"""\
-file=$(mktemp) || exit
-trap : INT TERM
-for word do shift; [ "$word" = "{FILE}" ] && word=$file; set -- "$@" "$word"; done
-"$@"; status=$?
-trap '' INT TERM
-for turn in 1 2 3 4 5 6 7 8 9; do [ $status -gt 128 ] && [ ! -s "$file" ] && sleep 0.1; done
-if [ -s "$file" ]; then echo; tr -d '\\r\\n' <"$file"; echo; fi
-rm -f "$file"; exit $status
-"""
 
 
 class Invocation(NamedTuple):
@@ -115,7 +101,7 @@ class SchemaAgent:
         if output and output.flag:
             argv += flagged(output.flag, output.value) if output.value else [output.flag]
         if output and output.file_flag:
-            argv += flagged(output.file_flag, FILE)
+            argv += flagged(output.file_flag, ANSWER_FILE)
         argv += config.auto_approve or []
         if config.cwd_flag:
             argv += flagged(config.cwd_flag, cwd)
@@ -125,19 +111,12 @@ class SchemaAgent:
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
             argv += flagged(config.prompt.flag or "", text)
-        invocation = Invocation(program, argv, env, stdin)
-        return printing_file(invocation) if output and output.file_flag else invocation
+        return Invocation(program, argv, env, stdin)
 
 
 def flagged(flag: str, value: str) -> list[str]:
     """Returns the arguments that give a flag its value: one if the flag ends in =, only the value if it is empty."""
     return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
-
-
-def printing_file(agent: Invocation) -> Invocation:
-    """Returns the command line run by a shell that names its output file, and prints it when the agent has ended."""
-    argv = ["sh", "-c", PRINT_FILE, "sh", agent.program, *agent.argv[1:]]
-    return Invocation(find_program("sh"), argv, agent.env, agent.stdin)
 
 
 class _ResumedSession:

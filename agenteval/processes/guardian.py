@@ -33,6 +33,10 @@ class Guardian:
             _watch(watched, tool)
         os.close(watched)
 
+    def remove_at_end(self, folder: str) -> None:
+        """Makes the guardian remove a directory if the tool is killed."""
+        os.write(self._lifeline, os.fsencode(folder) + b"\0")
+
     def dismiss(self) -> None:
         """Makes the guardian exit: everything has been terminated."""
         try:
@@ -54,10 +58,30 @@ def _watch(watched: int, tool: int) -> NoReturn:
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
         _rename()
-        if not os.read(3, 1):
+        folders = _read_folders()
+        if folders is not None:
             _kill_marked(tool)
+            _remove(folders)
     finally:
         os._exit(0)
+
+
+def _read_folders() -> list[bytes] | None:
+    """Waits for the end of the tool; returns the directories to remove, None if it ended in order."""
+    received = b""
+    while piece := os.read(3, 4096):
+        received += piece
+        if received.rpartition(b"\0")[2] == b".":  # no name of a directory: they begin with a slash
+            return None
+    return received.split(b"\0")[:-1]
+
+
+def _remove(folders: list[bytes]) -> None:
+    if folders:
+        import shutil
+
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _kill_marked(tool: int) -> None:

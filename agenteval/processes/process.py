@@ -23,6 +23,8 @@ TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
 TREE_INTERVAL = 0.02  # seconds between two looks at a tree that is being terminated
 
+ANSWER_FILE = f"{{answer file {os.urandom(8).hex()}}}"  # in an argument: the name of a file for the answer
+ANSWER_WAIT = 1.0  # seconds: of several processes, one may write the answer when the first has been killed
 READ_SIZE = 1 << 16
 STDERR_TAIL = 8 << 10
 SHORT_LINE = 16  # bytes: an agent may print as many lines as --max-output holds of this length
@@ -68,6 +70,7 @@ class RunningProcess:
         self.max_output, self.timeout, self.peer = max_output, timeout, peer
         self.deadline = time.monotonic() + timeout if timeout is not None else None
         self.child: Child | None = None
+        self.answer_file: str | None = None
         self.status: int | None = None
         self.error: str | None = None
         self.left_helpers = self.timed_out = self.too_much = False
@@ -91,7 +94,8 @@ class RunningProcess:
 
     def run(self) -> Outcome:
         """Starts the process and attends to it until it has ended; returns what it printed and how it ended."""
-        self._start()
+        if self._name_answer_file():
+            self._start()
         while not self._has_ended():
             if self.kill_at is not None:
                 wait: float | None = TREE_INTERVAL
@@ -100,6 +104,17 @@ class RunningProcess:
             for fd, event in self.poll.poll(poll_timeout(wait)):
                 self._handle(fd, event)
         return self._outcome()
+
+    def _name_answer_file(self) -> bool:
+        """Puts the name of a new file into the arguments if they ask for one; returns whether it could."""
+        if any(ANSWER_FILE in word for word in self.command.argv):
+            try:
+                self.answer_file = name = self.supervisor.new_answer_file()
+            except OSError as error:
+                self.error = f"cannot make a file for the agent's answer: {error.strerror} (TMPDIR)"
+                return False
+            self.command = self.command._replace(argv=[word.replace(ANSWER_FILE, name) for word in self.command.argv])
+        return True
 
     def _start(self) -> None:
         """Starts the process; `error` says why it could not be started."""
@@ -164,6 +179,8 @@ class RunningProcess:
     def _outcome(self) -> Outcome:
         for fd in list(self.outputs):
             self._drain(fd)
+        if self.answer_file is not None:
+            self._take_answer(self.answer_file)
         if self.unfinished_line:
             self.unanswered.append(b"".join(self.unfinished_line))
         self._answer_lines()
@@ -230,6 +247,23 @@ class RunningProcess:
                 self._terminate()
         if self.peer:
             self._split_lines(data)
+
+    def _take_answer(self, path: str) -> None:
+        """Adds what the process wrote to its answer file, as one line, and removes the file.
+
+        The answer is JSON, which has line breaks only between its values.
+        """
+        killed = self.kill_at is None and self.status is not None and not 0 <= self.status <= 128
+        deadline = time.monotonic() + (ANSWER_WAIT if killed else 0.0)
+        while (empty := not _size_of(path)) and time.monotonic() < deadline:
+            time.sleep(TREE_INTERVAL)
+        if not empty:
+            with suppress(OSError), open(path, "rb") as file:
+                answer = file.read(max(0, self.max_output - self.size) + 1)
+                before = b"\n" if self.chunks and not self.chunks[-1].endswith(b"\n") else b""
+                self._take_stdout(before + answer.replace(b"\r", b"").replace(b"\n", b"") + b"\n")
+        with suppress(OSError):
+            os.unlink(path)
 
     def _take_stderr(self, data: bytes) -> None:
         self.stderr_tail += data
@@ -307,3 +341,10 @@ class RunningProcess:
         self.exiting = True
         self.deadline = time.monotonic() + EXIT_GRACE
         self._write_stdin()
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -97,6 +97,8 @@ class ProcessSupervisor:
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
+        self._answers: str | None = None  # the directory of answer files, made when it is needed
+        self._answer_numbers = count(1)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
 
     @property
@@ -113,6 +115,16 @@ class ProcessSupervisor:
     ) -> Outcome:
         """Runs one process of agent `key` to its end; `timeout` is in seconds, None is no limit."""
         return RunningProcess(self, key, command, timeout, max_output, peer).run()
+
+    def new_answer_file(self) -> str:
+        """Returns the name of a new file, for a process to write its answer to; nothing of it outlives the tool."""
+        with self._lock:
+            if self._answers is None:
+                import tempfile
+
+                self._answers = os.path.realpath(tempfile.mkdtemp(prefix="agenteval-"))
+                self.guardian.remove_at_end(self._answers)
+            return os.path.join(self._answers, f"answer-{next(self._answer_numbers)}")
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -238,6 +250,10 @@ class ProcessSupervisor:
     def close(self) -> None:
         """Terminates what is left, then the guardian."""
         self.stop()
+        if self._answers is not None:
+            import shutil
+
+            shutil.rmtree(self._answers, ignore_errors=True)
         self.guardian.dismiss()
 
     def _give_up(self, key: int | None, left: set[int], denied: set[int], since_kill: float) -> set[int]:

@@ -815,6 +815,33 @@ def test_what_the_agent_writes_to_a_file_is_one_more_line(prompt: str, tmp_path:
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+DEAF_FILER = """
+import json, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(sys.argv[sys.argv.index("-o") + 1], "w") as file: json.dump({"type": "end", "text": "kept"}, file)
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_file_of_an_agent_that_is_killed_is_read_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    agent = python_script(tmp_path / "filer", DEAF_FILER)
+    path = schema(
+        tmp_path, command=[str(agent)], output={"flag": "--as", "value": "json", "fileFlag": "-o"}, timeout=1000
+    )
+    env = {"TMPDIR": str(tmp_path / "tmp")}
+    record = run_schema(path, "x", env=env)
+    assert (record["rawLines"], record["signal"]) == (["written", '{"type": "end", "text": "kept"}'], "SIGKILL")
+    assert list((tmp_path / "tmp").iterdir()) == []
+    with Running("ae-run", "-s", path, "-t", 60_000, cwd=tmp_path, env=env) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: list((tmp_path / "tmp").glob("*/*")), "the agent has written its file")
+        tool.signal(signal.SIGKILL)
+        tool.process.wait()
+    until(lambda: not list((tmp_path / "tmp").iterdir()), "the guardian has removed it")
+
+
 def test_an_agent_that_does_not_read_its_stdin(tmp_path: Path) -> None:
     path = schema(tmp_path, command=["echo", "hello"], prompt={"stdin": True})
     record = run_schema(path, "x" * 5_000_000)
