@@ -73,13 +73,12 @@ def quantiles(mean: float, between: float, draw: random.Random) -> list[float]:
 def main() -> int:
     """Prints planned prompts and the share of comparisons that show the difference."""
     comparisons = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    print("rate  difference  between  correlation  k  prompts  shown (planned: 80 %)")
+    print("| rate | difference | between | correlation | k | prompts | shown |\n|---|---|---|---|---|---|---|")
     for at, values in enumerate(CASES):
         case = Case(*values)
         prompts = planned_prompts(case)
         shown = share_shown(case, prompts, comparisons, seed=at)
-        setting = f"{case.rate:<5g} {case.detect:<11g} {case.between:<8g} {case.correlation:<12g} {case.k:<2}"
-        print(f"{setting} {prompts:<8} {shown:.1%}")
+        print(f"| {' | '.join(f'{value:g}' for value in case)} | {prompts} | {shown:.1%} |")
     return 0
 
 

@@ -69,11 +69,11 @@ def moved(rates: list[float], difference: float) -> list[float]:
 def main() -> int:
     """Prints a line per case."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    print(f"rate  difference  prompts  k  stopped  right  prompts saved ({runs} runs each)")
-    for at, (rate, difference, prompts, k) in enumerate(CASES):
-        found = simulate(rate, difference, prompts, k, runs, seed=at)
-        setting = f"{rate:<5g} {difference:<+11g} {prompts:<8} {k:<2}"
-        print(f"{setting} {found.stopped / runs:<8.1%} {found.right / runs:<6.1%} {found.saved:.1%}")
+    print("| rate | difference | prompts | k | stopped | rightly | prompts saved |\n|---|---|---|---|---|---|---|")
+    for at, case in enumerate(CASES):
+        found = simulate(*case, runs=runs, seed=at)
+        shares = f"{found.stopped / runs:.1%} | {found.right / runs:.1%} | {found.saved:.1%}"
+        print(f"| {' | '.join(f'{value:g}' for value in case)} | {shares} |")
     return 0
 
 

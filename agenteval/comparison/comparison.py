@@ -20,6 +20,7 @@ from agenteval.comparison.pairing import (
     prompt_ids,
 )
 from agenteval.comparison.preference.orders import PromptRanking
+from agenteval.comparison.preference.outcome import decide_by_preference
 from agenteval.comparison.preference.preference import preference_of
 from agenteval.comparison.ranking import by_rankings
 from agenteval.comparison.row_facts import RowOptions
@@ -116,6 +117,7 @@ class Comparison(ABC, Generic[R]):
         report = self.report(runs, self.strategy(settings, rankings), self.meta(runs, settings, rankings, now))
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
+            decide_by_preference(report.statistics.pairs, report.preference)
         if settings.iterations is not None:
             from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
 

@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.intervals import wilson_bounds
+from agenteval.comparison.inference.distributions import t_quantile
+from agenteval.comparison.inference.intervals import TAIL, Z, wilson_bounds
 from agenteval.wire.calibration import AgreementTable
 from agenteval.wire.records import Interval
 
 Cells = tuple[float, float, float, float]
 """True pass, false pass, false fail, true fail: the grader's verdict, and whether the person agrees."""
 STEP = 1e-6
+NEGLIGIBLE = 1e-6
 PSEUDO = 0.5  # added to each cell that can occur, for the variance only: nothing is certain from a few labels
 
 
@@ -104,12 +106,12 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     if value is None:
         return Estimate()
     low = -1.0 if name in FROM_MINUS_ONE else 0.0
-    centre, variance = smoothed(figure, strata)
+    centre, variance, quantile = smoothed(figure, strata)
     share, middle = (value - low) / (1 - low), (centre - low) / (1 - low)
     effective = math.fsum(stratum.labels for stratum in strata)
     if variance > 0 and 0 < middle < 1:
         effective = middle * (1 - middle) * (1 - low) ** 2 / variance
-    bounds = wilson_bounds(share, effective)
+    bounds = wilson_bounds(share, effective, quantile)
     return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
 
 
@@ -118,8 +120,8 @@ def estimated_counts(strata: Sequence[Stratum]) -> Cells:
     return _four([math.fsum(s.size * s.counts[at] / s.labels for s in strata) for at in range(4)])
 
 
-def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float]:
-    """Returns a figure and its variance by the delta method, both from smoothed shares: never 0, never undefined.
+def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, float]:
+    """Returns a figure, its variance by the delta method, and the quantile for its interval, from smoothed shares.
 
     The records are a sample of all that could be asked, and the labels are one of the records: both vary.
     """
@@ -127,15 +129,29 @@ def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float]:
     shares = [(stratum.size / total, stratum.shares()) for stratum in strata]
     centre = _four([math.fsum(weight * cells[at] for weight, cells in shares) for at in range(4)])
     slopes = gradient(figure, centre)
-    within, means = 0.0, []
+    parts, means = [], []
     for stratum, (weight, cells) in zip(strata, shares, strict=True):
         mean = math.fsum(slope * cell for slope, cell in zip(slopes, cells, strict=True))
         square = math.fsum(slope**2 * cell for slope, cell in zip(slopes, cells, strict=True))
-        within += 0.0 if stratum.known else weight**2 * (square - mean**2) / stratum.labels
+        if not stratum.known:
+            parts.append((weight**2 * max(0.0, square - mean**2) / stratum.labels, stratum.labels))
         means.append((weight, mean))
     overall = math.fsum(weight * mean for weight, mean in means)
     between = math.fsum(weight * (mean - overall) ** 2 for weight, mean in means) / total
-    return figure(centre) or 0.0, within + between
+    variance = math.fsum(part for part, _ in parts) + between
+    complete = all(stratum.known or stratum.labels == stratum.size for stratum in strata)
+    return figure(centre) or 0.0, variance, Z if complete else quantile_of(parts, variance)
+
+
+def quantile_of(parts: Sequence[tuple[float, float]], variance: float) -> float:
+    """Returns Student's t by Satterthwaite's degrees of freedom, if labels of several strata have a part in a figure.
+
+    Of one stratum the figure is a plain rate, for which Wilson's interval is right as it is.
+    """
+    if sum(part > variance * NEGLIGIBLE for part, _ in parts) < 2:
+        return Z
+    spread = math.fsum(part**2 / max(1.0, labels - 1) for part, labels in parts)
+    return t_quantile(TAIL, max(1, int(variance**2 / spread)))
 
 
 def gradient(figure: Figure, cells: Cells) -> list[float]:

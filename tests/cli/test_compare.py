@@ -330,6 +330,17 @@ def test_a_judge_says_who_wins_where_nothing_is_graded(ungraded: Path) -> None:
     assert "**b wins against a.** b is preferred on 12, a on 0 of 12 prompts, 0 ties (sign test: p < 0.001)." in report
 
 
+def test_a_preference_is_the_verdict_and_the_gate_where_nothing_is_graded(ungraded: Path) -> None:
+    (pair,) = compared("b.jsonl", "a.jsonl", "-g", "longest.py", cwd=ungraded)["statistics"]["pairs"]
+    assert (pair["better"], pair["verdict"]) == ("b", "b better")
+    assert pair["sentences"][0].startswith("The comparison grader prefers b: b on 12, a on 0 of 12 prompts")
+    worse = ae_compare("b.jsonl", "a.jsonl", "-g", "longest.py", "--fail-if-worse", cwd=ungraded).expect(1)
+    assert "ae-compare: a is worse than b. The comparison grader prefers b" in worse.stderr
+    for judge, proof, code in (("longest.py", False, 0), ("first.py", False, 0), ("first.py", True, 1)):
+        args = ("a.jsonl", "b.jsonl", "-g", judge, "--fail-if-worse", *(["--require-proof"] if proof else []))
+        ae_compare(*args, cwd=ungraded).expect(code)
+
+
 def test_a_preference_for_a_place_is_a_tie(ungraded: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-g", "first.py", cwd=ungraded).expect(0)
     assert "biased by position: on 12 of 12 pairs it preferred the run shown first" in done.stderr

@@ -22,6 +22,7 @@ from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings, Comparison
 from agenteval.comparison.input_files import RunSource, find_format, read_runs
 from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids, without_changed_inputs
+from agenteval.comparison.preference.outcome import preference_gate
 from agenteval.comparison.preference.preference import remarks as preference_remarks
 from agenteval.comparison.ranking import Ask, rank_prompts
 from agenteval.comparison.row_facts import RowOptions, metadata_path
@@ -164,7 +165,12 @@ def say_remarks(comparison: Comparison[Any], report: Any, console: Console) -> N
 
 def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings, console: Console) -> bool:
     """Whether no run is stopped by the gate; says why, for each that is."""
-    reasons = comparison.gate(report, settings)
+    only_judged = report.preference and not any(pair.n for pair in report.statistics.pairs)
+    if only_judged and any(pair.n for pair in report.preference.pairs):
+        first, prompts = report.meta.runs[0], report.meta.prompt_count
+        reasons = preference_gate(report.preference, first, prompts, settings)
+    else:
+        reasons = comparison.gate(report, settings)
     for reason in reasons:
         console.say(reason)
     return not reasons

@@ -11,32 +11,32 @@ import math
 
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)  # of the largest bet that cannot lose all
 ALPHA = 0.05
+LARGEST = 700.0  # exponent that a float can hold
 
 
 class BettingTest:
-    """Tests whether values between `low` and `high`, in random order, have a given mean."""
+    """Tests whether values between `low` and `high`, in random order, have a given mean.
+
+    `e_value` is how many times its start the capital is now; 20 or more refutes the mean at 5 %. Then `side` is 1 if
+    values are larger, -1 if they are smaller; else it is 0.
+    """
 
     def __init__(self, mean: float, low: float, high: float) -> None:
         self.mean = mean
+        self.e_value, self.side = 1.0, 0
         self._bets = [share / (mean - low) for share in SHARES] + [-share / (high - mean) for share in SHARES]
         self._logs = [0.0] * len(self._bets)
 
     def add(self, value: float) -> None:
         """Bets on one more value."""
         gain = value - self.mean
-        self._logs = [log + math.log1p(bet * gain) for log, bet in zip(self._logs, self._bets, strict=True)]
+        if gain:
+            self._logs = [log + math.log1p(bet * gain) for log, bet in zip(self._logs, self._bets, strict=True)]
+            self._look()
 
-    @property
-    def e_value(self) -> float:
-        """How many times its start the capital is now; 20 or more refutes the mean at 5 %."""
+    def _look(self) -> None:
         largest = max(self._logs)
         total = math.fsum(math.exp(log - largest) for log in self._logs) / len(self._logs)
-        return math.exp(min(700.0, largest + math.log(total)))
-
-    @property
-    def side(self) -> int:
-        """1 if it is refuted because values are larger, -1 if they are smaller, 0 if it is not refuted."""
-        if self.e_value < 1 / ALPHA:
-            return 0
-        half = len(SHARES)
-        return 1 if max(self._logs[:half]) > max(self._logs[half:]) else -1
+        self.e_value = math.exp(min(LARGEST, largest + math.log(total)))
+        above = max(self._logs[: len(SHARES)]) > max(self._logs[len(SHARES) :])
+        self.side = 0 if self.e_value < 1 / ALPHA else 1 if above else -1
