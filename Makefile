@@ -6,7 +6,7 @@ PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: install lock launchers demo test test-lowest test-agents lint docs bench clean
+.PHONY: install lock launchers demo test test-lowest test-agents lint docs bench coverage clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -63,6 +63,9 @@ docs: $(STAMP) ## docs/wire-format.md and docs/tools.md, made from the code
 
 bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare orjson
 	@$(VENV)/bin/python bench/run.py
+
+coverage: $(STAMP) ## how often the intervals of ae-compare hold, by simulation; writes the table of docs/statistics.md
+	@$(VENV)/bin/python bench/coverage.py --write
 
 clean: ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build examples/*/build *.egg-info
