@@ -6,7 +6,7 @@ import pytest
 
 from bench.coverage import Scenario, repeat
 
-REPETITIONS = 120
+REPETITIONS = 80
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_intervals_hold(scenario: Scenario) -> None:
     counts = repeat(scenario, 5, REPETITIONS)
     assert len(counts.intervals) >= 4
     for name, total in counts.intervals.items():
-        assert counts.held[name] / total >= 0.88, (name, counts.held[name], total)  # 95 % less three standard errors
+        assert counts.held[name] / total > 0.87, (name, counts.held[name], total)  # 95 % less three standard errors
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_intervals_hold(scenario: Scenario) -> None:
 )
 def test_an_unchanged_agent_is_left_alone(scenario: Scenario) -> None:
     counts = repeat(scenario, 5, REPETITIONS)
-    assert counts.events["gate"] <= 12, "5 % of 120 are 6, and three standard errors 7"
-    assert counts.events["better"] <= 12
+    assert counts.events["gate"] <= 10, "5 % of 80 are 4, and three standard errors 6"
+    assert counts.events["better"] <= 10
 
 
 def test_an_agent_that_is_worse_is_found() -> None:
