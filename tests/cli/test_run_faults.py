@@ -240,3 +240,25 @@ def test_records_are_brought_to_the_disk(options: list[str], tmp_path: Path) -> 
     assert bool((tmp_path / "calls").read_text().count("sync(")) == (not options)
     run(shutil.which("strace") or "", *trace[1:], *command, "/dev/null", cwd=tmp_path).expect(0)
     assert "sync(" not in (tmp_path / "calls").read_text(), "a device has no records to lose"
+
+
+# --- two runs in one --workspace-dir --------------------------------------------------------------
+
+
+def test_two_runs_do_not_share_a_workspace(tmp_path: Path) -> None:
+    """Also one whose agent has ended already: its directory is still to be graded. Shards may share the base."""
+    some(tmp_path, 4)
+    line = '[ "$PWD" = "${PWD%-3}" ] || until [ -e go ] || [ -e ../../go ]; do sleep 0.02; done; touch "$MINE"'
+    first = ("ae-run", "prompts", "--shell", line, "--workspace-dir", "ws", "--env", "MINE=first", "-o", "out")
+    with Running(*first, cwd=tmp_path) as tool:
+        until(lambda: len(list((tmp_path / "ws").glob("prompt-*"))) == 4, "the last agent runs")
+        second = ("--shell", "touch second", "--workspace-dir", "ws")
+        done = run("ae-run", "prompts", *second, cwd=tmp_path).expect(1)
+        done.says("ws/prompt-0: another run is using it", "--workspace-dir")
+        others = jsonl({"id": "other", "input": "x"})
+        run("ae-run", *second, stdin=others, cwd=tmp_path).expect(0, stderr="")
+        (tmp_path / "go").touch()
+        tool.end().expect(0, stderr="")
+    made = {path.name: [file.name for file in path.iterdir()] for path in (tmp_path / "ws").glob("prompt-*")}
+    assert made == {**{f"prompt-{n}": ["first"] for n in range(4)}, "prompt-other": ["second"]}
+    run("ae-run", "prompts", *second, cwd=tmp_path).expect(0, stderr="")

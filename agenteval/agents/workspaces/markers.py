@@ -6,8 +6,12 @@ the identity of the directory, because the user may have put another one in its 
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
 import os
 import sys
+import threading
 from contextlib import suppress
 
 from agenteval.streams.files import replace_file
@@ -20,10 +24,29 @@ STATX_SIZE = 256
 
 
 class Markers:
-    """The markers below a base directory."""
+    """The markers below a base directory, and a lock on each workspace that this process uses."""
 
     def __init__(self, base: str) -> None:
         self.folder = os.path.join(base, FOLDER)
+        self._locks: int | None = None
+        self._opening = threading.Lock()
+
+    def claim(self, path: str) -> bool:
+        """Locks a workspace until this process ends; returns False if another process has it.
+
+        The lock is that of a byte in one file, named by the workspace: thousands need one descriptor. Processes that
+        share a directory but no prompt, as those of several shards, do not meet.
+        """
+        with self._opening:
+            if self._locks is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._locks = os.open(os.path.join(self.folder, "locks"), flags, 0o666)
+        place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError as error:
+            return error.errno not in (errno.EACCES, errno.EAGAIN)  # else a file system without locks
+        return True
 
     def prepare(self) -> None:
         """Makes the folder of markers, which git ignores; OSError if that cannot be."""

@@ -16,7 +16,7 @@ from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
 from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment
 from agenteval.agents.workspaces.markers import Markers
 from agenteval.agents.workspaces.private_git import commit_all
-from agenteval.errors import UserError, WorkspaceError
+from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -110,6 +110,12 @@ class Workspaces:
 
     def _make(self, path: str, key: int) -> None:
         os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
+        self.markers.prepare()
+        if not self.markers.claim(path):
+            raise CannotGoOn(
+                f"{path}: another run is using it; wait for that, or name another --workspace-dir "
+                "(runs of different prompts may share one)"
+            )
         if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
             self._keep(path)
         else:
