@@ -154,12 +154,10 @@ def tokens_of(record: Record, row: GradedView, judge: GraderResult | None, count
 
 
 def judge_tokens(judge: GraderResult | None) -> float | None:
-    """Returns the tokens of the judge, 0 if it used no model; None if a model judged and a count is missing."""
-    outcome = (judge.outcome if judge else None) or {}
-    if not outcome.keys() & {"judge_model", "input_tokens", "output_tokens"}:
-        return 0.0
-    sent, received = (number_in(judge, JUDGE, field) for field in ("input_tokens", "output_tokens"))
-    return None if sent is None or received is None or min(sent, received) < 0 else sent + received
+    """Returns the tokens that the judge reports; None if it names its model and a count is missing or negative."""
+    counts = [number_in(judge, JUDGE, field) for field in ("input_tokens", "output_tokens")]
+    known = [count for count in counts if count is not None and count >= 0]
+    return fsum(known) if len(known) == len(counts) or judge_model_of(judge) is None else None
 
 
 def judge_model_of(judge: GraderResult | None) -> str | None:
