@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.jsonpath import compile_path
 from agenteval.agents.acp.files import WorkFiles
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, without_unwritable
@@ -132,6 +133,15 @@ def test_a_slow_pattern_of_a_schema_is_an_error_of_the_record(tmp_path: Path) ->
     write(tmp_path / "s.json", schema)
     done = run("ae-extract", "-s", "s.json", stdin=jsonl(raw(EVIL_TEXT), raw("b", id="next")), cwd=tmp_path).expect(0)
     assert "took too long" in done.records[0]["errors"][0] and done.records[1]["output"] == "b", done
+
+
+def test_a_slow_filter_of_a_path_is_an_error_of_the_record() -> None:
+    """The expression in the filter may even come from the event itself."""
+    get = compile_path("$.a[?search(@, $.pattern)]").get
+    assert get({"a": ["xay", "b"], "pattern": "a"}) == "xay"
+    assert compile_path("$.a[?match(@, 'a.c')]").get({"a": ["abc", "abcd"]}) == "abc"
+    with pytest.raises(SlowPattern):
+        get({"a": [EVIL_TEXT], "pattern": "(a|aa)+c"})
 
 
 def test_a_slow_retry_on_is_said_and_costs_no_record() -> None:

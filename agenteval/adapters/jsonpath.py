@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
+
+from agenteval.streams.patterns import Pattern
 
 Getter = Callable[[Any], Any]
 Key = str | int
@@ -165,7 +168,7 @@ def _rfc9535(text: str) -> Path:
     import jsonpath_rfc9535
 
     try:
-        query = jsonpath_rfc9535.compile(text)
+        query = _environment().compile(text)
     except (jsonpath_rfc9535.JSONPathError, RecursionError) as error:
         raise PathError(str(error).split("\n")[0]) from None
 
@@ -176,6 +179,36 @@ def _rfc9535(text: str) -> Path:
             return None
 
     return Path(text, get, _prefix(text))
+
+
+@cache
+def _environment() -> Any:
+    """Returns RFC 9535 with a limit of time for the regular expressions in filters, which an event may contain."""
+    import jsonpath_rfc9535
+    from iregexp_check import check
+    from jsonpath_rfc9535.function_extensions import Match, Search
+    from jsonpath_rfc9535.function_extensions._pattern import map_re
+
+    def found(text: object, pattern: object, *, whole: bool) -> bool:
+        if not isinstance(text, str) or not isinstance(pattern, str) or not check(pattern):
+            return False
+        try:
+            compiled = Pattern(map_re(pattern), version_1=not whole)  # as the package itself does it
+        except ValueError:
+            return False
+        return bool(compiled.fullmatch(text) if whole else compiled.search(text))
+
+    class BoundedMatch(Match):
+        def __call__(self, string: object, pattern: object) -> bool:
+            return found(string, pattern, whole=True)
+
+    class BoundedSearch(Search):
+        def __call__(self, string: object, pattern: object) -> bool:
+            return found(string, pattern, whole=False)
+
+    environment = jsonpath_rfc9535.JSONPathEnvironment()
+    environment.function_extensions |= {"match": BoundedMatch(), "search": BoundedSearch()}
+    return environment
 
 
 def _prefix(text: str) -> tuple[str, ...]:

@@ -21,10 +21,13 @@ class Pattern:
     It needs the package `regex`, whose searches can be stopped, and which takes 30 ms to import.
     """
 
-    def __init__(self, text: str, *, multiline: bool = False, ignore_case: bool = False) -> None:
+    def __init__(
+        self, text: str, *, multiline: bool = False, ignore_case: bool = False, version_1: bool = False
+    ) -> None:
         import regex
 
         flags = (regex.MULTILINE if multiline else 0) | (regex.IGNORECASE if ignore_case else 0)
+        flags |= regex.VERSION1 if version_1 else 0  # which has sets within sets
         try:
             self._compiled: Any = regex.compile(text, flags)
         except (regex.error, ArithmeticError, ValueError, RecursionError, MemoryError) as error:  # a{99999999999}

@@ -1,0 +1,50 @@
+"""The lock covers what pyproject.toml asks for, has a hash for each version and names no registry."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.tool import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+ENTRY = re.compile(
+    r"^([\w.-]+)==([^\s;]+)(?: ;[^\n]*?)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """Returns the versions of each package."""
+    found: dict[str, list[str]] = {}
+    for package, version, _hashes in ENTRY.findall((ROOT / name).read_text()):
+        found.setdefault(canonicalize_name(package), []).append(version)
+    return found
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock"])
+def test_every_version_has_hashes_and_no_registry_is_named(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pinned = re.findall(r"^[\w.-]+==", text, re.MULTILINE)
+    assert len(pinned) == len(ENTRY.findall(text)) > 3
+    assert "://" not in text and "--index" not in text and "--find-links" not in text
+
+
+def test_the_lock_has_what_the_project_asks_for() -> None:
+    versions = locked("requirements.lock")
+    asked = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["dev"], *EXTRAS["references"]]]
+    for requirement in asked:
+        if requirement.name == PROJECT["name"]:
+            continue
+        found = versions.get(canonicalize_name(requirement.name), [])
+        assert found and all(requirement.specifier.contains(one) for one in found), f"{requirement}: run make lock"
+
+
+def test_a_major_version_that_would_break_us_is_not_taken() -> None:
+    asked = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["judge"], *EXTRAS["wikipedia"]]]
+    unbounded = [one.name for one in asked if not any(part.operator == "<" for part in one.specifier)]
+    assert unbounded == ["regex"], "its versions are dates"
