@@ -52,7 +52,7 @@ def raw(number: int) -> Record:
 
 
 def result(number: int) -> Record:
-    outcomes = {"sources": {"hit_rate": 1, "mrr": 0.5}, "judge": {"overall_score": 0.8, "input_tokens": 9}}
+    outcomes = {"sources": {"hit_rate": 1, "mrr": 0.5}, "judge": {"overall_score": 0.8, "input_tokens": 9, "output_tokens": 2}}
     return {
         **prompt(number),
         "output": f"question {number}",
@@ -131,7 +131,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     },
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
-    "ae-plan": {"args": ("--rate", "0.8")},
+    "ae-plan": {"args": ("--pass-rate", "0.8")},
     "ae-score": report("num_questions"),
     "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
 }

@@ -336,7 +336,7 @@ def test_empty_files_are_trials_where_that_is_promised(tmp_path: Path) -> None:
 
 def test_no_trials_at_all_in_a_record(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write(tmp_path / f"{name}.jsonl", {"id": "p", "input": "q", "k": 10**18, "trials": [], "passRate": 0.5})
+        write(tmp_path / f"{name}.jsonl", {"id": "p", "input": "q", "k": 10**6, "trials": [], "passRate": 0.5})
     done: Done = run("ae-compare", "a.jsonl", "b.jsonl", cwd=tmp_path).expect(0)
     assert json.loads(done.stdout)["statistics"]["runs"]["a"]["gradedTrials"] == 0
 

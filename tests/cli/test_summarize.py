@@ -163,6 +163,7 @@ def test_section() -> None:
         timing={"start": 1, "end": 1501},
         errors=["boom", "bang"],
         score={"pass": True, "score": 1, "reasoning": "good *enough*"},
+        gradedFailed=True,
     )
     assert text == (
         "## Evaluation Record: a\n\n**Input:** one<br>two\n\n**Trajectory:** (empty)\n\n"

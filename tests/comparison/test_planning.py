@@ -96,7 +96,7 @@ def trial(id: str, *passes: bool | None) -> Record:
 
 
 def test_from_assumed_rates() -> None:
-    done = run("ae-plan", "--rate", "0.8", "--detect", "0.1", "-k", "3").expect(0, stderr="")
+    done = run("ae-plan", "--pass-rate", "0.8", "--detect", "0.1", "-k", "3").expect(0, stderr="")
     assert "run 80 prompts with 3 trials each: 240 runs of each agent." in " ".join(done.stdout.split())
     assert "More prompts, not more trials: 177 prompts with 1 trial" in " ".join(done.stdout.split())
 
@@ -128,11 +128,11 @@ def test_results_as_a_pilot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "stdin: no record is graded: grade it with ae-grade, or give --rate"),
-        (["--rate", "0.5", "--detect", "0.6"], "smaller --detect"),
-        (["empty", "--rate", "0.5"], "no record is graded"),
+        ([], "stdin: no record is graded: grade it with ae-grade, or give --pass-rate"),
+        (["--pass-rate", "0.5", "--detect", "0.6"], "smaller --detect"),
+        (["empty", "--pass-rate", "0.5"], "no record is graded"),
         (["empty", "empty", "empty"], "at most two"),
-        (["--rate", "2"], "--rate"),
+        (["--pass-rate", "2"], "--pass-rate"),
     ],
 )
 def test_what_cannot_be_planned(args: list[str], message: str, tmp_path: Path) -> None:

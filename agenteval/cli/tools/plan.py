@@ -23,7 +23,7 @@ MOST_PILOTS = 2
 def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
     """Returns a pilot as the plan shows it; raises UserError if nothing in it is graded."""
     if not pilot:
-        raise UserError(f"{source.name}: no record is graded: grade it with ae-grade, or give --rate")
+        raise UserError(f"{source.name}: no record is graded: grade it with ae-grade, or give --pass-rate")
     trials = sum(prompt.trials for prompt in pilot.values())
     return PilotRun(name=source.name, prompts=len(pilot), trials=trials, pass_rate=mean_rate(pilot))
 
@@ -39,7 +39,7 @@ def check_question(question: Question, pilots: list[PilotRun]) -> None:
 @click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
 @click.option("--detect", type=NumberRange(0.001, 1), default=0.05, show_default=True, help="Difference to show.")
 @click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, show_default=True, help="How often to show it.")
-@click.option("--rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
+@click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
 @click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Trials per prompt.")
 @click.option("-n", "--prompts", type=click.IntRange(2), metavar="N", help="Prompts there are.  [default: the pilot's]")
 @click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
@@ -65,7 +65,7 @@ def main(
 
     A difference of --detect in pass rate is shown (95 % interval without 0, as ae-compare computes it) in
     a share --power of all such comparisons, if it is there. PILOT is a run of results or trials to plan
-    from (stdin if missing or -), OTHER one of the other agent on the same prompts; --rate needs neither.
+    from (stdin if missing or -), OTHER one of the other agent on the same prompts; --pass-rate needs neither.
 
     Two things vary. Prompts differ in difficulty, and by how much the one agent is better on them: only
     more prompts average that out. Trials of one prompt differ by chance: more trials average that out.
@@ -78,7 +78,7 @@ def main(
       {forms}
 
     Examples:
-      ae-plan --rate 0.8 --detect 0.05
+      ae-plan --pass-rate 0.8 --detect 0.05
       ae-plan trials.jsonl --detect 0.1 -k 3
       ae-plan old.jsonl new.jsonl --power 0.9 -f json | jq '.options[] | [.k, .prompts]'
     """
