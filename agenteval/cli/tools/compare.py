@@ -163,6 +163,13 @@ def say_remarks(comparison: Comparison[Any], report: Any, console: Console) -> N
     console.finish()
 
 
+def say_verdict(report: Any, console: Console) -> None:
+    """Says in one line who is better: the report itself is in a file."""
+    from agenteval.reports.comparison_words import summary_line
+
+    console.say(summary_line(report))
+
+
 def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings, console: Console) -> bool:
     """Whether no run is stopped by the gate; says why, for each that is."""
     only_judged = report.preference and not any(pair.n for pair in report.statistics.pairs)
@@ -188,7 +195,7 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
 @click.option("--one-order", is_flag=True, help="Ask the comparison grader once per prompt, not in both orders.")
 @grader_options
-@form_option(FORMS, "json")
+@form_option(FORMS, "table on a terminal, json elsewhere")
 @output_option
 @click.option(
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
@@ -265,6 +272,13 @@ def main(
 
     A run has the name of its file unless it is given as LABEL:PATH.
 
+    Forms:
+      {forms}
+
+    On a terminal the form is table: better, worse or cannot tell, both pass rates, by how much, how
+    sure, how many prompts would settle it, tokens and cost, and the prompts that changed sides. With
+    -o FILE the verdict is one line on stderr.
+
     Strategies, by which a prompt is won:
       weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
                    COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); equal grades are a tie;
@@ -281,6 +295,7 @@ def main(
                    and three runs or more Bradley-Terry strengths
 
     Examples:
+      ae-compare careful.jsonl hasty.jsonl
       ae-compare careful.jsonl hasty.jsonl -o report.md
       ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
@@ -292,7 +307,7 @@ def main(
     strategy = choose_strategy(strategy, grader)
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
-    form = FORMS.choose(form, output, "json")
+    form = FORMS.choose(form, output, "table" if output in (None, "-") and os.isatty(1) else "json")
     sources = open_runs([path for _, path in files], twice=form == "html")
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
@@ -309,6 +324,8 @@ def main(
     say_remarks(comparison, report, console)
     wishes = page_wishes(runs, sources, by, console) if form == "html" else {}
     FORMS.write(form, report, out, **wishes)
+    if out.path is not None:
+        say_verdict(report, console)
     gate = GateSettings(require_proof, margin, min_compared) if fail_if_worse or require_proof else None
     stopped = gate is not None and not passes_gate(comparison, report, gate, console)
     return FAILED if console.refused or stopped else OK

@@ -8,6 +8,7 @@ from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import RunSummary, grade_facts, pass_rate, run_facts
+from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.result_view import ResultView
 
@@ -15,7 +16,6 @@ TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT 
 ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
 MIN_ID, MIN_TEXT, MAX_NAME = 8, 12, 24
 
-GREEN, RED, YELLOW, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
 
@@ -112,8 +112,3 @@ def layout(widest: list[int], total: int) -> list[int]:
 def room_for_id(columns: list[int], total: int) -> int:
     """What the other columns leave for the id and the text."""
     return total - sum(size + len(GAP) for at, size in enumerate(columns) if size and at != ID)
-
-
-def paint(text: str, color: str, wanted: bool) -> str:
-    """The text in that colour, if colours are wanted."""
-    return f"{color}{text}{PLAIN}" if wanted and text else text

@@ -1,0 +1,224 @@
+"""table: for a terminal: better, worse or cannot tell, and by how much, on one screen"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agenteval.comparison.analysis.verdicts import points
+from agenteval.reports.comparison_words import (
+    BETTER,
+    CANNOT_TELL,
+    WORSE,
+    Pair,
+    Report,
+    against_first,
+    claim,
+    needed_prompts,
+    passes_of,
+    scores_of,
+    standing,
+)
+from agenteval.reports.figures import UNKNOWN, duration_text, number, percent, percent_interval, whole
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
+from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
+from agenteval.wire.comparison import ComparisonReport, PairStatistics
+from agenteval.wire.differences import Difference, Ratio
+from agenteval.wire.preference import PreferredRun
+
+COLORS = {BETTER: GREEN, WORSE: RED, CANNOT_TELL: YELLOW}
+TITLES = ("RUN", "PASS RATE", "95% INTERVAL", "SCORE", "TOKENS", "COST", "TIME")
+DROPPED = (6, 3, 2, 5, 4)  # columns that a narrow terminal goes without, in this order
+MIN_NAME, MAX_NAME = 10, 30
+IDS_SHOWN = 20
+INDENT = "  "
+COLUMN = 14  # where the text of a detail begins
+
+
+class Detail(NamedTuple):
+    """One line below a pair: its title and text."""
+
+    title: str
+    text: str
+
+
+def render(report: Report, context: ReportContext) -> Iterator[bytes]:
+    """Yields the verdict, a line per run, then what is behind each verdict."""
+    pairs, others = against_first(report)
+    lines = [line for pair in pairs for line in headline(pair, context)]
+    lines += ["", *run_lines(report, context)]
+    for pair in pairs:
+        lines += ["", *pair_lines(pair, report, context)]
+    if others:
+        lines.append("")
+        lines += [line for pair in others for line in wrap(_clean(claim(pair)), context.width)]
+    if len(report.statistics.pairs) > 1:
+        lines += ["", *wrap("Verdicts are adjusted for the number of tests (Holm).", context.width)]
+    yield as_lines(lines)
+
+
+def _clean(text: str) -> str:
+    return one_line(text, 4000)
+
+
+def _name(label: str) -> str:
+    """The name of a run, without anything that could move the cursor, and not too long."""
+    shown = one_line(label, MAX_NAME)
+    return shown if width(shown) <= MAX_NAME else shown[: MAX_NAME - 1] + "…"
+
+
+# --- the verdict --------------------------------------------------------------------------------
+
+
+def headline(pair: Pair, context: ReportContext) -> list[str]:
+    """Better, worse or cannot tell, and what that means."""
+    found, a, b = standing(pair), _name(pair.run_a), _name(pair.run_b)
+    if pair.better is None:
+        text = f"{b} and {a}: {_clean(pair.verdict)}."
+    else:
+        text = f"{b} is {found} than {a}."
+    word = found.upper()
+    first, *more = wrap(f"{word}  {text}", context.width)
+    return [paint(word, COLORS[found] + BOLD, context.color) + first.removeprefix(word), *more]
+
+
+# --- each run -----------------------------------------------------------------------------------
+
+
+def run_lines(report: Report, context: ReportContext) -> list[str]:
+    """A line per run: pass rate with its interval, score, tokens, cost and time."""
+    rows = [_run_cells(report, label) for label in report.meta.runs]
+    sizes = [
+        max(width(title), *(width(row[at]) for row in rows)) if any(row[at] != UNKNOWN for row in rows) else 0
+        for at, title in enumerate(TITLES)
+    ]
+    for at in DROPPED:
+        if _total(sizes) > context.width:
+            sizes[at] = 0
+    sizes[0] = max(min(MIN_NAME, sizes[0]), sizes[0] - max(0, _total(sizes) - context.width))
+    right = set(range(1, len(TITLES)))
+    title, *lines = [in_columns(row, sizes, right) for row in (TITLES, *rows)]
+    if any("*" in row[5] for row in rows) and sizes[5]:
+        lines += wrap("* estimated by the list price of the model, not a bill", context.width)
+    return [paint(title, BOLD, context.color), *lines]
+
+
+def _total(sizes: Sequence[int]) -> int:
+    return sum(size + len(GAP) for size in sizes if size) - len(GAP)
+
+
+def _run_cells(report: Report, label: str) -> tuple[str, ...]:
+    if isinstance(report, ComparisonReport):
+        quality = report.quality[label]
+        rate, interval, score = quality.pass_rate, quality.pass_interval, quality.avg_score
+    else:
+        run, scores = report.statistics.runs[label], (report.quality or {}).get(label)
+        rate, interval, score = run.pass_rate, run.interval, scores.avg_score if scores else None
+    usage, middle = (report.usage or {}).get(label), report.performance[label].latency.p50
+    tokens, cost = (usage.tokens, usage.cost) if usage else (None, None)
+    return (
+        _name(label),
+        percent(rate),
+        percent_interval(interval),
+        number(score),
+        whole(tokens.total if tokens else None),
+        f"${cost.total:,.4f}" + ("*" if cost.estimated else "") if cost else UNKNOWN,
+        UNKNOWN if middle is None else duration_text(middle),
+    )
+
+
+# --- each pair ----------------------------------------------------------------------------------
+
+
+def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
+    """By how much, how sure, what would settle it, tokens and cost, and the prompts that changed sides."""
+    found = passes_of(pair)
+    title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(found.n, 'prompt')} graded in both"
+    lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
+    for detail in details(pair, report):
+        shown = hanging(INDENT + detail.title, detail.text, COLUMN, context.width)
+        start = INDENT + detail.title
+        lines += [paint(start, DIM, context.color) + shown[0].removeprefix(start), *shown[1:]]
+    return lines
+
+
+def details(pair: Pair, report: Report) -> Iterator[Detail]:
+    """What is behind the verdict on two runs, the later one against the earlier."""
+    passes, scores = passes_of(pair), scores_of(pair)
+    if passes.n:
+        yield Detail("Pass rate", change(passes, in_points=True))
+    every = getattr(pair, "pass_exp", None)
+    if every is not None and every.n and every.k > 1:
+        yield Detail(f"pass^{every.k}", change(every, in_points=True))
+    if scores is not None and scores.n:
+        yield Detail("Score", change(scores, in_points=False))
+    if pair.better is None and passes.n:
+        yield Detail("To settle", to_settle(passes))
+    for title, ratio in (
+        ("Tokens", pair.resources.tokens),
+        ("Cost", pair.resources.cost),
+        ("Time", pair.resources.latency),
+    ):
+        if ratio is not None and ratio.ratio:
+            yield Detail(title, times(ratio, title, "prompt" if isinstance(pair, PairStatistics) else "trial"))
+    yield from _preferred(pair, report)
+    for title, ids in (("Fails now", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
+        if ids:
+            yield Detail(title, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}")
+
+
+def change(found: Difference, *, in_points: bool) -> str:
+    """Both means, the change from the earlier to the later run, its interval and p value."""
+    show = points if in_points else "{:+z.3f}".format
+    mean = percent if in_points else number
+    text = f"{mean(found.mean_a)} → {mean(found.mean_b)}, {show(-(found.mean_difference or 0.0))}"
+    if found.interval is not None:
+        low, high = show(-found.interval.high), show(-found.interval.low)
+        text += f" (95% interval {low.removesuffix(' points')} to {high.removesuffix(' points')})"
+    p = found.adjusted_p if found.adjusted_p is not None else found.p
+    return text + (f", p {p:.2g}" if p is not None else "")
+
+
+def to_settle(found: Difference) -> str:
+    """How many prompts would show a difference of this size, and what these many show."""
+    least, needed = found.minimum_detectable_difference, needed_prompts(found)
+    if least is None:
+        return "every prompt has the same outcome in both: only other or harder prompts can tell them apart"
+    shows = f"{counted(found.n, 'prompt')} show {least * 100:.1f} points or more 4 times in 5"
+    if needed is None:
+        close = "too close for any number of prompts" if found.mean_difference else "equal"
+        return f"the pass rates are {close}; {shows}"
+    if needed <= found.n:
+        return shows
+    return f"about {counted(needed, 'prompt')} would show a difference of this size 4 times in 5; {shows}"
+
+
+def times(found: Ratio, title: str, noun: str) -> str:
+    """Both means, and how many times the earlier run's the later run's is."""
+    show = {"Tokens": whole, "Cost": _dollars, "Time": _duration}[title]
+    text = f"{show(found.mean_a)} → {show(found.mean_b)} a {noun}, {1 / (found.ratio or 1):.2f} x"
+    if found.interval and found.interval.low > 0:
+        text += f" (95% interval {1 / found.interval.high:.2f} to {1 / found.interval.low:.2f})"
+    return text + (", estimated by list price" if found.estimated else "")
+
+
+def _dollars(value: float | None) -> str:
+    return UNKNOWN if value is None else f"${value:,.4f}"
+
+
+def _duration(value: float | None) -> str:
+    return UNKNOWN if value is None else duration_text(value)
+
+
+def _preferred(pair: Pair, report: Report) -> Iterator[Detail]:
+    for found in report.preference.pairs if report.preference else ():
+        if (found.run_a, found.run_b) == (pair.run_a, pair.run_b):
+            yield Detail("Preferred", preferred(found))
+
+
+def preferred(found: PreferredRun) -> str:
+    """How often the comparison grader preferred each."""
+    a, b = _name(found.run_a), _name(found.run_b)
+    counts = f"{b} on {found.b_wins}, {a} on {found.a_wins} of {counted(found.n, 'prompt')}"
+    return f"{counts}, {counted(found.ties, 'tie')} (p {found.adjusted_p:.2g}): {_clean(found.verdict)}"

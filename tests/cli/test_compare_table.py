@@ -1,0 +1,153 @@
+"""ae-compare on a terminal: the verdict as a table; with -o, one line on stderr; in a pipe, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agenteval.comparison.inference.distributions import detectable_shift
+from agenteval.reports.comparison_words import needed_prompts
+from agenteval.reports.terminal import hanging, wrap
+from agenteval.streams.text import width
+from agenteval.wire.differences import Difference
+from tests.support.tool import Record, on_terminal, run, write
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def graded(number: int, passed: bool, **fields: object) -> Record:
+    timing = {"start": 0, "end": 1500, "inputTokens": 900 + number, "outputTokens": 100, "costUsd": 0.01}
+    score = {"pass": passed, "score": float(passed)}
+    return {"id": f"p{number}", "input": "x", "output": "y", "score": score, "timing": timing, **fields}
+
+
+def trials(number: int, passes: int, k: int = 4) -> Record:
+    entries = [{"trialNum": at + 1, "output": "y", "pass": at < passes, "duration": 100} for at in range(k)]
+    return {"id": f"p{number}", "input": "x", "k": k, "trials": entries}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    write(tmp_path / "old.jsonl", *(graded(number, number < 18) for number in range(20)))
+    write(tmp_path / "new.jsonl", *(graded(number, number < 8) for number in range(20)))
+    write(tmp_path / "same.jsonl", *(graded(number, 0 < number < 18) for number in range(20)))
+    return tmp_path
+
+
+def shown(*args: object, cwd: Path, columns: int = 80, **env: str) -> str:
+    done = on_terminal("ae-compare", *args, cwd=cwd, columns=columns, env=env).expect(0)
+    plain = ESCAPES.sub("", done.stdout)
+    assert all(width(line) <= columns for line in plain.splitlines()), plain
+    return plain
+
+
+def test_two_runs(runs: Path) -> None:
+    plain = shown("old.jsonl", "new.jsonl", cwd=runs)
+    assert plain.startswith("WORSE  new is worse than old.\n")
+    assert re.search(r"^old +90\.0% +\S+ to \S+ +0\.900 +\S+ +\$0\.2000 +1\.50 s$", plain, re.M), plain
+    assert "90.0% → 40.0%, -50.0 points (95% interval -7" in plain
+    assert re.search(r"Fails now +10: p8, p9, p10", plain)
+    assert "Passes now" not in plain and "To settle" not in plain
+    assert shown("new.jsonl", "old.jsonl", cwd=runs).startswith("BETTER  old is better than new.\n")
+
+
+def test_what_would_settle_it(runs: Path) -> None:
+    plain = shown("old.jsonl", "same.jsonl", cwd=runs)
+    assert plain.startswith("CANNOT TELL  same and old: no difference shown.\n")
+    assert re.search(r"To settle +about \d+ prompts would show a difference of this size 4 times in\s+5", plain), plain
+    assert re.search(r"Fails now +1: p0\n", plain)
+
+
+def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:
+    plain = shown("old.jsonl", "new.jsonl", "same.jsonl", cwd=runs, columns=40)
+    assert plain.startswith("WORSE  new is worse than old.\nCANNOT TELL  same and old: no")
+    assert "new against old" in plain and "same against old" in plain
+    assert "same is better than new" in plain
+    assert "Holm" in plain
+
+
+def test_trials(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *(trials(number, 4) for number in range(12)))
+    write(tmp_path / "b.jsonl", *(trials(number, 1) for number in range(12)))
+    plain = shown("a.jsonl", "b.jsonl", cwd=tmp_path)
+    assert plain.startswith("WORSE  b is worse than a.\n")
+    assert "100.0% → 25.0%, -75.0 points" in plain
+    assert re.search(r"pass\^4 +100\.0% → 0\.0%", plain)
+    assert "100 ms → 100 ms a trial" in plain
+
+
+def test_names_and_ids_of_others_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202eid"
+    write(tmp_path / "a.jsonl", *({**graded(number, True), "id": f"{number}{evil}"} for number in range(6)))
+    write(tmp_path / "b.jsonl", *({**graded(number, False), "id": f"{number}{evil}"} for number in range(6)))
+    done = on_terminal("ae-compare", "--run", f"one{evil}:a.jsonl", "--run", "two:b.jsonl", cwd=tmp_path).expect(0)
+    assert "\x1b" not in ESCAPES.sub("", done.stdout) and "\x07" not in done.stdout and "\u202e" not in done.stdout
+    assert "0␛]0;owned␇␛[2Jid" in done.stdout
+
+
+def test_colours_only_on_a_terminal_that_has_them(runs: Path) -> None:
+    assert "\x1b[31m" in on_terminal("ae-compare", "old.jsonl", "new.jsonl", cwd=runs).stdout
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_terminal("ae-compare", "old.jsonl", "new.jsonl", cwd=runs, env=env).stdout
+    piped = run("ae-compare", "old.jsonl", "new.jsonl", "-f", "table", cwd=runs).expect(0)
+    assert piped.stdout.startswith("WORSE  new is worse than old.\n") and "\x1b" not in piped.stdout
+
+
+def test_a_pipe_gets_json_and_a_file_leaves_the_verdict_on_stderr(runs: Path) -> None:
+    assert json.loads(run("ae-compare", "old.jsonl", "new.jsonl", cwd=runs).expect(0, stderr="").stdout)["statistics"]
+    done = run("ae-compare", "old.jsonl", "new.jsonl", "-o", "report.json", cwd=runs).expect(0)
+    done.says("new is worse than old (passed 90.0%, then 40.0% of 20 prompts, -50.0 points, 95 % interval -7")
+    assert json.loads((runs / "report.json").read_text())["statistics"]
+    done = run("ae-compare", "old.jsonl", "new.jsonl", "same.jsonl", "-o", "report.md", cwd=runs).expect(0)
+    done.says("new is worse than old; cannot tell same from old: no difference shown")
+
+
+def test_nothing_graded(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", {"id": "x", "input": "x", "output": "y"})
+    assert "CANNOT TELL  b and a: no prompt is graded in both." in shown("a.jsonl", "b.jsonl", cwd=tmp_path)
+
+
+def test_the_number_of_prompts_needed_is_the_one_whose_smallest_difference_is_the_one_seen() -> None:
+    """A deviation of 0.5: n prompts show t(n) * 0.5 / sqrt(n)."""
+
+    def least(n: int) -> float:
+        return float(detectable_shift(n - 1, 0.95, 0.8) * 0.5 / n**0.5)
+
+    def found(n: int, size: float) -> Difference:
+        seen: Record = {"meanDifference": size, "minimumDetectableDifference": least(n), "interval": None}
+        counts: Record = {"n": n, "wins": 0, "losses": 0, "ties": n}
+        names: Record = {"runA": "a", "runB": "b", "better": None, "verdict": ""}
+        return msgspec.convert({**names, **counts, **seen}, Difference)
+
+    for n, size in [(20, 0.1), (8, -0.3), (100, 0.05)]:
+        needed = needed_prompts(found(n, size))
+        assert needed is not None and least(needed) * 0.998 <= abs(size) < least(needed - 1) * 1.002
+    assert needed_prompts(found(20, 0.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "lines"),
+    [
+        ("one two three", 8, ["one two", "three"]),
+        ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
+        ("漢字漢字", 4, ["漢字", "漢字"]),
+        ("", 5, [""]),
+        ("  two blanks", 20, ["  two blanks"]),
+        ("漢字", 1, ["漢", "字"]),
+    ],
+)
+def test_wrap(text: str, columns: int, lines: list[str]) -> None:
+    assert wrap(text, columns) == lines
+
+
+def test_hanging_lines() -> None:
+    assert hanging("Title", "one two three four five six seven", 8, 32) == [
+        "Title   one two three four five",
+        "        six seven",
+    ]
+    assert hanging("Title", "one two", 8, 20) == ["Title", "  one two"]
