@@ -300,8 +300,7 @@ def main(
       ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
-      ae-compare baseline.jsonl now.jsonl --fail-if-worse -o report.md
-      ae-compare baseline.jsonl now.jsonl --require-proof --margin 0.03 --by difficulty
+      ae-compare baseline.jsonl now.jsonl --fail-if-worse --by difficulty -o report.md
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
     strategy = choose_strategy(strategy, grader)
