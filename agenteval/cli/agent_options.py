@@ -103,6 +103,7 @@ AGENT_OPTIONS: list[Decorator] = [
     ),
     click.option("--retry-failed", is_flag=True, help="--resume, and run prompts whose agent failed again."),
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
+    click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
 ]
 extraction_option: Decorator = click.option(
@@ -157,6 +158,7 @@ class AgentSettings(NamedTuple):
     max_failures: int | None
     retry_failed: bool
     no_sync: bool
+    dry_run: bool
     force: bool
     output: str | None
     append: bool

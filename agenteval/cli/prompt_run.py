@@ -6,7 +6,6 @@ Data flow: prompts (checked, sharded, not yet done) → worker threads, each of 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -16,7 +15,6 @@ from agenteval.agents.identity import identity_of
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
-from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of, option_after_dashes
 from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent
@@ -79,7 +77,12 @@ class PromptRun:
         source = Source(path)
         resume = settings.resume or settings.retry_failed
         self.output, done = open_output(
-            settings.output, source, append=settings.append, resume=resume, retry_failed=settings.retry_failed
+            settings.output,
+            source,
+            append=settings.append,
+            resume=resume,
+            retry_failed=settings.retry_failed,
+            read_only=settings.dry_run,
         )
         self.journal = journal_beside(tool, settings, self.output, done, resume=resume)
         if resume and not settings.force:
@@ -113,8 +116,12 @@ class PromptRun:
 
         `hold` saves a result that has to wait for its turn (--keep-order).
         """
-        workers = self._open()
         total = self.prompts.total
+        if self.settings.dry_run:
+            from agenteval.cli.runs.dry_run import print_starts
+
+            return print_starts(self, items)
+        workers = self._open()
         if trials is None:
             self.console.begin(total)
         else:
@@ -156,8 +163,6 @@ class PromptRun:
         """Opens all that a wrong option could still stop, then the output; returns the number of workers."""
         settings = self.settings
         each = 1 + sum(spec.streams for spec in self.specs)  # processes that one worker may have running
-        if settings.workspace_dir is not None:
-            forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
             if settings.workspace_dir is not None:

@@ -165,11 +165,17 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
 
 
 def open_output(
-    path: str | None, source: Source, *, append: bool, resume: bool, retry_failed: bool = False
+    path: str | None,
+    source: Source,
+    *,
+    append: bool,
+    resume: bool,
+    retry_failed: bool = False,
+    read_only: bool = False,
 ) -> tuple[Output, set[str]]:
     """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
 
-    With `retry_failed` the ids of failed records are not among them.
+    With `retry_failed` the ids of failed records are not among them. With `read_only` nothing is ever written.
     """
     if not (append or resume):
         output = Output(path, inputs=(source,), lazy=True)
@@ -177,10 +183,12 @@ def open_output(
         return output, set()
     if path is None or path == "-":
         raise UserError("--append and --resume need -o FILE")
-    output = Output(path, append=True, inputs=(source,))  # locked before it is read: another tool may be writing
+    # It is locked before it is read: another tool may be writing.
+    output = Output(path, append=True, inputs=(source,), lazy=read_only)
     output.resumable = True
-    written = read_written(path)
-    output.watch()  # a line that was cut off may have been removed
+    written = read_written(path, repair=not read_only)
+    if not read_only:
+        output.watch()  # a line that was cut off may have been removed
     if not resume:
         return output, set()
     output.written, output.replaces_failed = written, retry_failed

@@ -61,7 +61,7 @@ def early_stop(run: PromptRun, settings: StopSettings) -> EarlyStop:
     from agenteval.streams.source import Source
 
     baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
-    ahead = AHEAD * run.settings.concurrency
+    ahead = None if run.settings.dry_run else AHEAD * run.settings.concurrency
     stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
     written = run.output.written.ids
     done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}

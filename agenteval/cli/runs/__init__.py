@@ -1,0 +1,1 @@
+"""What happens beside a run of agents: --dry-run, the notice of a wrong schema."""
