@@ -24,6 +24,7 @@ from agenteval.cli.run_setup import (
     conditions_of,
     directory_of,
     journal_beside,
+    open_workspaces,
     program_of,
     skipped_lines,
     specs_of,
@@ -41,6 +42,7 @@ from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
+    from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces.workspace import Workspaces
     from agenteval.comparison.sequential.early_stop import EarlyStop
@@ -52,6 +54,8 @@ R = TypeVar("R")
 
 class PromptRun:
     """One tool's run over its prompts; if the user named graders, `graders` applies them."""
+
+    fit: SchemaFit | None = None  # where the output of agents is read
 
     def __init__(
         self,
@@ -143,6 +147,8 @@ class PromptRun:
             self.console.say("nothing left to do")
         if self.stopping:
             self.console.say(self.stopping.summary())
+        if self.fit:
+            self.fit.finish()
         self.failures.report()
         self.missing.report()
         ungraded = self.graders is not None and self.graders.erred
@@ -165,18 +171,7 @@ class PromptRun:
         each = 1 + sum(spec.streams for spec in self.specs)  # processes that one worker may have running
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
-            if settings.workspace_dir is not None:
-                from agenteval.agents.workspaces.workspace import Workspaces  # what it needs takes a while to import
-
-                self.workspaces = Workspaces(
-                    settings.workspace_dir,
-                    settings.workspace_template,
-                    self.processes,
-                    git=settings.workspace_git,
-                    fresh=settings.fresh_workspaces,
-                    report=self.console.say,
-                )
-                self._warn_of_repository(self.workspaces)
+            self.workspaces = open_workspaces(settings, self.processes, self.console.say)
             if self.specs and self.grader_settings:
                 from agenteval.grading.apply import GraderSet
 
@@ -211,6 +206,9 @@ class PromptRun:
         """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
         adapter = self._extract or self.agent.adapter()
         adapter.max_steps = self.settings.max_steps
+        from agenteval.adapters.fit import SchemaFit
+
+        self.fit = SchemaFit(adapter.config.name, self.console.say)
         return adapter
 
     def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
@@ -261,11 +259,14 @@ class PromptRun:
             return None
         reading = answer.reading if adapter is self.agent.adapter() else None
 
-        return guarded(
+        result = guarded(
             answer.raw,
             lambda raw: result_of(raw, adapter, keep_raw=keep_raw, reading=reading),
             lambda raw, error: failed_result(raw, adapter, self.console.fault(raw["id"], error)),
         )
+        if self.fit:
+            self.fit.add(answer.raw, result)
+        return result
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
@@ -309,13 +310,6 @@ class PromptRun:
         if grader_error and self.settings.strict:
             raise StrictStop("stopped at the first grader error (--strict)")
         self.failures.add(errors, self.console.total)
-
-    def _warn_of_repository(self, workspaces: Workspaces) -> None:
-        if repository := workspaces.repository_around():
-            self.console.say(
-                f"{self.settings.workspace_dir} is inside the git repository {repository}, where some agents "
-                "then work; --workspace-git makes each workspace its own"
-            )
 
     def _warn_of_turns(self, prompt: Record) -> None:
         if not isinstance(prompt["input"], list) or len(prompt["input"]) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agenteval.agents.environment import agent_environment
@@ -20,7 +21,9 @@ SHOWN = 3  # lines of the journal that are reported one by one
 
 if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
+    from agenteval.agents.workspaces.workspace import Workspaces
     from agenteval.grading.spec import GraderSpec
+    from agenteval.processes.supervisor import ProcessSupervisor
 
 
 def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
@@ -91,6 +94,30 @@ def workspace_option(settings: AgentSettings) -> str | None:
         "--keep-workspaces": settings.keep_workspaces != "all",
     }
     return next((option for option, value in given.items() if value), None)
+
+
+def open_workspaces(
+    settings: AgentSettings, processes: ProcessSupervisor, say: Callable[[str], None]
+) -> Workspaces | None:
+    """Returns the workspaces that the options ask for; warns if they are inside a repository."""
+    if settings.workspace_dir is None:
+        return None
+    from agenteval.agents.workspaces.workspace import Workspaces  # what it needs takes a while to import
+
+    workspaces = Workspaces(
+        settings.workspace_dir,
+        settings.workspace_template,
+        processes,
+        git=settings.workspace_git,
+        fresh=settings.fresh_workspaces,
+        report=say,
+    )
+    if repository := workspaces.repository_around():
+        say(
+            f"{settings.workspace_dir} is inside the git repository {repository}, where some agents "
+            "then work; --workspace-git makes each workspace its own"
+        )
+    return workspaces
 
 
 def directory_of(path: str | None) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import failed_result, result_of
+from agenteval.adapters.fit import SchemaFit
 from agenteval.adapters.reader import Adapter
 from agenteval.cli.options import (
     input_argument,
@@ -80,21 +81,19 @@ def main(
     records = read_records(source, Raw, console)
     if explain:
         write_explanations(records, adapter.config, schema, target, console)
-        fits = True
     else:
-        fits = write_results(records, adapter, target, console, keep_raw=keep_raw)
+        fit = SchemaFit(schema, console.say)
+        write_results(records, adapter, target, console, fit, keep_raw=keep_raw)
+        fit.finish()
     console.finish()
-    if not fits:
-        console.say(f"the schema {schema} took nothing from any line; --explain shows why")
     target.close()
     return FAILED if console.refused else OK
 
 
 def write_results(
-    records: Iterable[Record], adapter: Adapter, target: Output, console: Console, *, keep_raw: bool
-) -> bool:
-    """Writes the result of each record; returns False if there were lines and the schema took nothing from them."""
-    has_lines = has_taken = False
+    records: Iterable[Record], adapter: Adapter, target: Output, console: Console, fit: SchemaFit, *, keep_raw: bool
+) -> None:
+    """Writes the result of each record, and notices whether the schema takes anything from them."""
 
     def extract(raw: Record) -> Record:
         return result_of(raw, adapter, keep_raw=keep_raw)
@@ -105,10 +104,8 @@ def write_results(
     for raw in records:
         result = guarded(raw, extract, unread)
         write_record(target, result, console)
-        has_lines = has_lines or any(raw["rawLines"])
-        has_taken = has_taken or bool(result["trajectory"] or result["output"] or result.get("errors"))
+        fit.add(raw, result)
         console.advance(label=raw["id"])
-    return has_taken or not has_lines
 
 
 def write_explanations(
