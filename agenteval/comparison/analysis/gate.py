@@ -41,10 +41,10 @@ def check_gate(
             reasons.append(reason)
     if reasons:
         return reasons
-    for measure in measures:
+    for looks, measure in enumerate(measures, 1):
         adjusted = holm([1.0 if pair.p is None else pair.p for pair in measure.pairs])
         for pair, p in zip(measure.pairs, adjusted, strict=True):
-            reason = _reason(measure.name, pair, p, settings)
+            reason = _reason(measure.name, pair, p * looks, settings)  # each look is one more chance of a false alarm
             if reason:
                 reasons.append(reason)
     return reasons
