@@ -1,0 +1,109 @@
+"""Verdicts, ties and adjusted tests of a whole report, in process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from agenteval.comparison.analysis.gate import GateSettings
+from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.pairing import RunRows
+from agenteval.comparison.result_rows import ResultRow
+from agenteval.comparison.results import ResultsComparison
+from agenteval.comparison.trial_rows import TrialRow
+from agenteval.comparison.trials import TrialsComparison
+from agenteval.wire.comparison import ComparisonReport
+
+RESULTS, TRIALS = ResultsComparison(), TrialsComparison()
+WEIGHTED = CompareSettings("weighted", RESULTS.default_weights)
+
+
+def results(label: str, scores: list[float], **fields: Any) -> RunRows[ResultRow]:
+    rows = [ResultRow(score=score, passed=score >= 0.5, **fields) for score in scores]
+    return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
+
+
+def trials(label: str, *passed: int, k: int) -> RunRows[TrialRow]:
+    rows = [TrialRow(k=k, trials=k, graded=k, passed=c, pass_rate=c / k, pass_at_k=1.0, pass_exp_k=0.0) for c in passed]
+    return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
+
+
+def compare(*runs: RunRows[ResultRow]) -> ComparisonReport:
+    found = RESULTS.compare(runs, WEIGHTED)
+    assert isinstance(found, ComparisonReport)
+    return found
+
+
+def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
+    """100 % against 77.5 % passed with p = .004 is not "no difference shown", whatever the scores say."""
+    a, b = results("a", [0.6] * 40), results("b", [0.63] * 31 + [0.49] * 9)
+    [pair] = compare(a, b).statistics.pairs
+    assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
+    assert pair.mcnemar.p == pytest.approx(2**-9)
+    assert pair.sentences[0].startswith("a passes more often than b: a 100.0%, b 77.5% of 40 prompts graded in both;")
+    assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600 and 0.599 on 40 prompts; ")
+
+
+def test_milliseconds_do_not_win_prompts() -> None:
+    report = compare(results("a", [1.0] * 14, duration=10.0), results("b", [1.0] * 14, duration=9000.0))
+    [pairwise] = report.head_to_head.pairwise
+    assert (pairwise.a_wins, pairwise.b_wins, pairwise.ties) == (0, 0, 14)
+    assert report.head_to_head.quality == report.head_to_head.pairwise
+    prompt = report.head_to_head.prompts[0]
+    assert prompt.winner is None
+    assert (prompt.scores["a"] or 0) > (prompt.scores["b"] or 0), "the weighted score stays in the report"
+
+
+def test_several_runs_are_adjusted_for_each_other() -> None:
+    base, worse = [1.0] * 20, [0.0] * 6 + [1.0] * 14  # mid-p 2 * 2**-6 / 2 = 0.0156 alone
+    alone = compare(results("a", base), results("b", worse)).statistics.pairs[0]
+    assert alone.better == "a"
+    assert alone.adjusted_p == pytest.approx(0.015625)
+    runs = [results(label, base) for label in ("a", "c", "d", "e")]
+    pairs = compare(runs[0], results("b", worse), *runs[1:]).statistics.pairs
+    assert {pair.better for pair in pairs} == {None}
+    assert pairs[0].pass_rate.adjusted_p == pytest.approx(10 * 0.015625)
+
+
+def test_scores_of_zero_and_one_are_tested_once() -> None:
+    five = [0.2] * 5 + [0.9] * 25
+    [pair] = compare(results("a", [0.9] * 30), results("b", five)).statistics.pairs
+    assert pair.pass_rate.p == pair.pass_rate.adjusted_p == pair.adjusted_p == pytest.approx(0.03125)
+
+
+def test_no_interval_of_a_report_has_width_zero() -> None:
+    def walk(value: Any) -> list[float]:
+        if isinstance(value, dict):
+            own = [value["high"] - value["low"]] if {"low", "high", "method"} <= value.keys() else []
+            return own + [width for part in value.values() for width in walk(part)]
+        return [width for part in value for width in walk(part)] if isinstance(value, list) else []
+
+    for n in (1, 2, 5, 30):
+        same = {"duration": 1000.0, "tokens": 10.0, "cost": 0.1, "category": "x"}
+        widths = walk(msgspec.to_builtins(compare(results("a", [1.0] * n, **same), results("b", [1.0] * n, **same))))
+        assert len(widths) >= 8
+        assert min(widths) > 1 / (4 * n)
+
+
+def test_pass_exp_is_over_the_prompts_with_so_many_trials() -> None:
+    short = trials("b", 4, 4, 3, k=4)
+    short.rows["p2"] = msgspec.structs.replace(short.rows["p2"], graded=2, passed=2)
+    report = TRIALS.compare([trials("a", 4, 3, 4, k=4), short], CompareSettings("custom"))
+    assert report.reliability["b"].pass_exp_n == {"1": 3, "2": 3, "3": 2, "4": 2}
+    every = report.statistics.pairs[0].pass_exp
+    assert (every.k, every.n, every.mean_a, every.mean_b) == (4, 2, 0.5, 1.0)
+
+
+def test_an_unchanged_agent_with_one_failure_more_is_no_alarm() -> None:
+    before, now = trials("before", *[5] * 100, k=5), trials("now", *[5] * 99, 4, k=5)
+    report = TRIALS.compare([before, now], CompareSettings("custom"))
+    assert TRIALS.gate(report, GateSettings()) == []
+    assert len(TRIALS.gate(report, GateSettings(proof=True, margin=0.001))) == 2
+    worse = TRIALS.compare([before, trials("now", *[5] * 80, *[3] * 20, k=5)], CompareSettings("custom"))
+    reasons = TRIALS.gate(worse, GateSettings())
+    assert [reason.partition(":")[2].partition(" on ")[0] for reason in reasons] == [
+        " pass rate 92.0% against 100.0%",
+        " pass^5 80.0% against 100.0%",
+    ]
