@@ -32,5 +32,6 @@ def test_the_examples_of_the_page(expression: str, expected: str) -> None:
     assert shown(eval(expression, names)) == expected
 
 
-def test_the_page_has_examples() -> None:
+def test_the_page_has_examples_and_measurements() -> None:
     assert len(EXAMPLES) >= 15
+    assert "| pass rate, difference |" in PAGE.read_text(), "make coverage writes the table"

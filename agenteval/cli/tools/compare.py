@@ -320,7 +320,6 @@ def main(
     say_missing(runs, console)
     rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
-    del runs  # a hundred thousand rows are as large as the report
     say_remarks(comparison, report, console)
     wishes = page_wishes(runs, sources, by, console) if form == "html" else {}
     FORMS.write(form, report, out, **wishes)
