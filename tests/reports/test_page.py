@@ -342,3 +342,14 @@ def test_print_has_every_row(tmp_path: Path, opened: Open) -> None:
     pdf = page.pdf(format="A4")
     assert pdf.startswith(b"%PDF") and page.evaluate("window.printed") == 300
     assert page.locator("table.rows tbody tr").count() < 100  # and the table is short again
+
+
+def test_print_of_a_record_has_all_of_it(results_page: Path, opened: Open) -> None:
+    page = opened(results_page).go("#id=second")
+    page.wait_for_selector(".record-body")
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.text = document.getElementById('record').innerText })"
+    )
+    page.pdf(format="A4")
+    printed = page.evaluate("window.text")
+    assert "line 200" in printed and '"inputTokens": 900' in printed

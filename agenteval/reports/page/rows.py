@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from agenteval.comparison.row_facts import metadata_path, metadata_text
 from agenteval.comparison.trial_rows import ComparedTrial, ComparedTrials, TrialRow
 from agenteval.reports.results.table import story
 from agenteval.streams.text import one_line
@@ -179,16 +180,8 @@ def search_text(texts: Iterable[str | None]) -> str:
 
 
 def group_of(metadata: Record | None, key: str) -> str:
-    """The value at a dotted path below metadata, as text; "" if there is none. `metadata.KEY` is the same as KEY."""
-    value: Any = metadata
-    for name in key.removeprefix("metadata.").split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    if value is None or isinstance(value, dict):
-        return NO_GROUP
-    if isinstance(value, list):
-        return one_line(", ".join(map(str, value)), TOOL_NAME)[:TOOL_NAME]
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return one_line(text, TOOL_NAME)[:TOOL_NAME]
+    """The value at a dotted path below metadata, as ae-compare --by reads it; "" if there is none."""
+    return one_line(metadata_text(metadata, metadata_path(key)) or NO_GROUP, TOOL_NAME)[:TOOL_NAME]
 
 
 def tokens_of(timing: Measured) -> Number | None:

@@ -174,8 +174,11 @@ class Page {
 
   unfold() {
     if (!this.isOpen()) return;
-    this.panel.querySelectorAll('details').forEach((details) => { details.open = true; });
-    setTimeout(() => this.panel.querySelectorAll('.folding').forEach((box) => box.unfold()), 50);
+    this.panel.querySelectorAll('details').forEach((details) => {
+      details.fill(); // at once: a page that is printed does not wait for the event
+      details.open = true;
+    });
+    this.panel.querySelectorAll('.folding').forEach((box) => box.unfold());
   }
 
   async showRecord() {

@@ -35,7 +35,7 @@ function themeButton(theme) {
 function tileItem(tile) {
   return el('div', { class: tile.value === null ? 'tile unknown' : 'tile' },
     el('h2', { text: tile.name }),
-    el('p', { class: 'value', text: tile.value === null ? '–' : tile.value }),
+    el('p', { class: String(tile.value).length > 11 ? 'value long' : 'value', text: tile.value === null ? '–' : tile.value }),
     isNumber(tile.rate) && rateBar(tile.rate, tile.interval),
     el('p', { class: 'note', text: tile.note }));
 }

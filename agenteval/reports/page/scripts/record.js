@@ -72,9 +72,10 @@ function section(title, ...content) {
 
 function disclosure(title, build) {
   const details = el('details', null, el('summary', { text: title }));
-  details.addEventListener('toggle', () => {
-    if (details.open && details.children.length === 1) details.append(build());
-  });
+  details.fill = () => {
+    if (details.children.length === 1) details.append(build());
+  };
+  details.addEventListener('toggle', () => { if (details.open) details.fill(); });
   return details;
 }
 
