@@ -1,7 +1,8 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv first.
+# Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv first, with what it needs.
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
+TESTABLE := $(VENV)/.testable
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
@@ -26,11 +27,18 @@ $(STAMP): pyproject.toml requirements.lock requirements-build.lock
 	@$(MAKE) --no-print-directory launchers
 	@touch $@
 
+# What only the tests need as independent references (a browser's driver, scipy, …), and what ruff and mypy check.
+$(TESTABLE): $(STAMP) requirements-test.lock
+	@test "$(LOCK)" = no || $(PIP) --require-hashes --no-build-isolation --requirement requirements-test.lock
+	@$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[dev,references]'
+	@touch $@
+
 lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml allows, with hashes, for all its Pythons
 	@$(PIP) uv
-	@$(COMPILE) --extra dev --extra references pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --extra dev --extra references pyproject.toml --output-file requirements-test.lock
+	@$(COMPILE) --extra dev --constraint requirements-test.lock pyproject.toml --output-file requirements.lock
 	@printf 'hatchling\nsetuptools\nwheel\n' | $(COMPILE) --python-version 3.11 - --output-file requirements-build.lock
-	@touch $(STAMP)
+	@touch $(STAMP) $(TESTABLE)
 
 launchers: ## bin/ae-*: a link to bin/ae for each of [project.scripts]
 	@rm -f bin/ae-*
@@ -39,7 +47,7 @@ launchers: ## bin/ae-*: a link to bin/ae for each of [project.scripts]
 demo: $(STAMP) ## run the pipeline offline on two variants of a small agent
 	@$(MAKE) --no-print-directory -C examples/quickstart AE_BIN=$(CURDIR)/bin/ show
 
-test: $(STAMP) ## the whole test suite
+test: $(TESTABLE) ## the whole test suite
 	@PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 test-lowest: ## the command line with the lowest versions that pyproject.toml allows, in a copy of the last commit
@@ -53,18 +61,18 @@ test-lowest: ## the command line with the lowest versions that pyproject.toml al
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
 	@$(VENV)/bin/python -m agent_rig $(AGENTS)
 
-lint: $(STAMP) ## ruff and mypy --strict
+lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 
-docs: $(STAMP) ## docs/wire-format.md and docs/tools.md, made from the code
+docs: $(TESTABLE) ## docs/wire-format.md and docs/tools.md, made from the code
 	@$(VENV)/bin/python docs/build.py
 
 bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare orjson
 	@$(VENV)/bin/python bench/run.py
 
-coverage: $(STAMP) ## how often the intervals of ae-compare hold, by simulation; writes the table of docs/statistics.md
+coverage: $(TESTABLE) ## how often the intervals of ae-compare hold, by simulation; writes the table of docs/statistics.md
 	@$(VENV)/bin/python bench/coverage.py --write
 
 clean: ## remove what make made

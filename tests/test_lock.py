@@ -26,7 +26,7 @@ def locked(name: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock", "requirements-build.lock"])
 def test_every_version_has_hashes_and_no_registry_is_named(name: str) -> None:
     text = (ROOT / name).read_text()
     pinned = re.findall(r"^[\w.-]+==", text, re.MULTILINE)
@@ -34,10 +34,13 @@ def test_every_version_has_hashes_and_no_registry_is_named(name: str) -> None:
     assert "://" not in text and "--index" not in text and "--find-links" not in text
 
 
-def test_the_lock_has_what_the_project_asks_for() -> None:
-    versions = locked("requirements.lock")
-    asked = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["dev"], *EXTRAS["references"]]]
-    for requirement in asked:
+@pytest.mark.parametrize(
+    ("name", "extras"), [("requirements.lock", ["dev"]), ("requirements-test.lock", ["dev", "references"])]
+)
+def test_the_lock_has_what_the_project_asks_for(name: str, extras: list[str]) -> None:
+    versions = locked(name)
+    asked = [*PROJECT["dependencies"], *(text for extra in extras for text in EXTRAS[extra])]
+    for requirement in map(Requirement, asked):
         if requirement.name == PROJECT["name"]:
             continue
         found = versions.get(canonicalize_name(requirement.name), [])
@@ -48,3 +51,8 @@ def test_a_major_version_that_would_break_us_is_not_taken() -> None:
     asked = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["judge"], *EXTRAS["wikipedia"]]]
     unbounded = [one.name for one in asked if not any(part.operator == "<" for part in one.specifier)]
     assert unbounded == ["regex"], "its versions are dates"
+
+
+def test_what_users_install_is_what_is_tested() -> None:
+    installed, tested = locked("requirements.lock"), locked("requirements-test.lock")
+    assert {name: tested.get(name) for name in installed} == installed
