@@ -56,7 +56,7 @@ class OpenPage:
         self.path = path
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15_000)  # the machine may be busy
+        self.page.set_default_timeout(60_000)  # the machine may be busy
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("requestfailed", lambda request: self.failures.append((request.url, request.failure)))
         self.page.on("console", lambda message: self.messages.append(message.text))
