@@ -34,7 +34,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     result["metadata"] = {
         **(raw.get("metadata") or {}),
         **reading.facts,
-        "agent": adapter.config.name,
+        "agent": _own_name(reading) or adapter.config.name,
         "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
         **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
@@ -60,6 +60,12 @@ def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:
     metadata = {**(raw.get("metadata") or {}), "agent": adapter.config.name}
     errors = [*(raw.get("errors") or ()), reason]
     return {**unread, **found, "metadata": metadata, "errors": errors}
+
+
+def _own_name(reading: Reading) -> str | None:
+    """Returns the name that an agent gives itself, if its schema takes one: that of ACP reads many agents."""
+    name = reading.facts.get("agent")
+    return name if isinstance(name, str) else None
 
 
 def _has_open_call(trajectory: list[Record]) -> bool:

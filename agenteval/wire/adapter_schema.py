@@ -24,10 +24,10 @@ Scalar = str | int | float | bool
 Wanted = Scalar | list[Scalar]
 
 SESSION_ID = "{sessionId}"  # placeholder for the id in the arguments of a resumed turn
-# What the suite itself writes into `metadata` of a result.
+# What the suite itself writes into `metadata` of a result; `agent`, too, unless the agent itself gives its name.
 SUITE_METADATA = frozenset(
     (
-        *("agent", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
+        *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
         *("workspaceDir", "workspaceBaseline"),
     )
 )
@@ -277,7 +277,7 @@ class HeadlessAdapter(_Part):
     """Where tokens and cost are reported."""
     metadata: Facts | None = None
     """Facts about the run for `metadata` of its result: name → path; the last event that has one counts. The names
-    that the suite itself writes there (`agent`, `turnCount`, `exitCode`, …) are refused."""
+    that the suite itself writes there (`turnCount`, `exitCode`, …) are refused; `agent` replaces the schema's name."""
     history_template: Template | HistoryTemplate | None = None
     """Iterative mode: one earlier turn, with {{input}}, which must be there, and {{output}}."""
 

@@ -31,10 +31,12 @@ SCHEMAS: dict[str, Kind] = {
     "GraderInput": records.GraderInput,
     "GraderResult": records.GraderResult,
     "TrialResult": records.Trial,
+    "TrialEntry": records.TrialEntry,
     "SummaryResult": records.Summary,
     "ValidationResult": records.Validation,
     "BalanceAnalysis": Balance,
     "Label": calibration.Label,
+    "CalibrationSample": calibration.ListedRecord,
     "CalibrationReport": calibration.CalibrationReport,
     "ComparisonReport": reports.ComparisonReport,
     "TrialsComparisonReport": TrialsComparisonReport,
@@ -43,6 +45,7 @@ SCHEMAS: dict[str, Kind] = {
     "Evaluation": Evaluation,
     "EvaluationPlan": EvaluationPlan,
 }
+OTHER_NAMES = {"PromptCase": "PromptInput"}  # of agent-eval-harness
 
 
 def _given(name: str) -> JsonSchema:

@@ -62,7 +62,7 @@ def test_the_names_of_the_suite_are_those_it_writes() -> None:
         "metadata": workspace,
         **ending,
     }
-    assert set(result_of(raw, adapter())["metadata"]) == SUITE_METADATA
+    assert set(result_of(raw, adapter())["metadata"]) == SUITE_METADATA | {"agent"}
 
 
 def test_what_looks_like_a_placeholder_and_is_none() -> None:

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Reading
 from agenteval.agents.acp.client import Client, RequestHandler
 from agenteval.agents.acp.rpc import find_message
-from tests.support.tool import ROOT, Done, Record, jsonl, run, write
+from tests.support.tool import BIN, ROOT, Done, Record, jsonl, run, write
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
 DATA = ROOT / "tests" / "data"
@@ -552,6 +553,26 @@ def test_what_real_agents_print(agent: str, turns: list[int], tool: list[Any], u
     assert got.trajectory[1]["content"] == "I'll create the file now."
     assert got.output.startswith("FOLLOWUP seen") and got.output.endswith("The answer is still 42.")
     assert got.usage == usage
+
+
+NAMES = {"opencode": "OpenCode", "claude": "@agentclientprotocol/claude-agent-acp", "gemini": "gemini-cli"}
+
+
+@pytest.mark.parametrize("tool", ["ae-capture", "ae-trials"])
+def test_the_agent_is_called_what_it_calls_itself(tool: str, tmp_path: Path) -> None:
+    prompts = jsonl({"id": "a", "input": "hello"})
+    command = [BIN / "ae-headless", "-s", "text-of-mine.json"]
+    schema = {"version": 1, "name": "my-agent", "command": ["echo"], "sessionMode": "iterative", "outputMode": "text"}
+    (tmp_path / "text-of-mine.json").write_text(json.dumps({**schema, "prompt": {"flag": ""}}))
+    (record,) = run(tool, "--", *command, stdin=prompts, cwd=tmp_path).expect(0).records
+    assert record["metadata"]["agent"] == "my-agent"
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_the_names_of_real_agents(agent: str) -> None:
+    lines = (DATA / "acp" / f"{agent}.jsonl").read_text().splitlines()
+    raw = {"id": "a", "input": "x", "rawLines": lines, "timing": {}, "metadata": {"agent": "acp"}}
+    assert result_of(raw, load_adapter("acp"))["metadata"]["agent"] == NAMES[agent]
 
 
 def test_the_older_dialect() -> None:

@@ -246,3 +246,10 @@ def test_refused_input_leaves_the_output_alone(tmp_path: Path) -> None:
     write(tmp_path / "p.jsonl", "{broken")
     run("ae-balance", "p.jsonl", "--strict", "-o", "out.json", cwd=tmp_path).expect(1)
     assert (tmp_path / "out.json").read_text() == "precious"
+
+
+def test_the_short_name_of_the_threshold(tmp_path: Path) -> None:
+    prompts = jsonl(*({"id": str(n), "input": "x", "metadata": {"category": "a" if n < 3 else "b"}} for n in range(4)))
+    for percent, few in ((40, []), (60, ["b"])):
+        (found,) = [json.loads(run("ae-balance", "-t", percent, stdin=prompts, cwd=tmp_path).expect(0).out)]
+        assert found["underrepresented"] == few

@@ -37,7 +37,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"env": {"A=B": "c"}}, "env.A=B cannot be an environment variable"),
     ({"metadata": {"model": "$.m", "mode": 7}}, "metadata.mode must be a string or a list, got an integer"),
     ({"metadata": {"model": "$.m", "mode": ["$.a", 7]}}, "metadata.mode[1] must be a string, got an integer"),
-    ({"metadata": {"agent": "$.a"}}, "metadata.agent: the suite itself writes agent into metadata; use another name"),
+    (
+        {"metadata": {"signal": "$.a"}},
+        "metadata.signal: the suite itself writes signal into metadata; use another name",
+    ),
     ({"historyTemplate": "hello"}, "historyTemplate must have {{input}}, where the prompt of an earlier turn goes"),
     (
         {"historyTemplate": {"turnFormat": "{{output}}"}},

@@ -400,8 +400,8 @@ def test_prompts_of_this_test_are_valid() -> None:
 
 def test_every_schema_is_met_in_the_wild() -> None:
     met = {row.schema for row in WRITTEN}
-    steps = {"TrajectoryStep"}  # inside of results
-    assert set(SCHEMAS) - met - steps == {"PromptInput", "HeadlessAdapter"}
+    parts = {"TrajectoryStep", "TrialEntry", "CalibrationSample"}  # inside of others
+    assert set(SCHEMAS) - met - parts == {"PromptInput", "HeadlessAdapter"}
 
 
 @pytest.mark.parametrize(
@@ -491,3 +491,11 @@ def test_recipe_for_other_languages(tmp_path: Path) -> None:
     }
     Draft202012Validator(schemas["CaptureResult"]).validate(result)
     assert not Draft202012Validator(schemas["CaptureResult"]).is_valid({**result, "timing": {"start": 1}})
+
+
+def test_the_names_of_agent_eval_harness() -> None:
+    """All records of its own, under its names."""
+    ours = json.loads(run("ae-schemas", "PromptInput").expect(0).out)
+    assert json.loads(run("ae-schemas", "PromptCase").expect(0).out) == ours
+    for name in ("TrialEntry", "CalibrationSample", "TrialResult", "GraderResult", "CaptureResult", "SummaryResult"):
+        assert json.loads(run("ae-schemas", name).expect(0).out)["title"] == name

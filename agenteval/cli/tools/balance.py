@@ -28,6 +28,7 @@ def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> flo
 @input_argument("PROMPTS")
 @click.option("-k", "--key", default="category", show_default=True, help="Metadata key; a.b is b inside a.")
 @click.option(
+    "-t",
     "--threshold",
     type=float,
     callback=percentage,

@@ -8,7 +8,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output
 from agenteval.streams.text import aligned, as_lines, pretty_json
-from agenteval.wire.json_schema import SCHEMAS, schema_of, summary_of
+from agenteval.wire.json_schema import OTHER_NAMES, SCHEMAS, schema_of, summary_of
 
 
 @tool("ae-schemas")
@@ -38,6 +38,7 @@ def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> in
 
 def text_of(name: str) -> bytes:
     """One schema; UserError with the names that come close."""
+    name = OTHER_NAMES.get(name, name)
     if name not in SCHEMAS:
         raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')
     return pretty_json(schema_of(name))

@@ -42,7 +42,7 @@ class Trials:
     def __init__(self, run: PromptRun, k: int) -> None:
         self.run, self.k, self.graded = run, k, bool(run.specs)
         self.adapter = run.adapter()
-        self.metadata: Record = {"agent": self.adapter.config.name, "agentDigest": run.identity.digest}
+        self.metadata: Record = {"agentDigest": run.identity.digest}
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
         self.collected: dict[str, list[Record]] = {}
@@ -113,7 +113,8 @@ class Trials:
         trials.append(trial)
         if len(trials) == self.k:
             del self.collected[prompt["id"]]
-            self.run.write(trials_record(prompt, trials, self.k, self.metadata))
+            metadata = {**self.metadata, "agent": finished.result["metadata"].get("agent", self.adapter.config.name)}
+            self.run.write(trials_record(prompt, trials, self.k, metadata))
         else:
             self.save(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
