@@ -11,7 +11,7 @@ from agenteval.reports.page.assembly import PageParts
 from agenteval.reports.page.chunks import ChunkWriter, inline_json
 from agenteval.reports.page.comparison_overview import Report, comparison_data, flipped, winners
 from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row
-from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
+from agenteval.reports.page.limits import FEWER_PROMPTS, MOST_ROWS, PageRoom, say_what_is_missing
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
@@ -39,7 +39,7 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
         yield from room.add(joined(id, prompts.lines(id)))
     yield from room.finish()
     yield parts.tail.encode()
-    say_what_is_missing(total, len(ids), room.left_out, context)
+    say_what_is_missing(total, len(ids), room.left_out, context, FEWER_PROMPTS)
 
 
 def page_data(

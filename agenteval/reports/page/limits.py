@@ -11,6 +11,7 @@ from agenteval.streams.text import counted
 MOST_ROWS = 100_000  # with 200,000 a filter takes longer than 200 ms
 MOST_BYTES = 400 << 20  # of compressed records
 WAYS_OUT = "--limit N lists fewer records, --no-trajectories leaves their steps out"
+FEWER_PROMPTS = "compare fewer prompts at a time, such as one category"  # ae-compare has no such options
 
 
 class PageRoom:
@@ -33,11 +34,13 @@ class PageRoom:
         yield inline_json("left-out", self.left_out)
 
 
-def say_what_is_missing(records: int, listed: int, left_out: int, context: ReportContext) -> None:
+def say_what_is_missing(
+    records: int, listed: int, left_out: int, context: ReportContext, ways_out: str = WAYS_OUT
+) -> None:
     """Reports in a line each what did not fit in the page, and what to do."""
     if listed < records and listed != context.limit:
-        context.say(f"the page lists the first {listed:,} of {counted(records, 'record')}, as many as fit; {WAYS_OUT}")
+        context.say(f"the page lists the first {listed:,} of {counted(records, 'record')}, as many as fit; {ways_out}")
     if left_out:
         context.say(
-            f"the page is full: {counted(left_out, 'record')} of {records:,} cannot be opened in it; {WAYS_OUT}"
+            f"the page is full: {counted(left_out, 'record')} of {records:,} cannot be opened in it; {ways_out}"
         )

@@ -216,7 +216,7 @@ class Page {
   async recordBody(row) {
     try {
       const line = await this.records.line(row.index);
-      if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its content did not fit in the page. Make the page with --limit N or --no-trajectories, or look at the record with ae-show.' })];
+      if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its content did not fit in the page. A page of fewer records has room for it.' })];
       const record = JSON.parse(line);
       return RECORD_BODIES[this.data.kind](record, line, row);
     } catch (error) {
@@ -271,7 +271,7 @@ class Page {
     if (!trajectories) notice('The steps of the agents are not in this page (--no-trajectories).');
     await pageLoaded;
     const leftOut = JSON.parse(document.getElementById('left-out').textContent);
-    if (leftOut) notice(`The page is full: ${plural(leftOut, noun)} at the end of the table cannot be opened in it. ae-format --limit N or --no-trajectories makes a smaller page.`);
+    if (leftOut) notice(`The page is full: ${plural(leftOut, noun)} at the end of the table cannot be opened in it. ${this.data.kind === 'comparison' ? 'Compare fewer prompts at a time' : 'ae-format --limit N or --no-trajectories makes a smaller page'}.`);
   }
 }
 
