@@ -8,11 +8,11 @@ from itertools import chain, islice
 
 from agenteval.comparison.comparison import Comparison
 from agenteval.comparison.pairing import R, RunRows
-from agenteval.comparison.result_rows import is_trial
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, read_typed
+from agenteval.wire.result_view import is_trial
 
 NOUNS = {"capture": "results", "trials": "trials"}
 PEEKED = 1000  # lines in which a first valid record is looked for

@@ -25,7 +25,7 @@ from agenteval.wire.comparison import (
     TrajectoryInfo,
 )
 from agenteval.wire.records import Input, Wire
-from agenteval.wire.result_view import ResultFacts, Richness, measured_time, richness_of
+from agenteval.wire.result_view import ResultFacts, Richness, is_trial, measured_time, richness_of
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
 _TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
@@ -49,11 +49,6 @@ class ComparedResult(ResultFacts):
     metadata: dict[str, Any] | None = None
     trials: Any = None
     k: Any = None
-
-
-def is_trial(trials: Any, k: Any) -> bool:
-    """Whether a record with these fields holds trials; agent-eval-harness decides by the same two."""
-    return isinstance(trials, list) and isinstance(k, int | float)
 
 
 class ResultRow(ComparedRow, frozen=True, gc=False):

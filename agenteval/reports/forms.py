@@ -33,6 +33,9 @@ class ReportContext(NamedTuple):
     generated: str = ""
     source: str = ""
     by: str = "category"  # the metadata by which records are grouped
+    grouped: bool = False  # whether text reports are grouped by it, too
+    raw_csv: bool = False  # csv for programs: values as they are
+    for_web: bool = False  # whether text of agents is escaped, so that a web page can show it
     limit: int | None = None  # how many records are listed one by one
     trajectories: bool = True
     say: Callable[[str], None] = _say_nothing  # one line for the user

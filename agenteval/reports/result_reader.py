@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import IO, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, TypeVar
 
 import msgspec
 
 from agenteval.errors import BadRecord, CannotGoOn
 from agenteval.streams.jsonl import encode
-from agenteval.streams.source import Refusals, Source, read_records, read_typed
-from agenteval.wire.records import Record
-from agenteval.wire.result_view import ResultView
+from agenteval.streams.source import Refusals, Source, read_checked, read_typed
+from agenteval.wire.records import Record, Trial
+from agenteval.wire.result_view import ResultView, is_trial
+from agenteval.wire.validation import check
 
 V = TypeVar("V", bound=ResultView)
 A = TypeVar("A")
@@ -26,13 +27,23 @@ class _Unreported:
         """Does nothing."""
 
 
+class _Verdict(msgspec.Struct):
+    pass_: object = msgspec.field(name="pass", default=None)
+
+
 class _Scored(msgspec.Struct):
     score: object = None
+    trials: list[_Verdict] | None = None
+
+    @property
+    def graded(self) -> bool:
+        return bool(self.score) or any(trial.pass_ is not None for trial in self.trials or ())
 
 
 class ResultReader:
     """Results from a file or a pipe; memory does not grow with their number, however they are read.
 
+    Each trial of a record of trials is a result named `ID#N`.
     `seen` is called with the id of each result, once.
     """
 
@@ -44,25 +55,25 @@ class ResultReader:
 
     def records(self) -> Iterator[Record]:
         """Each whole record, as it comes."""
-        for record in read_records(self._source, ResultView, self._refusals):
+        for record, _ in read_checked(self._source, _check_either, self._refusals):
             yield record
             self.seen(record["id"])
 
     def views(self, kind: type[V]) -> Iterator[V]:
         """Each result as that view of it, as it comes."""
-        for view in read_typed(self._source, kind, self._refusals):
+        for view in read_typed(self._source, kind, self._refusals, _trials_as(kind)):
             yield view
             self.seen(view.id)
 
-    def first_pass(self) -> Iterator[ResultView]:
-        """Each result, with a second pass to follow."""
-        return self.views(ResultView) if self._source.regular else self._spooled()
+    def first_pass(self, kind: type[V]) -> Iterator[V]:
+        """Each result as that view of it, with a second pass to follow."""
+        return self.views(kind) if self._source.regular else self._spooled(kind)
 
     def second_pass(self) -> Iterator[ResultView]:
         """The results of the first pass again; what was refused is not reported again."""
         if self._spool is None:
             self._source.rewind()
-            return read_typed(self._source, ResultView, _Unreported())
+            return read_typed(self._source, ResultView, _Unreported(), _trials_as(ResultView))
         self._spool.seek(0)
         return map(msgspec.json.Decoder(ResultView).decode, self._spool)
 
@@ -70,7 +81,7 @@ class ResultReader:
         """Whether any result of a file has a score; True for a pipe, which would have to end first."""
         if not self._source.regular:
             return True
-        graded = any(row.score for row in read_typed(self._source, _Scored, _Unreported()))
+        graded = any(row.graded for row in read_typed(self._source, _Scored, _Unreported()))
         self._source.rewind()
         return graded
 
@@ -104,9 +115,9 @@ class ResultReader:
                 if number not in self._refused:
                     yield line
 
-    def _spooled(self) -> Iterator[ResultView]:
+    def _spooled(self, kind: type[V]) -> Iterator[V]:
         spool = self._open_spool()
-        for view in self.views(ResultView):
+        for view in self.views(kind):
             self._keep(spool, encode(view))
             yield view
 
@@ -124,6 +135,27 @@ class ResultReader:
             spool.write(line + b"\n")
         except OSError as error:
             raise _cannot_keep(error) from None
+
+
+def _check_either(record: Record) -> None:
+    """Raises BadRecord unless it is a result or a record of trials."""
+    if is_trial(record.get("trials"), record.get("k")):
+        check(record, Trial)
+    else:
+        check(record, ResultView)
+
+
+def _trials_as(kind: type[V]) -> Callable[[Record], Sequence[V] | None]:
+    """A function from a record of trials to its trials as views with the fields of `kind`; None for other records."""
+
+    def views(record: Record) -> Any:
+        if not is_trial(record.get("trials"), record.get("k")):
+            return None
+        from agenteval.reports.trial_views import trial_views  # statistics of trials, which results do not need
+
+        return trial_views(record, steps=kind is not ResultView)
+
+    return views
 
 
 def _cannot_keep(error: OSError) -> CannotGoOn:

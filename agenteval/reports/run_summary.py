@@ -7,13 +7,15 @@ over; what was not graded or not measured counts in none.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agenteval.comparison.statistics import percentile, wilson
-from agenteval.reports.figures import breakdown, duration_text, percent, percent_span, whole
+from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
 from agenteval.streams.text import counted
-from agenteval.wire.records import GraderResult
-from agenteval.wire.result_view import Number, ResultView, is_grader_error
+from agenteval.wire.records import GraderResult, Interval
+from agenteval.wire.result_view import Number, ResultView, TrialView, is_grader_error
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cached_tokens": "Cached tokens"}
@@ -62,11 +64,85 @@ class Grades:
         return self.count - self.passed
 
 
+class Estimate(NamedTuple):
+    """An unbiased estimate of pass@k or pass^k, with its interval and the number of prompts it is over."""
+
+    name: str
+    value: float
+    interval: Interval | None
+    prompts: int
+
+
+class PromptCounts:
+    """Prompts counted by how many of their trials are graded and pass; trials of a prompt come one after another."""
+
+    def __init__(self) -> None:
+        self._alike: Counter[tuple[int, int, int]] = Counter()  # k, graded, passed
+        self._prompt: str | None = None
+        self._k = self._graded = self._passed = 0
+
+    def add(self, row: TrialView) -> None:
+        """Adds a trial."""
+        if row.trial_of != self._prompt:
+            self._end()
+            self._prompt, self._k, self._graded, self._passed = row.trial_of, row.k, 0, 0
+        self._graded += row.grade is not None or row.agent_failed
+        self._passed += row.grade is not None and row.grade.pass_
+
+    def add_prompt(self, k: int, graded: int, passed: int, prompts: int) -> None:
+        """Adds so many prompts with so many graded trials each, of which so many passed."""
+        self._alike[k, graded, passed] += prompts
+
+    def _end(self) -> None:
+        if self._prompt is not None:
+            self._alike[self._k, self._graded, self._passed] += 1
+        self._prompt = None
+
+    @property
+    def counts(self) -> Counter[tuple[int, int, int]]:
+        """How many prompts have which k, number of graded trials and number of passes."""
+        self._end()
+        return self._alike
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts there are."""
+        return self.counts.total()
+
+    def interval(self) -> Interval | None:
+        """The interval of the share of trials that pass: those of a prompt are a cluster."""
+        from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
+
+        found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
+        return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
+
+    def estimates(self) -> list[Estimate]:
+        """pass@1, pass@k and pass^k, unbiased, each with its interval and the prompts that have so many trials."""
+        from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
+        from agenteval.comparison.pass_at_k import pass_at, pass_exp
+
+        k = max((k for k, graded, _ in self.counts if graded), default=0)
+        wanted = [("pass@1", pass_at, 1), (f"pass@{k}", pass_at, k), (f"pass^{k}", pass_exp, k)]
+        shown = []
+        for name, estimate, j in wanted if k > 1 else wanted[:k]:
+            values = [
+                value
+                for (_, graded, passed), many in self.counts.items()
+                if graded and (value := estimate(graded, passed, j)) is not None
+                for _ in range(many)
+            ]
+            if values:
+                interval = bounds(clustered_rate_interval(values, [1] * len(values)))
+                shown.append(Estimate(name, sum(values) / len(values), interval, len(values)))
+        return shown
+
+
 @dataclass
 class RunSummary:
     """The sums over all results added so far."""
 
     records: int = 0
+    trials: PromptCounts | None = None  # if they are trials
     grades: Grades = field(default_factory=Grades)
     graders: dict[str, Grades] = field(default_factory=dict)
     ungraded: int = 0
@@ -84,6 +160,9 @@ class RunSummary:
         self.agent_failures += row.agent_failed
         self.tool_errors += bool(row.tool_errors)
         self._add_grades(row)
+        if isinstance(row, TrialView):
+            self.trials = self.trials or PromptCounts()
+            self.trials.add(row)
         if row.duration is not None:
             self.durations.append(row.duration)
         if row.timing is not None:
@@ -126,11 +205,22 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
         (summary.ungraded, "ungraded"),
         (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors"),
     )
+    trials = summary.trials
     facts = [("Records", f"{summary.records:,}{records}")]
+    if trials is not None:
+        facts = [("Prompts", f"{trials.prompts:,}"), ("Trials", f"{summary.records:,}{records}")]
     if grades.count:
-        facts.append(("Pass rate", pass_rate(grades)))
+        facts.append(("Pass rate", pass_rate(grades, trials)))
+        facts += [(found.name, estimate_text(found)) for found in (trials.estimates() if trials else ())]
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
+
+
+def estimate_text(found: Estimate) -> str:
+    """pass@k or pass^k with its interval, and over how many prompts."""
+    return (
+        f"{percent(found.value)}, 95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
+    )
 
 
 def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
@@ -148,9 +238,9 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     return facts
 
 
-def pass_rate(grades: Grades) -> str:
+def pass_rate(grades: Grades, trials: PromptCounts | None = None) -> str:
     """How many pass of how many, as a percentage, with its 95 % interval."""
-    interval = percent_span(wilson(grades.passed, grades.count))
+    interval = percent_span(trials.interval() if trials else wilson(grades.passed, grades.count))
     return f"{grades.passed:,}/{grades.count:,} ({percent(grades.passed / grades.count)}), 95% interval {interval}"
 
 
@@ -159,3 +249,18 @@ def duration_line(durations: array[float]) -> str:
     ordered = sorted(durations)
     shown = (f"{name} {duration_text(percentile(ordered, p) or 0)}" for name, p in PERCENTILES.items())
     return f"{', '.join(shown)}, over {len(ordered):,}"
+
+
+# --- by category --------------------------------------------------------------------------------
+
+GROUP_TITLES = ("PASSED", "PASS RATE", "95% INTERVAL", "SCORE", "FAILED")
+
+
+def group_cells(summary: RunSummary) -> tuple[str, ...]:
+    """The figures of one category: passes, their rate with its interval, the mean score, agents that failed."""
+    grades, failed = summary.overall(), f"{summary.agent_failures:,}"
+    if not grades.count:
+        return (f"0/0 of {summary.records:,}", UNKNOWN, UNKNOWN, UNKNOWN, failed)
+    bounds = summary.trials.interval() if summary.trials else wilson(grades.passed, grades.count)
+    rate, passed = percent(grades.passed / grades.count), f"{grades.passed:,}/{grades.count:,}"
+    return (passed, rate, percent_span(bounds), f"{grades.score.value:.3f}", failed)

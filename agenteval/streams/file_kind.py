@@ -10,7 +10,7 @@ from agenteval.streams.jsonl import decode
 ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
 PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
 RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
-TRIALS = "holds trials, as ae-trials writes them; ae-compare reads them"
+TRIALS = "holds trials, as ae-trials writes them; ae-format, ae-show, ae-gate and ae-compare read them"
 RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
 PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
 

@@ -1,6 +1,6 @@
 """Typed views of a result, each with the fields that some later stage reads; the rest of the line is not decoded."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -27,6 +27,11 @@ Number = Annotated[int, _LIMITS] | Annotated[float, _LIMITS]  # as it came: 1200
 def measured_time(milliseconds: Number | None) -> Number | None:
     """The time, or None if it is negative: a clock that was set back measured nothing."""
     return milliseconds if milliseconds is not None and milliseconds >= 0 else None
+
+
+def is_trial(trials: Any, k: Any) -> bool:
+    """Whether a record with these fields holds trials; agent-eval-harness decides by the same two."""
+    return isinstance(trials, list) and isinstance(k, int | float)
 
 
 class Measured(Wire):
@@ -163,3 +168,20 @@ class ResultWithSteps(ResultView):
 
     trajectory: list[Step] | None = None
     metadata: Record | None = None
+
+
+class GroupedResult(ResultView):
+    """A result with its metadata, which has its category."""
+
+    metadata: Record | None = None
+
+
+class TrialView(ResultWithSteps, kw_only=True):
+    """One trial of a prompt, seen as a result named `ID#N`; it is made of a record of trials, never read."""
+
+    trial_of: str
+    """The prompt's id."""
+    k: int
+    """How many trials the prompt has."""
+    pass_rate: float | None = None
+    """Share of the prompt's graded trials that passed."""

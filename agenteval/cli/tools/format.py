@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import form_option, write_results
 from agenteval.cli.startup import click
@@ -16,7 +18,10 @@ FORMS = ReportForms("results")
 @input_argument("RESULTS")
 @form_option(FORMS, "jsonl", "--style")
 @output_option
-@click.option("--by", metavar="KEY", default="category", help="html: group by this field of metadata.")
+@click.option(
+    "--by", metavar="KEY", help="table, markdown: also by this key of metadata; html: by it.  [default: category]"
+)
+@click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -30,7 +35,8 @@ def main(
     path: str | None,
     form: str | None,
     output: str | None,
-    by: str,
+    by: str | None,
+    raw_csv: bool,
     limit: int | None,
     no_trajectories: bool,
     progress: bool | None,
@@ -39,7 +45,8 @@ def main(
 ) -> int:
     """Turn results into something to read.
 
-    RESULTS is a file of results, graded or not; stdin if missing or -. html reads trials too.
+    RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is shown
+    as a result named ID#N; summaries have pass@k and pass^k, and intervals that rest on the prompts.
 
     Forms:
       {forms}
@@ -50,7 +57,8 @@ def main(
 
     csv has the graded columns if a record of the file has a score, and always if the input is a
     pipe. Text that a spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe;
-    control characters become pictures (NUL is ␀).
+    control characters become pictures (NUL is ␀). --raw-csv does neither and ends lines with LF: for
+    programs, not for spreadsheets.
 
     html is one file that opens from disk and loads nothing: figures, a table to search and filter,
     and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
@@ -58,10 +66,11 @@ def main(
 
     Examples:
       ae-format graded.jsonl -f table | less -S
-      ae-format graded.jsonl -f markdown -o report.md
+      ae-format graded.jsonl -f markdown --by category -o report.md
       ae-format trials.jsonl -f html -o report.html
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
     form = FORMS.choose(form, output, "jsonl")
-    wishes = {"by": by, "limit": limit, "trajectories": not no_trajectories}
+    wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
+    wishes |= {"limit": limit, "trajectories": not no_trajectories}
     return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)

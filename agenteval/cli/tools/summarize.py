@@ -15,25 +15,36 @@ FORMS = ReportForms("summary")
 @tool(NAME)
 @input_argument("RESULTS")
 @click.option("-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges.")
+@click.option("--for-web", is_flag=True, help="Markdown in which no text of an agent is markup, for a web page.")
 @output_option
 @strict_option
 @progress_option
-def main(path: str | None, markdown: bool, output: str | None, strict: bool, progress: bool | None, debug: bool) -> int:
+def main(
+    path: str | None,
+    markdown: bool,
+    for_web: bool,
+    output: str | None,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
     """Make compact views of results: a short record each, or a section of markdown.
 
-    RESULTS is a file of results, graded or not; stdin if missing or -.
+    RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is
+    shown as a result named ID#N.
 
     A short record has id, input (turns joined by newlines), output, toolCalls (names in order) and
     duration (ms; missing if not known).
 
     Markdown shows each record with its steps and their ids. Thoughts and messages are cut after 100
     characters, the output after 200, a plan after 80. Of the input of a tool, code of more than 12
-    lines is cut to the first 8 and the last 4. No text of an agent is markup in it.
+    lines is cut to the first 8 and the last 4. Text is as the agent wrote it, for a judge to read; with
+    --for-web it is escaped, so that a web page shows it and runs none of it.
 
     Examples:
       ae-summarize results.jsonl -o summary.jsonl
       ae-summarize results.jsonl | jq -r 'select(.duration > 10000) | .id'
       ae-summarize graded.jsonl --markdown -o results.md
     """
-    form = "markdown" if markdown else "jsonl"
-    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict)
+    form = "markdown" if markdown or for_web else "jsonl"
+    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, for_web=for_web)

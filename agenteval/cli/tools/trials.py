@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
 from agenteval.streams.jsonl import decode_record
+from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
 
 DEFAULT_K = 5
@@ -46,10 +48,29 @@ class Trials:
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
         self.collected: dict[str, list[Record]] = {}
+        self.passes: Counter[tuple[int, int]] = Counter()  # prompts by graded trials and passes
 
     def __call__(self) -> int:
-        """Runs all trials of all prompts; returns the exit code."""
-        return self.run(self.batches(), self.run_batch, self.emit, hold=self.save, trials=self.k)
+        """Runs all trials of all prompts, says how often they passed; returns the exit code."""
+        code = self.run(self.batches(), self.run_batch, self.emit, hold=self.save, trials=self.k)
+        self.say_passes()
+        return code
+
+    def say_passes(self) -> None:
+        """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
+        if not any(graded for graded, _ in self.passes):
+            return
+        from agenteval.reports.figures import percent, percent_span
+        from agenteval.reports.run_summary import PromptCounts
+
+        counts = PromptCounts()
+        for (graded, passed), prompts in self.passes.items():
+            counts.add_prompt(self.k, graded, passed, prompts)
+        shown = [
+            f"{found.name} {percent(found.value)} ({percent_span(found.interval)})" for found in counts.estimates()
+        ]
+        over = f"{counted(self.passes.total(), 'prompt')} with {counted(self.k, 'trial')} each"
+        self.run.console.say(f"{', '.join(shown)}; 95 % intervals, {over}")
 
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
         """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
@@ -115,6 +136,8 @@ class Trials:
             del self.collected[prompt["id"]]
             metadata = {**self.metadata, "agent": finished.result["metadata"].get("agent", self.adapter.config.name)}
             self.run.write(trials_record(prompt, trials, self.k, metadata))
+            verdicts = [trial["pass"] for trial in trials if "pass" in trial]
+            self.passes[len(verdicts), sum(verdicts)] += 1
         else:
             self.save(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
@@ -160,8 +183,9 @@ def main(
     of one prompt share a directory, and run one after another. A record per prompt: its trials and,
     graded, passRate, passAtK = 1-(1-p)^k and passExpK = p^k, beside them passAt and passExp, the
     unbiased estimates for 1 to k trials. A trial whose agent fails has `errors` and does not pass (see
-    --grade-failed). One whose grader errs has `graderError`, and counts neither way. Agents run with your
-    rights: a directory is no wall, examples/container has one.
+    --grade-failed). One whose grader errs has `graderError`, and counts neither way. At the end stderr
+    has pass@1, pass@k and pass^k of the prompts of this run, unbiased, with 95 % intervals. Agents run
+    with your rights: a directory is no wall, examples/container has one.
 
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from agenteval import __version__
-from agenteval.comparison.result_rows import is_trial
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.assembly import PageParts
 from agenteval.reports.page.chunks import ChunkWriter, inline_json
@@ -19,6 +18,7 @@ from agenteval.reports.page.trials_overview import TrialsOverview
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.wire.records import Record
+from agenteval.wire.result_view import is_trial
 from agenteval.wire.validation import check
 
 TRAJECTORIES = ("trajectory", "rawLines")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agenteval.comparison.statistics import wilson
 from agenteval.reports.figures import number, percent, percent_span
 from agenteval.reports.forms import ReportContext
+from agenteval.reports.groups import add_to_group
 from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import Grades, RunSummary, grade_facts, run_facts
+from agenteval.reports.run_summary import Grades, RunSummary, grade_facts, group_cells, run_facts
 from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
-from agenteval.wire.result_view import ResultView
+from agenteval.wire.result_view import GroupedResult, ResultView
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
@@ -20,10 +21,12 @@ OUTPUT_PREVIEW = 500
 
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
-    summary = RunSummary()
-    for row in results.first_pass():
+    summary, groups = RunSummary(), dict[str, RunSummary]()
+    for row in results.first_pass(GroupedResult if context.grouped else ResultView):
         summary.add(row)
-    yield head(summary, context.generated).encode()
+        if context.grouped:
+            add_to_group(groups, row, context.by)
+    yield head(summary, context.generated, group_table(groups, context.by)).encode()
     for row in results.second_pass():
         yield section(row).encode()
 
@@ -31,7 +34,7 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
 # --- the top ------------------------------------------------------------------------------------
 
 
-def head(summary: RunSummary, generated: str) -> str:
+def head(summary: RunSummary, generated: str, groups: Sequence[str] = ()) -> str:
     """Title, summary, and the title of the list of records."""
     total = counted(summary.records, "test case")
     lines = ["# Evaluation Results", "", f"Generated: {generated}", f"Total: {total}", "", "## Summary", ""]
@@ -39,6 +42,7 @@ def head(summary: RunSummary, generated: str) -> str:
     if len(summary.graders) > 1:
         rows = [grader_cells(name, grades) for name, grades in summary.graders.items()]
         lines += ["", *table(["Grader", "Passed", "Pass rate", "95% interval", "Average score"], rows)]
+    lines += groups
     lines += ["", "## Results", "", ""] if summary.records else ["", ""]
     return "\n".join(lines)
 
@@ -50,6 +54,16 @@ def grader_cells(name: str, grades: Grades) -> list[str]:
         return [*cells, "", "", ""]
     interval = percent_span(wilson(grades.passed, grades.count))
     return [*cells, percent(grades.passed / grades.count), interval, number(grades.score.value)]
+
+
+def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
+    """A table with a row for each category; nothing if there is none."""
+    if not groups:
+        return []
+    key = inline(by.removeprefix("metadata."))
+    rows = [[inline(name), *group_cells(found)] for name, found in sorted(groups.items())]
+    header = [key.capitalize(), "Passed", "Pass rate", "95% interval", "Average score", "Agents failed"]
+    return ["", f"## By {key}", "", *table(header, rows)]
 
 
 # --- one record ---------------------------------------------------------------------------------

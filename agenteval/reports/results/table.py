@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
+from agenteval.reports.groups import NO_GROUP, add_to_group
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import RunSummary, grade_facts, pass_rate, run_facts
+from agenteval.reports.run_summary import GROUP_TITLES, RunSummary, grade_facts, group_cells, pass_rate, run_facts
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
-from agenteval.wire.result_view import ResultView
+from agenteval.wire.result_view import GroupedResult, ResultView
 
 TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
 ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
-MIN_ID, MIN_TEXT, MAX_NAME = 8, 12, 24
+MIN_ID, MIN_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 40
 
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
@@ -22,11 +23,15 @@ COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then a line for each."""
     summary, widest = RunSummary(), [0] * (len(TITLES) - 1)
-    for row in results.first_pass():
+    groups: dict[str, RunSummary] = {}
+    for row in results.first_pass(GroupedResult if context.grouped else ResultView):
         summary.add(row)
+        if context.grouped:
+            add_to_group(groups, row, context.by)
         for at, cell in enumerate(cells(row, context.width)):
             widest[at] = max(widest[at], width(cell))
     yield as_lines(head(summary, context))
+    yield as_lines(group_lines(groups, context))
     if summary.records:
         columns = layout(widest, context.width)
         yield as_lines([paint(in_columns(TITLES, columns, NUMBERS), BOLD, context.color)])
@@ -48,6 +53,21 @@ def head(summary: RunSummary, context: ReportContext) -> list[str]:
     column = max(width(name) for name, _ in lines)
     shown = [f"{paint(pad(name, column), BOLD, context.color)}  {value}" for name, value in lines]
     return [*shown, ""] if summary.records else shown
+
+
+def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[str]:
+    """A line for each category."""
+    if not groups:
+        return []
+    name = one_line(context.by.removeprefix("metadata."), MAX_NAME).upper()
+    rows = [(one_line(group, context.width) or NO_GROUP, *group_cells(found)) for group, found in groups.items()]
+    sizes = [max(map(width, column)) for column in zip((name, *GROUP_TITLES), *rows, strict=True)]
+    sizes[0] = min(sizes[0], MAX_GROUP)
+    for at in (5, 4, 3):
+        if sum(size + len(GAP) for size in sizes if size) - len(GAP) > context.width:
+            sizes[at] = 0
+    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in ((name, *GROUP_TITLES), *sorted(rows))]
+    return [paint(title, BOLD, context.color), *lines, ""]
 
 
 # --- one record ---------------------------------------------------------------------------------

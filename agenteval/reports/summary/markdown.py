@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import fenced, inline
 from agenteval.reports.result_reader import ResultReader
-from agenteval.streams.text import plain_text, preview
+from agenteval.streams.text import plain_text, preview, visible
 from agenteval.wire.records import Step, StepType
 from agenteval.wire.result_view import ResultWithSteps
 
@@ -22,76 +22,109 @@ LINE_PREVIEW = 500  # a minified file is one line
 
 PATH_KEYS = ("file_path", "path")
 CONTENT_KEYS = ("content", "new_string")
+_LINE_END = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 
-_word = lru_cache(256)(inline)  # names recur in every record
 
-
-def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
-    """Yields a section per record, as it comes; no text of an agent is markup in it."""
+def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields a section per record, as it comes."""
+    sections = Sections(escape=context.for_web)
     for result in results.views(ResultWithSteps):
-        yield section(result).encode()
+        yield sections.section(result).encode()
 
 
-def section(result: ResultWithSteps) -> str:
-    """One result: input, steps, output, and what else is known of it."""
-    parts = [f"## Evaluation Record: {inline(result.id)}"]
-    if result.input is not None:
-        parts.append(f"**Input:** {inline(result.turns(chr(10)))}")
-    steps = "\n".join(trajectory_lines(result))
-    parts.append(f"**Trajectory:**\n{steps}" if steps else "**Trajectory:** (empty)")
-    parts.append(f"**Output:** {inline(preview(result.output, OUTPUT_PREVIEW)) or '(empty)'}")
-    if facts := list(fact_lines(result)):
-        parts.append("  \n".join(facts))  # two spaces: a line break in markdown
-    return "\n\n".join([*parts, "---"]) + "\n\n"
+class Sections:
+    """Writes a section per result; text of agents is escaped for a web page, or left as it is for a judge."""
+
+    def __init__(self, *, escape: bool) -> None:
+        self.escape = escape
+        self.word = lru_cache(256)(self.line)  # names recur in every record
+
+    def line(self, text: str) -> str:
+        """The text on one line."""
+        return inline(text) if self.escape else " ".join(visible(text).split("\n"))
+
+    def block(self, text: str) -> list[str]:
+        """The text behind a title: on the same line, or, if it is not escaped and has several lines, between fences."""
+        text = _LINE_END.sub("\n", text)
+        if self.escape or "\n" not in text.strip("\n"):
+            return [self.line(text.strip("\n"))]
+        return ["", *fenced(text, "text").split("\n")]
+
+    def section(self, result: ResultWithSteps) -> str:
+        """One result: input, steps, output, and what else is known of it."""
+        parts = [f"## Evaluation Record: {self.line(result.id)}"]
+        if result.input is not None:
+            parts.append(f"**Input:** {_joined(self.block(result.turns(chr(10))))}")
+        steps = "\n".join(self.trajectory_lines(result))
+        parts.append(f"**Trajectory:**\n{steps}" if steps else "**Trajectory:** (empty)")
+        output = preview(result.output, OUTPUT_PREVIEW)
+        parts.append(f"**Output:** {_joined(self.block(output)) or '(empty)'}")
+        if facts := list(self.fact_lines(result)):
+            parts.append("  \n".join(facts))  # two spaces: a line break in markdown
+        return "\n\n".join([*parts, "---"]) + "\n\n"
+
+    def fact_lines(self, result: ResultWithSteps) -> Iterator[str]:
+        """Metadata, errors, duration and grade; what is not known has no line."""
+        if result.metadata:
+            values = (
+                (self.word(key), preview(plain_text(value), STEP_PREVIEW)) for key, value in result.metadata.items()
+            )
+            yield "**Metadata:** " + ", ".join(f"{key}={self.word(value)}" for key, value in values)
+        if result.tool_errors is not None:
+            yield f"**Tool Errors:** {'true' if result.tool_errors else 'false'}"
+        if result.duration is not None:
+            yield f"**Duration:** {result.duration:.0f}ms"
+        for failure in result.failures:
+            yield f"**Error:** {self.line(failure)}"
+        if result.why_not_graded is not None:
+            yield f"**Score:** none (grader error: {self.line(result.why_not_graded)})"
+            return
+        if result.score is None:
+            return
+        yield f"**Score:** {'PASS' if result.score.pass_ else 'FAIL'} ({result.score.score:g})"
+        if result.score.reasoning:
+            yield f"**Reasoning:** {self.line(result.score.reasoning)}"
+
+    # --- steps ---
+
+    def trajectory_lines(self, result: ResultWithSteps) -> Iterator[str]:
+        """The steps as a numbered list, each with its id."""
+        shown_id = self.line(result.id)
+        for number, step in enumerate(result.trajectory or (), 1):
+            usual = step.step_id in (None, f"{result.id}-step-{number}")
+            mark = f"{shown_id}-step-{number}" if usual else self.line(step.step_id or "")
+            place = f"{number}. "
+            first, *more = STEP_LINES[step.type](self, step)
+            yield f"{place}{first} [→{mark}]"
+            yield from (" " * len(place) + line for line in more)
+
+    def text_lines(self, step: Step) -> list[str]:
+        """A thought or a message."""
+        first, *more = self.block(preview(step.content or "", STEP_PREVIEW))
+        return [f"[{step.type.upper()}] {first}".rstrip(), *more]
+
+    def plan_lines(self, step: Step) -> list[str]:
+        """The entries of a plan."""
+        entries = ", ".join(map(_entry, step.entries or ()))
+        return [f"[PLAN] {self.line(preview(entries, PLAN_PREVIEW))}".rstrip()]
+
+    def call_lines(self, step: Step) -> list[str]:
+        """A tool call, with the file and the content that it was given."""
+        status = f" -> {self.word(step.status)}" if step.status else ""
+        duration = f" ({step.duration:.0f}ms)" if step.duration is not None else ""
+        lines = [f"[TOOL:{self.word(step.name or '')}]{status}{duration}"]
+        path, content = text_at(step.input, PATH_KEYS), text_at(step.input, CONTENT_KEYS)
+        if path:
+            lines.append(f"File: {self.line(path)}" + (f" ({len(content)} chars)" if content else ""))
+        if content:
+            language = _LANGUAGE.search(path or "")
+            lines += fenced(head_and_tail(content), language[1] if language else "text").split("\n")
+        return lines
 
 
-def fact_lines(result: ResultWithSteps) -> Iterator[str]:
-    """Metadata, errors, duration and grade; what is not known has no line."""
-    if result.metadata:
-        yield "**Metadata:** " + ", ".join(f"{_word(key)}={_value(value)}" for key, value in result.metadata.items())
-    if result.tool_errors is not None:
-        yield f"**Tool Errors:** {'true' if result.tool_errors else 'false'}"
-    if result.duration is not None:
-        yield f"**Duration:** {result.duration:.0f}ms"
-    for failure in result.failures:
-        yield f"**Error:** {inline(failure)}"
-    if result.why_not_graded is not None:
-        yield f"**Score:** none (grader error: {inline(result.why_not_graded)})"
-        return
-    if result.score is None:
-        return
-    yield f"**Score:** {'PASS' if result.score.pass_ else 'FAIL'} ({result.score.score:g})"
-    if result.score.reasoning:
-        yield f"**Reasoning:** {inline(result.score.reasoning)}"
-
-
-def _value(value: Any) -> str:
-    return _word(preview(plain_text(value), STEP_PREVIEW))
-
-
-# --- steps --------------------------------------------------------------------------------------
-
-
-def trajectory_lines(result: ResultWithSteps) -> Iterator[str]:
-    """The steps as a numbered list, each with its id."""
-    shown_id = inline(result.id)
-    for number, step in enumerate(result.trajectory or (), 1):
-        usual = step.step_id in (None, f"{result.id}-step-{number}")
-        mark = f"{shown_id}-step-{number}" if usual else inline(step.step_id or "")
-        place = f"{number}. "
-        first, *more = STEP_LINES[step.type](step)
-        yield f"{place}{first} [→{mark}]"
-        yield from (" " * len(place) + line for line in more)
-
-
-def _text_lines(step: Step) -> list[str]:
-    return [f"[{step.type.upper()}] {inline(preview(step.content or '', STEP_PREVIEW))}".rstrip()]
-
-
-def _plan_lines(step: Step) -> list[str]:
-    entries = ", ".join(map(_entry, step.entries or ()))
-    return [f"[PLAN] {inline(preview(entries, PLAN_PREVIEW))}".rstrip()]
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
 
 
 def _entry(entry: Any) -> str:
@@ -102,24 +135,11 @@ def _entry(entry: Any) -> str:
     return f"{entry['content']}: {status}" if status is not None else str(entry["content"])
 
 
-def _call_lines(step: Step) -> list[str]:
-    status = f" -> {_word(step.status)}" if step.status else ""
-    duration = f" ({step.duration:.0f}ms)" if step.duration is not None else ""
-    lines = [f"[TOOL:{_word(step.name or '')}]{status}{duration}"]
-    path, content = text_at(step.input, PATH_KEYS), text_at(step.input, CONTENT_KEYS)
-    if path:
-        lines.append(f"File: {inline(path)}" + (f" ({len(content)} chars)" if content else ""))
-    if content:
-        language = _LANGUAGE.search(path or "")
-        lines += fenced(head_and_tail(content), language[1] if language else "text").split("\n")
-    return lines
-
-
-STEP_LINES: dict[StepType, Callable[[Step], list[str]]] = {
-    "thought": _text_lines,
-    "message": _text_lines,
-    "tool_call": _call_lines,
-    "plan": _plan_lines,
+STEP_LINES: dict[StepType, Callable[[Sections, Step], list[str]]] = {
+    "thought": Sections.text_lines,
+    "message": Sections.text_lines,
+    "tool_call": Sections.call_lines,
+    "plan": Sections.plan_lines,
 }
 
 

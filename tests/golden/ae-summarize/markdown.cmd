@@ -1,1 +1,1 @@
-ae-summarize --markdown
+ae-summarize --markdown --for-web
