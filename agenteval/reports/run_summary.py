@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agenteval.comparison.row_facts import metadata_path, metadata_text
 from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
 from agenteval.streams.text import counted
@@ -253,6 +254,9 @@ def duration_line(durations: array[float]) -> str:
 
 # --- by category --------------------------------------------------------------------------------
 
+NO_GROUP = "(none)"
+MOST_GROUPS = 1000
+OTHER_GROUPS = "(others)"
 GROUP_TITLES = ("PASSED", "PASS RATE", "95% INTERVAL", "SCORE", "FAILED")
 
 
@@ -264,3 +268,11 @@ def group_cells(summary: RunSummary) -> tuple[str, ...]:
     bounds = summary.trials.interval() if summary.trials else wilson(grades.passed, grades.count)
     rate, passed = percent(grades.passed / grades.count), f"{grades.passed:,}/{grades.count:,}"
     return (passed, rate, percent_span(bounds), f"{grades.score.value:.3f}", failed)
+
+
+def add_to_group(groups: dict[str, RunSummary], row: ResultView, by: str) -> None:
+    """Adds a result to the summary of its category; records without the key are a category of their own."""
+    name = metadata_text(getattr(row, "metadata", None), metadata_path(by)) or NO_GROUP
+    if name not in groups and len(groups) >= MOST_GROUPS:
+        name = OTHER_GROUPS
+    groups.setdefault(name, RunSummary()).add(row)

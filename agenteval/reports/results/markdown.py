@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from agenteval.comparison.statistics import wilson
 from agenteval.reports.figures import number, percent, percent_span
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.groups import add_to_group
 from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import Grades, RunSummary, grade_facts, group_cells, run_facts
+from agenteval.reports.run_summary import Grades, RunSummary, add_to_group, grade_facts, group_cells, run_facts
 from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import GroupedResult, ResultView

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.groups import NO_GROUP, add_to_group
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import GROUP_TITLES, RunSummary, grade_facts, group_cells, pass_rate, run_facts
+from agenteval.reports.run_summary import (
+    GROUP_TITLES,
+    NO_GROUP,
+    RunSummary,
+    add_to_group,
+    grade_facts,
+    group_cells,
+    pass_rate,
+    run_facts,
+)
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.result_view import GroupedResult, ResultView
