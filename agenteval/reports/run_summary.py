@@ -65,7 +65,7 @@ class Grades:
         return self.count - self.passed
 
 
-class Estimate(NamedTuple):
+class PassEstimate(NamedTuple):
     """An unbiased estimate of pass@k or pass^k, with its interval and the number of prompts it is over."""
 
     name: str
@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
     prompts: int
 
 
-class PromptCounts:
+class TrialPrompts:
     """Prompts counted by how many of their trials are graded and pass; trials of a prompt come one after another."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class PromptCounts:
         found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
         return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
 
-    def estimates(self) -> list[Estimate]:
+    def estimates(self) -> list[PassEstimate]:
         """pass@1, pass@k and pass^k, unbiased, each with its interval and the prompts that have so many trials."""
         from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
         from agenteval.comparison.pass_at_k import pass_at, pass_exp
@@ -134,7 +134,7 @@ class PromptCounts:
             ]
             if values:
                 interval = bounds(clustered_rate_interval(values, [1] * len(values)))
-                shown.append(Estimate(name, sum(values) / len(values), interval, len(values)))
+                shown.append(PassEstimate(name, sum(values) / len(values), interval, len(values)))
         return shown
 
 
@@ -143,7 +143,7 @@ class RunSummary:
     """The sums over all results added so far."""
 
     records: int = 0
-    trials: PromptCounts | None = None  # if they are trials
+    trials: TrialPrompts | None = None  # if they are trials
     grades: Grades = field(default_factory=Grades)
     graders: dict[str, Grades] = field(default_factory=dict)
     ungraded: int = 0
@@ -162,7 +162,7 @@ class RunSummary:
         self.tool_errors += bool(row.tool_errors)
         self._add_grades(row)
         if isinstance(row, TrialView):
-            self.trials = self.trials or PromptCounts()
+            self.trials = self.trials or TrialPrompts()
             self.trials.add(row)
         if row.duration is not None:
             self.durations.append(row.duration)
@@ -217,7 +217,7 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     return facts
 
 
-def estimate_text(found: Estimate) -> str:
+def estimate_text(found: PassEstimate) -> str:
     """pass@k or pass^k with its interval, and over how many prompts."""
     return (
         f"{percent(found.value)}, 95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
@@ -239,7 +239,7 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     return facts
 
 
-def pass_rate(grades: Grades, trials: PromptCounts | None = None) -> str:
+def pass_rate(grades: Grades, trials: TrialPrompts | None = None) -> str:
     """How many pass of how many, as a percentage, with its 95 % interval."""
     interval = percent_span(trials.interval() if trials else wilson(grades.passed, grades.count))
     return f"{grades.passed:,}/{grades.count:,} ({percent(grades.passed / grades.count)}), 95% interval {interval}"

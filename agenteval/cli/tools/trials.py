@@ -61,9 +61,9 @@ class Trials:
         if not any(graded for graded, _ in self.passes):
             return
         from agenteval.reports.figures import percent, percent_span
-        from agenteval.reports.run_summary import PromptCounts
+        from agenteval.reports.run_summary import TrialPrompts
 
-        counts = PromptCounts()
+        counts = TrialPrompts()
         for (graded, passed), prompts in self.passes.items():
             counts.add_prompt(self.k, graded, passed, prompts)
         shown = [
