@@ -132,6 +132,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     },
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
+    "ae-merge": {"make": result, "reads_all_first": True},
     "ae-plan": {"args": ("--pass-rate", "0.8")},
     "ae-score": report("num_questions"),
     "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
@@ -206,6 +207,7 @@ SAME_NAME = {
     "--grader": "ae-compare takes one, which has no name",
     "--min": "at least: calls of a tool for ae-grader-tools, a mean for ae-score",
     "--prompt": "the file with the judge's instructions, and the question to ae-wikiagent, as -p of other agents",
+    "--prompts": "their number for ae-plan, their file for ae-merge",
     "--require": "a file for ae-grader-git, a tool for ae-grader-tools",
     "--threshold": "a percentage of a share, and a score from which an answer passes",
     "--timeout": "ae-wikiagent counts seconds",
@@ -296,7 +298,7 @@ def test_unknown_option(name: str) -> None:
 @every_reader
 def test_one_input_too_many(name: str, tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", *records(name))
-    if name == "ae-compare":
+    if name in ("ae-compare", "ae-merge"):
         pytest.skip("takes any number")
     done = run(name, *arguments(name, "in.jsonl", tmp_path), "in.jsonl", cwd=tmp_path).expect(2)
     done.says("in.jsonl")

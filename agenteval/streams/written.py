@@ -61,6 +61,11 @@ def _parse(line: bytes) -> _Line:
         return _Line(_parse_id(line).id)
 
 
+def has_failed(line: bytes) -> bool:
+    """Returns whether the agent of a record failed; of several trials, in any."""
+    return _parse(line).failed()
+
+
 def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
     """Reads an output file; to `repair` it removes a last line that a crash cut off."""
     written = WrittenRecords({}, set(), {})

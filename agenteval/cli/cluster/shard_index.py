@@ -1,0 +1,109 @@
+"""Where each record of several files is: offsets in memory, the records on disk."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agenteval.comparison.input_files import Batch, RunSource
+from agenteval.errors import BadRecord
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import BOM, read_typed
+from agenteval.streams.written import has_failed
+from agenteval.wire.records import Id, Wire
+
+PREFERENCES = ("first", "last", "ok")
+
+
+class Identified(Wire):
+    """A record of any kind: raw, result or trial."""
+
+    id: Id
+
+
+class ShardFile(RunSource):
+    """A file of records that can be read again by offset; a pipe is copied to a temporary file first."""
+
+    offset = 0
+    size = 0
+
+    def lines(self) -> Iterator[Batch]:
+        """Yields one line at a time; `offset` and `size` say where it is."""
+        self.make_seekable()
+        self.offset = os.lseek(self.fd, 0, os.SEEK_CUR)
+        with open(self.fd, "rb", closefd=False) as file:
+            for number, line in enumerate(file, 1):
+                self.size = len(line)
+                bare = line.rstrip(b"\r\n").removeprefix(BOM if number == 1 else b"")
+                if bare and not bare.isspace():
+                    self.first_line = self.first_line or number
+                    self.number = number
+                    yield [(number, bare)]
+                self.offset += self.size
+
+    def record(self, offset: int, size: int) -> bytes:
+        """Returns the record of a line, without what surrounds it."""
+        return os.pread(self.fd, size, offset).removeprefix(BOM).strip()
+
+
+class Counts(NamedTuple):
+    """The ids that several lines have: with the same content, and with different content that a preference decided."""
+
+    identical: list[str]
+    decided: list[str]
+
+
+class ShardIndex:
+    """The place of the record of each id, in the order of the files; conflicts are reported to the console."""
+
+    def __init__(self, shards: Sequence[ShardFile], console: Console, prefer: str | None) -> None:
+        self._shards, self._console, self._prefer = shards, console, prefer
+        self.rows: dict[str, int] = {}
+        self._file, self._line = array("I"), array("q")
+        self._offset, self._size = array("q"), array("q")
+        self.counts = Counts([], [])
+        for number, shard in enumerate(shards):
+            for found in read_typed(shard, Identified, console):
+                self._add(number, shard, found.id)
+
+    def record(self, row: int) -> bytes:
+        """Returns the record of a row."""
+        return self._shards[self._file[row]].record(self._offset[row], self._size[row])
+
+    def _add(self, number: int, shard: ShardFile, record_id: str) -> None:
+        row = self.rows.setdefault(record_id, len(self._file))
+        place = (number, shard.number, shard.offset, shard.size)
+        if row == len(self._file):
+            for column, value in zip((self._file, self._line, self._offset, self._size), place, strict=True):
+                column.append(value)
+        elif self._replaces(row, shard, record_id):
+            self._file[row], self._line[row], self._offset[row], self._size[row] = place
+
+    def _replaces(self, row: int, shard: ShardFile, record_id: str) -> bool:
+        """Returns whether a later record takes the place of the one of its id; reports it if nothing decides that."""
+        old, new = self.record(row), shard.record(shard.offset, shard.size)
+        if old == new or _equal(old, new):
+            self.counts.identical.append(record_id)
+            return False
+        failed = has_failed(old), has_failed(new)
+        if self._prefer in ("first", "last") or (self._prefer == "ok" and failed[0] != failed[1]):
+            self.counts.decided.append(record_id)
+            return self._prefer == "last" or (self._prefer == "ok" and failed[0])
+        where = f"{self._shards[self._file[row]].name}:{self._line[row]}"
+        advice = "--prefer last takes this one" if self._prefer else "--prefer first, last or ok decides"
+        self._console.refuse(
+            f"{shard.name}:{shard.number}",
+            f'"id" {record_id} is also in {where}, with other content; that one is kept ({advice})',
+            "conflict",
+        )
+        return False
+
+
+def _equal(old: bytes, new: bytes) -> bool:
+    try:
+        return decode_record(old) == decode_record(new)
+    except BadRecord:  # pragma: no cover - both have been read before
+        return False

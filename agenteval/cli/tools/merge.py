@@ -1,0 +1,93 @@
+"""ae-merge: shards of one run → one file, every id once and in the order of the prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agenteval.agents.prompts import Prompts
+from agenteval.cli.cluster.shard_index import PREFERENCES, ShardFile, ShardIndex
+from agenteval.cli.options import output_option, strict_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
+from agenteval.streams.text import counted, first_few
+
+SHOWN = 5  # ids in a message
+EXIT_1 = "finished, but lines were refused, prompts have no record, or records of one id differ; each is reported"
+
+
+@tool("ae-merge", exit_status={1: EXIT_1})
+@click.argument("paths", metavar="[SHARDS]...", nargs=-1)
+@click.option("--stdin", is_flag=True, hidden=True, expose_value=False)
+@click.option("--prompts", metavar="FILE", help="The prompts of the run: report what is missing, restore their order.")
+@click.option(
+    "--prefer",
+    type=click.Choice(PREFERENCES),
+    help="Which of several records of one id to keep, where they differ; ok: the one whose agent did not fail.",
+)
+@output_option
+@strict_option
+def main(
+    paths: tuple[str, ...], prompts: str | None, prefer: str | None, output: str | None, strict: bool, debug: bool
+) -> int:
+    """Merge the shards of a run into one file: every id once.
+
+    SHARDS are files of raw records, results or trials; stdin when missing or -. With --prompts the records
+    come in the order of the prompts and those that are missing are reported; without, in the order of the
+    files. Records are written as they are. One that occurs several times is written once; where its contents
+    differ, that is a conflict: it is reported, and the first is kept, unless --prefer decides.
+
+    Examples:
+      ae-merge shard-*.jsonl --prompts prompts.jsonl -o all.jsonl
+      ae-merge first.jsonl retried.jsonl --prefer ok -o all.jsonl
+      cat shard-*.jsonl | ae-merge --prompts prompts.jsonl | ae-format -f table
+
+    Memory holds an index of the ids, not the records. What is missing is run by the command of the run with
+    -o all.jsonl --resume.
+    """
+    console = Console("ae-merge", strict=strict)
+    shards = [ShardFile(path) for path in paths or ("-",)]
+    expected = Source(prompts) if prompts is not None else None
+    target = Output(output, inputs=[*shards, *([expected] if expected else [])], lazy=True)
+    index = ShardIndex(shards, console, prefer)
+    target.open()
+    missing: list[str] = []
+    for row in rows_in_order(index, Prompts(expected, console) if expected else None, missing, console):
+        target.write_bytes(index.record(row) + b"\n")
+    target.close()
+    report(index, missing, prompts or "", console)
+    return FAILED if console.refused or missing else OK
+
+
+def rows_in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], console: Console) -> Iterator[int]:
+    """Yields the rows in the order of the prompts, then those without a prompt; adds the ids that have no record."""
+    if prompts is not None:
+        for prompt in prompts:
+            row = index.rows.pop(prompt["id"], None)
+            if row is None:
+                missing.append(prompt["id"])
+            else:
+                yield row
+        if index.rows:
+            ids = first_few(list(index.rows), SHOWN)
+            console.refuse(prompts.source.name, f"{counted(len(index.rows), 'record')} not in it, written last: {ids}")
+    yield from index.rows.values()
+
+
+def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
+    """Reports the records that occur several times, and the prompts that have none."""
+    identical, decided = index.counts
+    if identical:
+        console.say(
+            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
+        )
+    if decided:
+        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
+    if missing:
+        console.say(
+            f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "
+            "the command of the run with -o ALL.jsonl --resume runs what is missing"
+        )
