@@ -74,6 +74,7 @@ bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare or
 
 coverage: $(TESTABLE) ## how often the intervals of ae-compare hold, by simulation; writes the table of docs/statistics.md
 	@$(VENV)/bin/python bench/coverage.py --write
+	@for check in judge plan stop; do $(VENV)/bin/python -m bench.$${check}_check || exit 1; done
 
 clean: ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build examples/*/build *.egg-info
