@@ -248,6 +248,29 @@ def test_help_is_a_page_to_work_from(name: str) -> None:
         check_example(example)
 
 
+@pytest.mark.parametrize("columns", [80, 40])
+def test_help_fits_the_terminal(columns: int) -> None:
+    """Only examples, which are to be copied, and single words may be longer."""
+    for name in TOOLS:
+        usual = help_of(name).stdout
+        page = run(name, "--help", env={"COLUMNS": str(columns)}).expect(0, stderr="").stdout
+        examples = [text[text.index("\nExamples:") :].split("\n\n")[0].splitlines() for text in (page, usual)]
+        assert examples[0] == examples[1], name
+        long = [line for line in page.splitlines() if len(line) > columns and line not in examples[0]]
+        assert [line for line in long if len(line.split()) > 1] == [], name
+        words = [set(re.findall(r"[\w-]{3,}", text)) for text in (page, usual)]
+        assert words[0] == words[1], f"{name}: a word got lost, or was broken"
+
+
+@every_tool
+def test_times_have_units(name: str) -> None:
+    command = tool_of(name)
+    for param in command.params if command else ():
+        if "timeout" in (param.name or ""):
+            times = [param.type.convert(text, param, None) for text in ("1500ms", "1.5s", "0.025m", "1h")]
+            assert times[0] == times[1] == times[2] == times[3] / 2400, name
+
+
 @every_kind
 def test_short_help(name: str) -> None:
     assert run(name, "-h").expect(0, stderr="").out == help_of(name).out

@@ -97,21 +97,43 @@ class Tool(click.Command):
         """Adds the agent's command to the usage line."""
         return super().collect_usage_pieces(ctx) + (["[-- CMD ARGS…]"] if self.takes_command else [])
 
+    def get_help(self, ctx: click.Context) -> str:
+        """Returns the help page, wrapped to the terminal; Click itself would take 50 columns at least."""
+        from agenteval.cli.help.wrapping import help_columns
+
+        ctx.terminal_width = help_columns()
+        return super().get_help(ctx)
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the docstring without wrapping it, so that examples keep their lines."""
+        """Writes the docstring, in which examples keep their lines."""
+        from agenteval.cli.help.wrapping import wrap_page
+
         formatter.write_paragraph()
         text = self.help
         if not text:  # PYTHONOPTIMIZE=2 has removed the docstring
             from agenteval.wire.json_schema import docstring_of
 
             text = cleandoc(docstring_of(self.callback))
-        formatter.write(self.fill_help(text) + "\n")
+        formatter.write(wrap_page(self.fill_help(text), formatter.width) + "\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options; on a narrow terminal each has its text below it."""
+        from agenteval.cli.help.wrapping import NARROW, option_list
+
+        if formatter.width >= NARROW:
+            super().format_options(ctx, formatter)
+            return
+        records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        formatter.write_paragraph()
+        formatter.write("Options:\n" + option_list(records, formatter.width))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the exit codes."""
+        from agenteval.cli.help.wrapping import wrap_page
+
         formatter.write_paragraph()
-        lines = (f"  {code:<5}{meaning}\n" for code, meaning in self.exit_status.items())
-        formatter.write("".join(["Exit status:\n", *lines]))
+        lines = (f"  {code:<5}{meaning}" for code, meaning in self.exit_status.items())
+        formatter.write(wrap_page("\n".join(["Exit status:", *lines]), formatter.width) + "\n")
 
 
 def _fill_standard_descriptors() -> None:

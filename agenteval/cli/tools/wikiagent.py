@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from agenteval.cli.options import Parsed, parse_milliseconds
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
@@ -38,6 +39,14 @@ class WikiAgentSettings(NamedTuple):
     text_limit: int
     pause: float
     timeout: float
+
+
+def parse_seconds(text: str) -> float:
+    """Returns a time of a second or more: seconds, or a number with a unit."""
+    seconds = parse_milliseconds(text if text[-1:].isalpha() else f"{text}s") / 1000
+    if seconds < 1:
+        raise ValueError(f"{text!r} is less than a second")
+    return seconds
 
 
 @tool("ae-wikiagent", exit_status=EXIT_STATUS)
@@ -91,11 +100,10 @@ class WikiAgentSettings(NamedTuple):
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(1),
+    type=Parsed("s", parse_seconds),
     default=60.0,
     show_default=True,
-    metavar="S",
-    help="Limit of a model request, in seconds.",
+    help="Limit of a model request: 30s, 5m; a bare number is seconds.",
 )
 def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: object) -> int:
     """Answer a question from Wikipedia: search, read pages, answer with sources.
