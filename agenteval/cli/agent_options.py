@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
+from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import (
     MILLISECONDS,
     Decorator,
@@ -25,14 +26,6 @@ from agenteval.cli.options import (
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
 from agenteval.streams.patterns import Pattern
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Returns (I, N) of I/N, as in 2/5."""
-    share, _, shares = text.partition("/")
-    if not (share.isdigit() and shares.isdigit() and 1 <= int(share) <= int(shares)):
-        raise ValueError(f"{text!r} is not I/N with 1 <= I <= N, such as 2/5")
-    return int(share), int(shares)
 
 
 def parse_size(text: str) -> int:
@@ -94,7 +87,10 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Retry also if the agent prints this."),
     click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]"),
     click.option(
-        "--shard", type=Parsed("i/n", parse_shard), help="Run only share I of N of the ids; the same everywhere."
+        "--shard",
+        type=Parsed("i/n|slurm|k8s", parse_shard),
+        metavar="I/N|slurm|k8s",
+        help="Run only share I of N of the ids; slurm, k8s: that of the array task, of the indexed Job's pod.",
     ),
     click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),

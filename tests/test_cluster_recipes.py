@@ -1,0 +1,151 @@
+"""Shards of a run by GNU parallel, Slurm and Kubernetes: --shard slurm|k8s and the files of examples/cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenteval.cli.cluster.share import parse_shard
+from tests.support.tool import BIN, ROOT, read, run, script, write
+
+EXAMPLE = ROOT / "examples" / "cluster"
+PROMPTS = [{"id": f"p{number}", "input": f"question {number}"} for number in range(12)]
+CLAUDE = 'echo \'{"type":"result","result":"hello","is_error":false,"session_id":"s1"}\''
+
+
+def slurm(task: int, least: int, most: int, count: int, step: int = 1) -> dict[str, str]:
+    names = ("ID", "MIN", "MAX", "COUNT", "STEP")
+    values = (task, least, most, count, step)
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in zip(names, values, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("which", "environment", "share"),
+    [
+        ("slurm", slurm(1, 1, 4, 4), (1, 4)),
+        ("slurm", slurm(4, 1, 4, 4), (4, 4)),
+        ("slurm", slurm(0, 0, 3, 4), (1, 4)),
+        ("slurm", slurm(7, 3, 10, 4, 2), (3, 4)),  # --array=3-10:2 has the tasks 3, 5, 7 and 9
+        (
+            "slurm",
+            {name: text for name, text in slurm(2, 1, 4, 4).items() if name[17:] in ("ID", "MIN", "COUNT")},
+            (2, 4),
+        ),
+        ("k8s", {"JOB_COMPLETION_INDEX": "0", "JOB_COMPLETIONS": "3"}, (1, 3)),
+        ("k8s", {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3"}, (3, 3)),
+    ],
+)
+def test_the_share_of_a_scheduler(
+    which: str, environment: dict[str, str], share: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert parse_shard(which) == share
+
+
+@pytest.mark.parametrize(
+    ("which", "environment", "says"),
+    [
+        ("slurm", {}, "SLURM_ARRAY_TASK_ID is not set: submit it with sbatch --array=1-8"),
+        ("slurm", slurm(5, 3, 9, 3), "is not of a range"),  # --array=3,5,9
+        ("slurm", slurm(4, 3, 9, 4, 2), "is not of a range"),
+        ("k8s", {"JOB_COMPLETIONS": "3"}, "JOB_COMPLETION_INDEX is not set"),
+        ("k8s", {"JOB_COMPLETION_INDEX": "1"}, "JOB_COMPLETIONS is not set"),
+        ("k8s", {"JOB_COMPLETION_INDEX": "3", "JOB_COMPLETIONS": "3"}, "is not below JOB_COMPLETIONS=3"),
+        ("k8s", {"JOB_COMPLETION_INDEX": "x", "JOB_COMPLETIONS": "3"}, "is 'x', not a number"),
+    ],
+)
+def test_an_environment_without_a_share(
+    which: str, environment: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_shard(which)
+
+
+def test_a_missing_variable_is_one_line(tmp_path: Path) -> None:
+    done = run("ae-run", "--shard", "slurm", "--simple", "true {}", cwd=tmp_path)
+    done.expect(2).says("--shard", "SLURM_ARRAY_TASK_ID is not set")
+
+
+# --- examples/cluster ---------------------------------------------------------------------------
+
+
+def expect_whole_run(folder: Path, shards: int) -> None:
+    """Asserts that the merged shards are the run, and that each had its part."""
+    assert [record["id"] for record in read(folder / "results.jsonl")] == [prompt["id"] for prompt in PROMPTS]
+    sizes = [len(read(path)) for path in (folder / "shards").iterdir()]
+    assert len(sizes) == shards and all(sizes) and sum(sizes) == len(PROMPTS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    return tmp_path
+
+
+def merge(folder: Path) -> None:
+    shards = sorted((folder / "shards").glob("*.jsonl"))
+    run("ae-merge", *shards, "--prompts", "prompts.jsonl", "-o", "results.jsonl", cwd=folder).expect(0, stderr="")
+
+
+def test_gnu_parallel(folder: Path) -> None:
+    version = shutil.which("parallel") and subprocess.run(["parallel", "--version"], capture_output=True, text=True)
+    if not version or "GNU parallel" not in version.stdout:
+        pytest.skip("GNU parallel is not on PATH")
+    done = run("./parallel.sh", "--simple", "echo you asked: {}", cwd=folder, env={"SHARDS": "3"}, timeout=60)
+    assert done.code == 0, done
+    expect_whole_run(folder, 3)
+    assert {record["output"] for record in read(folder / "results.jsonl")} == {
+        f"you asked: {prompt['input']}" for prompt in PROMPTS
+    }
+
+
+def test_slurm_array_job(folder: Path) -> None:
+    """Runs the script as slurmd runs it: with the variables of its task, and the arguments of sbatch."""
+    for task in (0, 1, 2):
+        done = run("./slurm.sh", "--simple", "echo {}", cwd=folder, env=slurm(task, 0, 2, 3)).expect(0)
+        assert done.out == b"", done
+    merge(folder)
+    expect_whole_run(folder, 3)
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    loaded: dict[str, Any] = yaml.safe_load((folder / "kubernetes.yaml").read_text())
+    return loaded
+
+
+def test_the_kubernetes_manifest_matches_the_official_schema(folder: Path) -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    job = manifest(folder)
+    validator.validate(job, "1.31", strict=True)
+    with pytest.raises(Exception, match="completionsMode"):
+        validator.validate({**job, "spec": {**job["spec"], "completionsMode": "Indexed"}}, "1.31", strict=True)
+
+
+def test_kubernetes_indexed_job(folder: Path) -> None:
+    """Runs the command of the manifest with the environment of each pod."""
+    spec = manifest(folder)["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    (folder / "grader.py").write_text('def grade(record):\n    return {"pass": True, "score": 1.0}\n')
+    (folder / "bin").mkdir()
+    script(folder / "bin" / "claude", CLAUDE)
+    variables = {variable["name"]: variable.get("value", "secret") for variable in container["env"]}
+    path = os.pathsep.join([str(folder / "bin"), str(BIN), os.environ["PATH"]])
+    for index in range(spec["completions"]):
+        words = [
+            word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in container["command"] + container["args"]
+        ]
+        pod = {**variables, "JOB_COMPLETION_INDEX": str(index), "PATH": path}
+        run(words[0], *words[1:], cwd=folder, env=pod).expect(0)
+    merge(folder)
+    expect_whole_run(folder, spec["completions"])
