@@ -101,6 +101,7 @@ class Case(NamedTuple):
     comparable: Callable[[Done], object] = without_date
     answers: bool = False  # a grader: a line that it cannot read is answered with an error
     output: bool = True  # has -o
+    empty: int = 0  # exit code for an empty input
     reads_all_first: bool = False  # prints nothing before the end of its input
 
 
@@ -130,6 +131,13 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "given": lambda path: ["--run", f"one:{path}"],
         "files": ("other.jsonl",),
     },
+    "ae-gate": {
+        "args": ("--min", "passRate=0.5"),
+        "processed": lambda done: int((re.findall(r"(\d+) of \d+ passed", done.stdout) or ["0"])[0]),
+        "reads_all_first": True,
+        "empty": 1,  # nothing is graded
+    },
+    "ae-show": {"processed": lambda done: done.stdout.count("== p")},
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
     "ae-merge": {"make": result, "reads_all_first": True},
@@ -321,8 +329,8 @@ def test_unknown_option(name: str) -> None:
 @every_reader
 def test_one_input_too_many(name: str, tmp_path: Path) -> None:
     write(tmp_path / "in.jsonl", *records(name))
-    if name in ("ae-compare", "ae-merge"):
-        pytest.skip("takes any number")
+    if name in ("ae-compare", "ae-merge", "ae-show"):
+        pytest.skip("takes any number, of files or of ids")
     done = run(name, *arguments(name, "in.jsonl", tmp_path), "in.jsonl", cwd=tmp_path).expect(2)
     done.says("in.jsonl")
     assert done.out == b"", done
@@ -344,7 +352,7 @@ def test_tab_offers_the_options_of_the_help(name: str) -> None:
 def test_empty_input(name: str, tmp_path: Path) -> None:
     write(tmp_path / "empty.jsonl")
     for path in ("empty.jsonl", "-") if name in THOROUGH else ("-",):
-        done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(0)
+        done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(CASES[name].empty)
         assert CASES[name].processed(done) == 0, done
 
 

@@ -139,3 +139,9 @@ def plain_text(value: object) -> str:
 def pretty_json(value: object) -> bytes:
     """The value as JSON on indented lines."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def screen_lines(text: str) -> list[str]:
+    """The lines of a text without anything that could control a terminal: tabs as spaces, line ends normal."""
+    shown = visible(_INVISIBLE.sub("", text.replace("\r\n", "\n"))).replace("\r", "␍")
+    return [line.expandtabs(4) for line in re.split("[\n\u2028\u2029]", shown)]

@@ -1,0 +1,165 @@
+"""ae-gate: results or trials → does the run meet the thresholds that the user set?"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agenteval.cli.options import Parsed, input_argument, output_option, parse_milliseconds, strict_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK, CannotGoOn, UserError
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
+
+if TYPE_CHECKING:
+    from agenteval.reports.gate.conditions import Checked, Threshold
+    from agenteval.reports.gate.figures import RunFigures
+
+NAME = "ae-gate"
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+def parse_condition(text: str) -> tuple[str, float]:
+    """NAME=VALUE as the name of a figure and a limit; ValueError says what is wrong with it."""
+    from agenteval.reports.gate.figures import NAMES, TIMES, is_known
+
+    name, equals, value = text.partition("=")
+    if not is_known(name):
+        raise ValueError(f"there is no figure {name!r}; known are {', '.join(NAMES)}")
+    if not equals:
+        raise ValueError(f"{text} has no value: write {name}=VALUE")
+    if name in TIMES and value[-1:].isalpha():
+        return name, parse_milliseconds(value)
+    try:
+        limit = float(value)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise ValueError(f"{text}: {value!r} is not a number")
+    return name, limit
+
+
+CONDITION = Parsed("condition", parse_condition)
+
+
+# --- the work -----------------------------------------------------------------------------------
+
+
+def read_figures(source: Source, console: Console, by: str | None) -> tuple[RunFigures, dict[str, RunFigures]]:
+    """The figures of the whole file and, if wanted, of each category."""
+    from agenteval.comparison.row_facts import metadata_path, metadata_text
+    from agenteval.reports.gate.figures import RunFigures
+    from agenteval.reports.result_reader import ResultReader
+    from agenteval.reports.run_summary import NO_GROUP
+    from agenteval.wire.result_view import GroupedResult
+
+    whole, groups = RunFigures(), dict[str, RunFigures]()
+    for row in ResultReader(source, console).views(GroupedResult):
+        whole.add(row)
+        if by is not None:
+            group = metadata_text(row.metadata, metadata_path(by)) or NO_GROUP
+            groups.setdefault(group, RunFigures()).add(row)
+    return whole, groups
+
+
+def append_summary(path: str, text: str) -> None:
+    """Adds the markdown to a file, as GitHub wants its job summaries; makes the file if it is not there."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise CannotGoOn(f"{path}: {error.strerror}") from None
+
+
+def check_figures(
+    whole: RunFigures, groups: dict[str, RunFigures], conditions: Sequence[Threshold], confident: bool
+) -> list[Checked]:
+    """Every condition on the whole run, then on each category."""
+    from agenteval.reports.gate.conditions import check_all
+
+    checks = check_all(whole, conditions, confident=confident)
+    for group, figures in sorted(groups.items()):
+        checks += check_all(figures, conditions, confident=confident, group=group)
+    return checks
+
+
+@tool(
+    NAME,
+    exit_status={
+        1: "a condition does not hold, a figure is not known, nothing is graded, or lines were refused",
+    },
+)
+@input_argument("GRADED")
+@click.option("--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Least value; repeatable.")
+@click.option("--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Largest value; repeatable.")
+@click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
+@click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
+@click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
+@output_option
+@strict_option
+def main(
+    path: str | None,
+    least: tuple[tuple[str, float], ...],
+    most: tuple[tuple[str, float], ...],
+    confident: bool,
+    by: str | None,
+    summary: str | None,
+    output: str | None,
+    strict: bool,
+    debug: bool,
+) -> int:
+    """Check a run against thresholds: one line per condition, exit 1 where one does not hold.
+
+    GRADED is a file of graded results or of trials; stdin if missing or -.
+
+    Figures:
+      passRate                share of graded records (or trials) that passed
+      score                   mean score; an agent that failed counts as 0
+      errorRate, errors       agents that failed: share, count
+      toolErrorRate           share of records in which a tool call failed
+      graderErrorRate, graderErrors, ungradedRate, ungraded, graded
+                              records whose grader erred, without a grade, with one: share or count
+      p50, p90, p99           time of a record in milliseconds; a limit may have a unit (30s)
+      costUsd, tokens         totals of what the agents reported
+      passAt1 … passAtK       trials: at least one of so many passes, unbiased; K is the k of the file
+      passExp1 … passExpK     trials: all of so many pass, unbiased
+
+    A figure that is not known does not pass: a cost that no agent reported, pass^k of results. Nothing
+    passes if nothing is graded. With --confident the interval decides: its lower bound for --min, its
+    upper bound for --max; counts and totals are what they are. The trials of a prompt are a cluster.
+
+    Examples:
+      ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02
+      ae-gate graded.jsonl --min passRate=0.8 --confident --max costUsd=5 --max p90=30s
+      ae-gate trials.jsonl --min passExpK=0.6 --by category
+      ae-gate graded.jsonl --min passRate=0.8 --summary "$GITHUB_STEP_SUMMARY"
+    """
+    if not least and not most:
+        raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help has the names)")
+    from agenteval.reports.gate.conditions import Threshold, job_summary, line
+
+    conditions = [Threshold(*found, least=True) for found in least]
+    conditions += [Threshold(*found, least=False) for found in most]
+    console = Console(NAME, strict=strict, output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source])
+    whole, groups = read_figures(source, console, by)
+    checks = check_figures(whole, groups, conditions, confident)
+    for checked in checks:
+        target.write_bytes(f"{line(checked)}\n".encode())
+    target.close()
+    if not whole.graded:
+        console.say(f"{source.name}: nothing is graded, so nothing passes")
+    passed = bool(whole.graded) and all(checked.holds for checked in checks) and not console.refused
+    if summary:
+        append_summary(summary, job_summary(whole, checks, os.path.basename(source.name), passed))
+    return OK if passed else FAILED

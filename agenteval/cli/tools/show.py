@@ -1,0 +1,115 @@
+"""ae-show: one record, or each, as a readable timeline on the terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from agenteval.cli.options import input_argument, output_option, strict_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK
+from agenteval.reports.forms import context_of
+from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.timeline.timeline import View, did_not_pass, timeline
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
+from agenteval.streams.text import first_few
+from agenteval.wire.result_view import ResultWithSteps, TrialView
+
+NAME = "ae-show"
+IDS_SHOWN = 5
+
+
+class Selection:
+    """The records to show: those of some ids, or all; only failures if that is wanted."""
+
+    def __init__(self, ids: Sequence[str], failed: bool) -> None:
+        self.wanted, self.failed = set(ids), failed
+        self.missing = dict.fromkeys(ids)
+        self.seen: list[str] = []
+        self.shown = 0
+
+    def takes(self, row: ResultWithSteps) -> bool:
+        """Whether to show a record; a prompt's id stands for all of its trials."""
+        names = {row.id, row.trial_of} if isinstance(row, TrialView) else {row.id}
+        if len(self.seen) <= IDS_SHOWN:
+            self.seen.append(row.id)
+        for name in names:
+            self.missing.pop(name, None)
+        chosen = (not self.wanted or bool(names & self.wanted)) and (not self.failed or did_not_pass(row))
+        self.shown += chosen
+        return chosen
+
+
+def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[str]:
+    """The lines of the selected records, one after another."""
+    for row in reader.views(ResultWithSteps):
+        if selection.takes(row):
+            yield from timeline(row, view)
+
+
+def show(shown: Iterator[str], target: Output) -> None:
+    """Writes the lines; on a terminal that they do not fit on, through $PAGER."""
+    if target.path is None and target.isatty():
+        from agenteval.processes.pager import page
+
+        page(shown, target.write_bytes, rows=os.get_terminal_size(1).lines)
+        return
+    for line in shown:
+        target.write_bytes(f"{line}\n".encode())
+
+
+@tool(NAME)
+@input_argument("RESULTS")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option(
+    "--failed", is_flag=True, help="Only records that did not pass, whose agent failed or whose grader erred."
+)
+@click.option("--full", is_flag=True, help="Show long texts whole.")
+@click.option("--step", type=click.IntRange(1), metavar="N", help="Show only this step, whole.")
+@output_option
+@strict_option
+def main(
+    path: str | None,
+    ids: tuple[str, ...],
+    failed: bool,
+    full: bool,
+    step: int | None,
+    output: str | None,
+    strict: bool,
+    debug: bool,
+) -> int:
+    """Show records as a timeline: the prompt, every step with its time, the answer and the verdict.
+
+    RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Without an ID all
+    records are shown, one after another. A trial is named ID#N; the ID of a prompt stands for all of
+    its trials.
+
+    On a terminal there are colours, and what does not fit on the screen goes through $PAGER (less).
+    Elsewhere it is plain text. The middle of a long text is left out; --full shows it. Control
+    characters of agents are shown as pictures and never reach the terminal.
+
+    Examples:
+      ae-show results.jsonl far-future
+      ae-show results.jsonl --failed
+      ae-show trials.jsonl sum-small#2 --full
+      ae-show results.jsonl far-future --step 3
+      jq -c 'select(.toolErrors)' results.jsonl | ae-show
+    """
+    console = Console(NAME, strict=strict, output=output)
+    source = Source(path)
+    target = Output(output, inputs=[source])
+    selection = Selection(ids, failed)
+    context = context_of(target)
+    view = View(context.width, context.color, full, step)
+    show(lines(ResultReader(source, console), selection, view), target)
+    target.close()
+    if selection.missing:
+        more = ", …" if len(selection.seen) > IDS_SHOWN else ""
+        there = f"; it has {', '.join(selection.seen[:IDS_SHOWN])}{more}" if selection.seen else ""
+        console.say(f"{source.name}: no record {first_few(list(selection.missing), IDS_SHOWN)}{there}")
+    elif not selection.shown and selection.seen:
+        console.say(f"{source.name}: no failure {'of these' if ids else 'in it'}")
+    return FAILED if console.refused or selection.missing else OK

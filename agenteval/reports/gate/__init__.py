@@ -1,0 +1,1 @@
+"""Thresholds on the figures of a run, for ae-gate."""

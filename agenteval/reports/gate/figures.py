@@ -1,0 +1,183 @@
+"""The figures that a gate can ask for, each with its 95 % interval where it is an estimate."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple
+
+from agenteval.comparison.inference.intervals import (
+    bounds,
+    clustered_rate_interval,
+    mean_interval,
+    pass_rate_interval,
+    percentile_interval,
+    rate_interval,
+)
+from agenteval.comparison.pass_at_k import pass_at, pass_exp
+from agenteval.comparison.statistics import percentile
+from agenteval.reports.run_summary import COST, RunSummary
+from agenteval.streams.text import counted
+from agenteval.wire.records import Interval
+from agenteval.wire.result_view import ResultView, TrialView
+
+OF_TRIALS = re.compile(r"pass(At|Exp)(K|[1-9][0-9]{0,5})")
+NOT_GRADED = "nothing is graded"
+NOT_REPORTED = "no agent reported it"
+
+
+class Figure(NamedTuple):
+    """A value, its interval if it is an estimate, and what it is over; or why it is not known."""
+
+    value: float | None
+    over: str
+    interval: Interval | None = None
+    estimate: bool = True  # whether the value would differ in another run; a total is what it is
+
+
+class RunFigures:
+    """The figures of the results or trials added so far: sums, and for intervals 8 bytes a figure and record."""
+
+    def __init__(self) -> None:
+        self.summary = RunSummary()
+        self._clusters: array[int] = array("q")  # the prompt of each record: trials of one are a cluster
+        self._prompts: dict[str, int] = {}
+        self._scores, self._scored = array("d"), array("q")
+        self._flags: dict[str, array[float]] = {name: array("d") for name in FLAGS}
+
+    def add(self, row: ResultView) -> None:
+        """Adds a result."""
+        at = len(self._clusters)
+        if isinstance(row, TrialView):
+            at = self._prompts.setdefault(row.trial_of, len(self._prompts))
+        self._clusters.append(at)
+        self.summary.add(row)
+        for name, holds in FLAGS.items():
+            self._flags[name].append(holds(row))
+        if row.grade is not None or row.agent_failed:
+            self._scores.append(row.grade.score if row.grade is not None else 0.0)
+            self._scored.append(at)
+
+    @property
+    def graded(self) -> int:
+        """How many records count as graded."""
+        return self.summary.overall().count
+
+    def figure(self, name: str) -> Figure:
+        """The figure of that name, which must be one of NAMES or pass@j or pass^j of trials."""
+        if found := OF_TRIALS.fullmatch(name):
+            return self._of_trials(found[1], found[2])
+        return FIGURES[name](self)
+
+    # --- each figure ---
+
+    def pass_rate(self) -> Figure:
+        """The share of graded records that passed."""
+        grades, trials = self.summary.overall(), self.summary.trials
+        if not grades.count:
+            return Figure(None, NOT_GRADED)
+        interval = trials.interval() if trials else bounds(rate_interval(grades.passed, grades.count))
+        return Figure(grades.passed / grades.count, f"{grades.passed:,} of {grades.count:,} passed", interval)
+
+    def score(self) -> Figure:
+        """The mean score."""
+        grades = self.summary.overall()
+        if not grades.count:
+            return Figure(None, NOT_GRADED)
+        clusters = self._scored if self._prompts else None
+        interval = bounds(mean_interval(self._scores, clusters)) if self._scores else None
+        return Figure(grades.score.value, f"mean of {grades.count:,}", interval)
+
+    def share(self, name: str, count: int, what: str) -> Figure:
+        """The share of all records for which a flag holds."""
+        records = self.summary.records
+        if not records:
+            return Figure(None, "there are no records")
+        flags = self._flags[name]
+        interval = bounds(pass_rate_interval(flags, self._clusters if self._prompts else None))
+        return Figure(count / records, f"{count:,} of {records:,} {what}", interval)
+
+    def count(self, count: int) -> Figure:
+        """A number of records."""
+        return Figure(count, f"of {counted(self.summary.records, 'record')}", estimate=False)
+
+    def latency(self, p: float) -> Figure:
+        """A percentile of the durations, in milliseconds."""
+        ordered = sorted(self.summary.durations)
+        if not ordered:
+            return Figure(None, "no times recorded")
+        return Figure(percentile(ordered, p), f"ms, over {len(ordered):,}", bounds(percentile_interval(ordered, p)))
+
+    def total(self, *names: str) -> Figure:
+        """The sum of what agents reported."""
+        known = [self.summary.measured[name] for name in names if self.summary.measured[name].count]
+        if not known:
+            return Figure(None, NOT_REPORTED)
+        over = f"total, reported by {max(mean.count for mean in known):,} of {self.summary.records:,}"
+        return Figure(sum(mean.total for mean in known), over, estimate=False)
+
+    def _of_trials(self, which: str, number: str) -> Figure:
+        """Unbiased pass@j or pass^j, over the prompts that have j graded trials; K is the largest k."""
+        trials = self.summary.trials
+        if trials is None:
+            return Figure(None, "these are results, not trials")
+        counts = {alike: prompts for alike, prompts in trials.counts.items() if alike[1]}
+        if not counts or not self.graded:
+            return Figure(None, NOT_GRADED)
+        j = max(k for k, _, _ in counts) if number == "K" else int(number)
+        estimate = pass_at if which == "At" else pass_exp
+        values = [
+            value
+            for (_, graded, passed), prompts in counts.items()
+            if (value := estimate(graded, passed, j)) is not None
+            for _ in range(prompts)
+        ]
+        if not values:
+            return Figure(None, f"no prompt has {counted(j, 'graded trial')}")
+        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
+        return Figure(sum(values) / len(values), f"over {counted(len(values), 'prompt')}", interval)
+
+
+def _no_grade(row: ResultView) -> bool:
+    return row.grade is None and not row.agent_failed
+
+
+FLAGS: dict[str, Callable[[ResultView], bool]] = {
+    "errorRate": lambda row: row.agent_failed,
+    "toolErrorRate": lambda row: bool(row.tool_errors),
+    "graderErrorRate": lambda row: bool(row.grader_error),
+    "ungradedRate": _no_grade,
+}
+
+
+def _ungraded(run: RunFigures) -> int:
+    """Records without a grade, those whose grader erred among them; an agent that failed has one where any has."""
+    summary = run.summary
+    return summary.ungraded + summary.grader_errors
+
+
+FIGURES: dict[str, Callable[[RunFigures], Figure]] = {
+    "passRate": RunFigures.pass_rate,
+    "score": RunFigures.score,
+    "errorRate": lambda run: run.share("errorRate", run.summary.agent_failures, "agents failed"),
+    "toolErrorRate": lambda run: run.share("toolErrorRate", run.summary.tool_errors, "had tool errors"),
+    "graderErrorRate": lambda run: run.share("graderErrorRate", run.summary.grader_errors, "had grader errors"),
+    "ungradedRate": lambda run: run.share("ungradedRate", _ungraded(run), "are not graded"),
+    "errors": lambda run: run.count(run.summary.agent_failures),
+    "graderErrors": lambda run: run.count(run.summary.grader_errors),
+    "ungraded": lambda run: run.count(_ungraded(run)),
+    "graded": lambda run: run.count(run.graded),
+    "p50": lambda run: run.latency(0.5),
+    "p90": lambda run: run.latency(0.9),
+    "p99": lambda run: run.latency(0.99),
+    "costUsd": lambda run: run.total(COST),
+    "tokens": lambda run: run.total("input_tokens", "output_tokens"),
+}
+TIMES = ("p50", "p90", "p99")
+NAMES = (*FIGURES, "passAt1, passAt2, … passAtK", "passExp1, passExp2, … passExpK")
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a figure of that name."""
+    return name in FIGURES or OF_TRIALS.fullmatch(name) is not None

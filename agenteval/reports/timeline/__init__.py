@@ -1,0 +1,1 @@
+"""A record as a timeline on the terminal, for ae-show."""
