@@ -59,8 +59,9 @@ def write_results(
     target = Output(output, inputs=[source])
     console.begin(None, "records")
     try:
-        reader = ResultReader(source, console, lambda id: console.advance(label=visible(id)))
-        forms.write(form, reader, target, source=source.name, say=console.say, **wishes)
+        seen = (lambda id: console.advance(label=visible(id))) if console.shows_progress else None
+        reader = ResultReader(source, console, seen)
+        forms.write(form, reader, target, at_once=reader.at_once, source=source.name, say=console.say, **wishes)
     finally:
         console.finish()
     return FAILED if console.refused else OK

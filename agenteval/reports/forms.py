@@ -18,6 +18,7 @@ from agenteval.streams.output import Output
 from agenteval.streams.text import NO_TERMINAL, terminal_columns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+WRITE_SIZE = 1 << 16
 EXTENSIONS = {"md": "markdown", "ndjson": "jsonl"}  # any other extension is the name of its form
 
 
@@ -73,11 +74,34 @@ class ReportForms:
         render: Form = import_module(f"agenteval.reports.{self.kind}.{name}").render
         return render
 
-    def write(self, name: str, subject: Any, output: Output, **wishes: Any) -> None:
-        """Writes the subject in that form, with these fields of the context, and closes the output."""
-        for piece in self.render(name)(subject, context_of(output)._replace(**wishes)):
+    def write(self, name: str, subject: Any, output: Output, *, at_once: bool = False, **wishes: Any) -> None:
+        """Writes the subject in that form, with these fields of the context, and closes the output.
+
+        Each piece is written as it comes, or many at a time if all of the input is there already (`at_once`).
+        """
+        pieces = self.render(name)(subject, context_of(output)._replace(**wishes))
+        for piece in _joined(pieces) if at_once else pieces:
             output.write_bytes(piece)
         output.close()
+
+
+def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Joins pieces to larger ones; those that came before an error are not lost."""
+    waiting: list[bytes] = []
+    size = 0
+    try:
+        for piece in pieces:
+            waiting.append(piece)
+            size += len(piece)
+            if size >= WRITE_SIZE:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+    except Exception:
+        if waiting:
+            yield b"".join(waiting)
+        raise
+    if waiting:
+        yield b"".join(waiting)
 
 
 def context_of(output: Output) -> ReportContext:

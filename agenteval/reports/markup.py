@@ -7,15 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from agenteval.streams.text import visible
 
-_ACTIVE = re.compile(r"[\\`*\[\]|#~$_&<>\n]")  # what means something inside a line of markdown
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
+# What means something inside a line of markdown, in this order: what one replacement adds, no later one replaces.
+_ESCAPED = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
+_ESCAPED |= {char: f"\\{char}" for char in "`*[]|#~$"}
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # one inside a word is no markup: test_001
+_BETWEEN = "\0"  # texts that are escaped together: none has one once it is visible
 _LINE_END = re.compile(r"\r\n?")
 _BACKTICKS = re.compile("`+")
 
 
 def fenced(text: str, language: str) -> str:
     """The text as it is, between fences longer than any it contains."""
-    shown = visible(_LINE_END.sub("\n", text))
+    shown = visible(_LINE_END.sub("\n", text) if "\r" in text else text)
     runs = map(len, _BACKTICKS.findall(shown)) if "`" in shown else ()
     fence = "`" * max(3, 1 + max(runs, default=0))
     return f"{fence}{language}\n{shown}\n{fence}"
@@ -23,21 +26,42 @@ def fenced(text: str, language: str) -> str:
 
 def inline(text: str) -> str:
     """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
-    if text.isprintable():  # one line, without controls
-        words = " ".join(text.split())
-    else:
-        lines = (" ".join(line.split()) for line in text.splitlines())
-        words = visible("\n".join(filter(None, lines)))
-    return _ACTIVE.sub(_escape, words)
+    return inline_all((text,))[0]
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
-    if char == "_":
-        text, at = found.string, found.start()
-        if 0 < at < len(text) - 1 and text[at - 1].isalnum() and text[at + 1].isalnum():
-            return char  # test_001 is no markup
-    return _HTML.get(char) or "\\" + char
+def inline_all(texts: Sequence[str]) -> list[str]:
+    """The same for many texts in one pass, which takes a third of the time."""
+    joined = _BETWEEN.join(texts)
+    simple = joined.replace("\n", "").replace("\t", "").replace(_BETWEEN, "").isprintable()
+    if simple and joined.count(_BETWEEN) == len(texts) - 1:
+        words = _collapse(joined)
+    else:  # some text has controls, unusual blanks or line ends
+        words = _BETWEEN.join(map(_words, texts))
+    return [text.strip(" ") for text in _escape(words).split(_BETWEEN)]
+
+
+def _collapse(joined: str) -> str:
+    """The words of simple texts with one blank or line end between them."""
+    words = joined.replace("\t", " ")
+    while "  " in words:
+        words = words.replace("  ", " ")
+    if "\n" in words:
+        words = words.replace(" \n", "\n").replace("\n ", "\n")
+        while "\n\n" in words:
+            words = words.replace("\n\n", "\n")
+        words = words.replace(f"\n{_BETWEEN}", _BETWEEN).replace(f"{_BETWEEN}\n", _BETWEEN).strip("\n ")
+    return words
+
+
+def _words(text: str) -> str:
+    return visible("\n".join(filter(None, map(" ".join, map(str.split, text.splitlines())))))
+
+
+def _escape(words: str) -> str:
+    for char, escaped in _ESCAPED.items():  # a search for one character is quicker than a pattern for all
+        if char in words:
+            words = words.replace(char, escaped)
+    return _UNDERSCORE.sub(r"\\_", words) if "_" in words else words
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> list[str]:

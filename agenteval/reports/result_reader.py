@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
 
-from agenteval.errors import BadRecord, CannotGoOn
-from agenteval.streams.jsonl import encode
+from agenteval.errors import BadRecord
+from agenteval.streams.files import Spool
+from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.source import Refusals, Source, read_checked, read_typed
 from agenteval.wire.records import Record, Trial
 from agenteval.wire.result_view import ResultView, is_trial
@@ -16,6 +18,10 @@ from agenteval.wire.validation import check
 
 V = TypeVar("V", bound=ResultView)
 A = TypeVar("A")
+
+
+def _ignore(_id: str) -> None:
+    """Does nothing: nobody sees the progress."""
 
 
 class _Unreported:
@@ -40,18 +46,42 @@ class _Scored(msgspec.Struct):
         return bool(self.score) or any(trial.pass_ is not None for trial in self.trials or ())
 
 
+_SCORED = msgspec.json.Decoder(_Scored)
+_MARKS_OF_A_SCORE = (b'"score"', b'"pass"', b"\\u006", b"\\u007")  # a name, or an escape that may be a letter of it
+
+
+def _has_score(batch: list[tuple[int, bytes]]) -> bool:
+    """Whether a line has a score; decodes only lines that may have one."""
+    for _, line in batch:
+        if any(mark in line for mark in _MARKS_OF_A_SCORE):
+            try:
+                if _SCORED.decode(line).graded:
+                    return True
+            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+                with suppress(BadRecord):
+                    if check(decode_record(line), _Scored).graded:
+                        return True
+    return False
+
+
 class ResultReader:
     """Results from a file or a pipe; memory does not grow with their number, however they are read.
 
     Each trial of a record of trials is a result named `ID#N`.
-    `seen` is called with the id of each result, once.
+    `seen`, if there is one, is called with the id of each result, once.
     """
 
-    def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] = lambda _id: None) -> None:
-        self._source, self._refusals, self.seen = source, refusals, seen
-        self._spool: IO[bytes] | None = None
+    def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] | None = None) -> None:
+        self._source, self._refusals = source, refusals
+        self.seen: Callable[[str], None] = seen or _ignore
+        self._spool: Spool | None = None
         self._refused: set[int] = set()  # line numbers, of the first of two passes over lines
         self._last = 0
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all of it is there already: nobody waits for a single record of a file."""
+        return self._source.regular
 
     def records(self) -> Iterator[Record]:
         """Each whole record, as it comes."""
@@ -61,7 +91,11 @@ class ResultReader:
 
     def views(self, kind: type[V]) -> Iterator[V]:
         """Each result as that view of it, as it comes."""
-        for view in read_typed(self._source, kind, self._refusals, _trials_as(kind)):
+        views = read_typed(self._source, kind, self._refusals, _trials_as(kind))
+        return views if self.seen is _ignore else self._reported(views)
+
+    def _reported(self, views: Iterator[V]) -> Iterator[V]:
+        for view in views:
             yield view
             self.seen(view.id)
 
@@ -74,20 +108,20 @@ class ResultReader:
         if self._spool is None:
             self._source.rewind()
             return read_typed(self._source, ResultView, _Unreported(), _trials_as(ResultView))
-        self._spool.seek(0)
-        return map(msgspec.json.Decoder(ResultView).decode, self._spool)
+        return map(msgspec.json.Decoder(ResultView).decode, self._spool.rewind())
 
     def may_be_graded(self) -> bool:
         """Whether any result of a file has a score; True for a pipe, which would have to end first."""
         if not self._source.regular:
             return True
-        graded = any(row.graded for row in read_typed(self._source, _Scored, _Unreported()))
+        graded = any(map(_has_score, self._source.lines()))
         self._source.rewind()
         return graded
 
     def first_lines(self, accept: Callable[[bytes], A]) -> Iterator[A]:
         """What `accept` returns for each line, with a second pass to follow; if it raises BadRecord, it is refused."""
-        spool = None if self._source.regular else self._open_spool()
+        spool = None if self._source.regular else Spool()
+        self._spool = spool
         for batch in self._source.lines():
             for number, line in batch:
                 self._last = number
@@ -98,14 +132,13 @@ class ResultReader:
                     self._refusals.refuse(f"{self._source.name}:{number}", str(error))
                     continue
                 if spool is not None:
-                    self._keep(spool, line)
+                    spool.keep(line + b"\n")
                 yield accepted
 
     def second_lines(self) -> Iterator[bytes]:
         """The accepted lines of the first pass again, as they came; not what was added to the file since."""
         if self._spool is not None:
-            self._spool.seek(0)
-            yield from (line.rstrip(b"\n") for line in self._spool)
+            yield from (line.rstrip(b"\n") for line in self._spool.rewind())
             return
         self._source.rewind()
         for batch in self._source.lines():
@@ -116,25 +149,10 @@ class ResultReader:
                     yield line
 
     def _spooled(self, kind: type[V]) -> Iterator[V]:
-        spool = self._open_spool()
+        spool = self._spool = Spool()
         for view in self.views(kind):
-            self._keep(spool, encode(view))
+            spool.keep(encode(view) + b"\n")
             yield view
-
-    def _open_spool(self) -> IO[bytes]:
-        import tempfile  # takes 5 ms, and only a pipe needs it
-
-        try:
-            self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name and ends with the process
-        except OSError as error:
-            raise _cannot_keep(error) from None
-        return self._spool
-
-    def _keep(self, spool: IO[bytes], line: bytes) -> None:
-        try:
-            spool.write(line + b"\n")
-        except OSError as error:
-            raise _cannot_keep(error) from None
 
 
 def _check_either(record: Record) -> None:
@@ -156,7 +174,3 @@ def _trials_as(kind: type[V]) -> Callable[[Record], Sequence[V] | None]:
         return trial_views(record, steps=kind is not ResultView)
 
     return views
-
-
-def _cannot_keep(error: OSError) -> CannotGoOn:
-    return CannotGoOn(f"cannot keep the records of a pipe in a temporary file: {error.strerror}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from agenteval.comparison.row_facts import metadata_path, metadata_text
 from agenteval.comparison.statistics import percentile, wilson
@@ -23,8 +24,7 @@ TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cac
 COST = "cost_usd"
 
 
-@dataclass
-class Mean:
+class Mean(msgspec.Struct):
     """A sum and how many it is over."""
 
     total: float = 0.0
@@ -42,12 +42,11 @@ class Mean:
         return self.total / self.count
 
 
-@dataclass
-class Grades:
+class Grades(msgspec.Struct):
     """How many grades pass, and their mean score."""
 
     passed: int = 0
-    score: Mean = field(default_factory=Mean)
+    score: Mean = msgspec.field(default_factory=Mean)
 
     def add(self, grade: GraderResult) -> None:
         """Adds a grade."""
@@ -138,22 +137,21 @@ class TrialPrompts:
         return shown
 
 
-@dataclass
-class RunSummary:
+class RunSummary(msgspec.Struct):
     """The sums over all results added so far."""
 
     records: int = 0
     trials: TrialPrompts | None = None  # if they are trials
-    grades: Grades = field(default_factory=Grades)
-    graders: dict[str, Grades] = field(default_factory=dict)
+    grades: Grades = msgspec.field(default_factory=Grades)
+    graders: dict[str, Grades] = msgspec.field(default_factory=dict)
     ungraded: int = 0
     grader_errors: int = 0
     agent_failures: int = 0
     graded_failures: int = 0  # of these, the ones with a score
     ungraded_failures: int = 0  # of these, the ones without a score, which count as 0 if anything is graded
     tool_errors: int = 0
-    durations: array[float] = field(default_factory=lambda: array("d"))
-    measured: dict[str, Mean] = field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
+    durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
+    measured: dict[str, Mean] = msgspec.field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
 
     def add(self, row: ResultView) -> None:
         """Adds a result."""
@@ -164,11 +162,14 @@ class RunSummary:
         if isinstance(row, TrialView):
             self.trials = self.trials or TrialPrompts()
             self.trials.add(row)
-        if row.duration is not None:
-            self.durations.append(row.duration)
-        if row.timing is not None:
-            for name, mean in self.measured.items():
-                mean.add(getattr(row.timing, name))
+        if (timing := row.timing) is None:
+            return
+        if (duration := timing.duration) is not None:
+            self.durations.append(duration)
+        for name, mean in self.measured.items():
+            if (value := getattr(timing, name)) is not None:
+                mean.total += value
+                mean.count += 1
 
     def _add_grades(self, row: ResultView) -> None:
         if row.grader_error:

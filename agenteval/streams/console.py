@@ -30,6 +30,7 @@ class Console:
         shared = output in (None, "-") and _is_terminal(1)  # records on the same terminal would break the bar
         self._bar = _is_terminal(2) and progress is not False and not shared
         self._lines = bool(progress) and not self._bar
+        self.shows_progress = self._bar or self._lines
         self._lock = threading.Lock()
         self._shown = ""
         self.total: int | None = None
@@ -82,7 +83,7 @@ class Console:
         """Counts one more as done."""
         self.done += 1
         self._failed += failed
-        if not (self._bar or self._lines):
+        if not self.shows_progress:
             return
         with self._lock:
             if self._lines:

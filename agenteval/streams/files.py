@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from typing import IO
 
+from agenteval.errors import CannotGoOn
+
+PIECE = 1 << 16  # bytes that are written or read at a time
 NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,3 +44,48 @@ def describe_kind(mode: int) -> str | None:
         stat.S_IFSOCK: "a socket",
     }
     return None if stat.S_ISREG(mode) else kinds.get(stat.S_IFMT(mode), "a device")
+
+
+class Spool:
+    """Bytes that are kept until the input has ended, on disk: memory does not grow with the number of records."""
+
+    def __init__(self) -> None:
+        try:
+            self.file = _nameless_file()
+        except OSError as error:
+            raise _cannot_keep(error) from None
+
+    def keep(self, data: bytes) -> None:
+        """Keeps these bytes after those that came before."""
+        try:
+            self.file.write(data)
+        except OSError as error:
+            raise _cannot_keep(error) from None
+
+    def rewind(self) -> IO[bytes]:
+        """Returns the file, to be read from its start."""
+        try:
+            self.file.seek(0)  # writes what is left in the buffer
+        except OSError as error:
+            raise _cannot_keep(error) from None
+        return self.file
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yields what was kept, in pieces of any length."""
+        file = self.rewind()
+        return iter(lambda: file.read(PIECE), b"")
+
+
+def _nameless_file() -> IO[bytes]:
+    """Opens a file that ends with the process."""
+    try:
+        fd = os.open(os.environ.get("TMPDIR") or "/tmp", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return os.fdopen(fd, "w+b", PIECE)
+    except (OSError, AttributeError):  # a file system or a kernel without O_TMPFILE
+        import tempfile  # takes 5 ms
+
+        return tempfile.TemporaryFile()
+
+
+def _cannot_keep(error: OSError) -> CannotGoOn:
+    return CannotGoOn(f"cannot keep the records of a report in a temporary file: {error.strerror}; set TMPDIR")

@@ -128,9 +128,10 @@ class ResultView(ResultFacts, kw_only=True):
 
     def __post_init__(self) -> None:
         """Drops the verdicts of graders that older tools let see a failed agent."""
-        super().__post_init__()
-        if self.agent_failed:
-            self.scores = None
+        if self.errors or self.error:  # few have one
+            super().__post_init__()
+            if self.agent_failed:
+                self.scores = None
 
     @property
     def why_not_graded(self) -> str | None:

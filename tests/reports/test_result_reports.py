@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -16,10 +17,14 @@ from agenteval.cli.report_options import form_list
 from agenteval.reports.figures import duration_text
 from agenteval.reports.forms import HERE, ReportForms
 from agenteval.reports.markup import inline
+from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
 from agenteval.reports.results.markdown import head, output_block, section
 from agenteval.reports.results.table import layout, story, verdict
 from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
+from agenteval.streams.console import Console
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source
 from agenteval.streams.text import clip, one_line, pad, visible, width
 from agenteval.wire.result_view import ResultView
 
@@ -395,3 +400,42 @@ def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None
 def test_columns_fit_the_page(widest: list[int], total: int) -> None:
     columns = [size for size in layout(widest, total) if size]
     assert sum(columns) + 2 * (len(columns) - 1) <= total
+
+
+def test_a_file_is_written_many_records_at_a_time_and_a_pipe_one_by_one(tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"id": f"r{n}", "input": "q", "output": "o" * 50}) + "\n" for n in range(500))
+    (tmp_path / "results.jsonl").write_text(lines)
+    written: dict[bool, int] = {}
+    for at_once in (True, False):
+        output = _CountingOutput()
+        source = Source(str(tmp_path / "results.jsonl"))
+        ReportForms("results").write("csv", ResultReader(source, Console("t")), output, at_once=at_once)
+        written[at_once] = output.writes
+        assert output.data.count(b"\r\n") == 501
+    assert written == {True: 1, False: 501}
+
+
+class _CountingOutput(Output):
+    def __init__(self) -> None:
+        super().__init__(lazy=True)
+        self.writes, self.data = 0, b""
+
+    def write_bytes(self, data: bytes) -> None:
+        self.writes += 1
+        self.data += data
+
+
+@pytest.mark.parametrize(
+    "line, graded",
+    [
+        ('{"id":"a","output":"","score":{"pass":true,"score":1}}', True),
+        ('{"id":"a","output":"","\\u0073core":{"pass":true,"score":1}}', True),
+        ('{"id":"a","output":"the \\"score\\" is"}', False),
+        ('{"id":"a","output":"","score":null}', False),
+        ('{"id":"a","outcome":{"score":1}}', False),
+        ('{"score":', False),
+    ],
+)
+def test_whether_a_file_has_scores(tmp_path: Path, line: str, graded: bool) -> None:
+    (tmp_path / "results.jsonl").write_text(f'{{"id":"b","output":""}}\n{line}\n')
+    assert ResultReader(Source(str(tmp_path / "results.jsonl")), Console("t")).may_be_graded() is graded

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
-from agenteval.streams.text import visible
+from agenteval.streams.text import visible_bytes
 from agenteval.wire.records import AGENT_FAILED
 from agenteval.wire.result_view import Number, ResultView, TrialView
 
@@ -42,7 +42,7 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
 
 def line_of(cells: tuple[str, ...]) -> bytes:
     """One row; control characters are replaced: they are not part of CSV, and some readers stop at a NUL."""
-    return visible(",".join(cells) + "\r\n").encode()
+    return visible_bytes(",".join(cells) + "\r\n")
 
 
 def raw_line_of(cells: tuple[str, ...]) -> bytes:
@@ -87,7 +87,9 @@ def text_cell(text: str | None) -> str:
     """The text in quotes, needed or not: csv.writer takes ten times as long to find out."""
     if not text:
         return ""
-    text = text.replace('"', '""')
+    text = text.replace('"', '""') if '"' in text else text
+    if text[0].isalnum():
+        return f'"{text}"'
     return f'"\'{text}"' if _FORMULA.match(text) else f'"{text}"'
 
 

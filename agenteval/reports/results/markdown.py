@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from agenteval.comparison.statistics import wilson
 from agenteval.reports.figures import number, percent, percent_span
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import fenced, inline, table
+from agenteval.reports.markup import fenced, inline, inline_all, table
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import Grades, RunSummary, add_to_group, grade_facts, group_cells, run_facts
+from agenteval.streams.files import Spool
 from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import GroupedResult, ResultView
@@ -21,13 +22,14 @@ OUTPUT_PREVIEW = 500
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
     summary, groups = RunSummary(), dict[str, RunSummary]()
-    for row in results.first_pass(GroupedResult if context.grouped else ResultView):
+    sections = Spool()  # one pass: to read the file again would take longer
+    for row in results.views(GroupedResult if context.grouped else ResultView):
         summary.add(row)
+        sections.keep(section(row).encode())
         if context.grouped:
             add_to_group(groups, row, context.by)
     yield head(summary, context.generated, group_table(groups, context.by)).encode()
-    for row in results.second_pass():
-        yield section(row).encode()
+    yield from sections.pieces()
 
 
 # --- the top ------------------------------------------------------------------------------------
@@ -70,16 +72,19 @@ def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
 
 def section(row: ResultView) -> str:
     """One record: input, output, grades and errors."""
-    parts = [f"### {inline(row.id)}"]
+    asked = preview(row.turns(" → "), INPUT_PREVIEW)
+    why = row.score.reasoning if row.score else None
+    shown_id, shown_input, shown_hint, shown_why = inline_all([row.id, asked, row.hint or "", why or ""])
+    parts = [f"### {shown_id}"]
     if row.input is not None:
-        parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
+        parts.append(f"**Input**: {shown_input}")
     if row.hint:
-        parts.append(f"**Hint**: {inline(row.hint)}")
+        parts.append(f"**Hint**: {shown_hint}")
     parts.append(output_block(row.output))
     if row.why_not_graded is not None:
         parts.append(f"**Score**: ⚠️ grader error: {inline(row.why_not_graded)}")
     elif row.score is not None and not row.agent_failed:
-        parts.append(score_block(row, row.score))
+        parts.append(score_block(row, row.score, shown_why))
     if row.tool_errors:
         parts.append("⚠️ **Tool errors detected**")
     parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in row.failures]
@@ -94,11 +99,11 @@ def output_block(output: str) -> str:
     return f"**Output**{cut}:\n\n{fenced(preview(output, OUTPUT_PREVIEW), 'text')}"
 
 
-def score_block(row: ResultView, score: GraderResult) -> str:
+def score_block(row: ResultView, score: GraderResult, reasoning: str) -> str:
     """The grade and its reasoning; with several graders, each one's too."""
     lines = [f"**Score**: {verdict(score)}"]
-    if score.reasoning:
-        lines += ["", f"**Reasoning**: {inline(score.reasoning)}"]
+    if reasoning:
+        lines += ["", f"**Reasoning**: {reasoning}"]
     if row.scores and len(row.scores) > 1:
         lines.append("")
         for name, grade in row.scores.items():

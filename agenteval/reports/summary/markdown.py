@@ -46,7 +46,8 @@ class Sections:
 
     def block(self, text: str) -> list[str]:
         """The text behind a title: on the same line, or, if it is not escaped and has several lines, between fences."""
-        text = _LINE_END.sub("\n", text)
+        if "\r" in text:
+            text = _LINE_END.sub("\n", text)
         if self.escape or "\n" not in text.strip("\n"):
             return [self.line(text.strip("\n"))]
         return ["", *fenced(text, "text").split("\n")]
@@ -92,12 +93,13 @@ class Sections:
         """The steps as a numbered list, each with its id."""
         shown_id = self.line(result.id)
         for number, step in enumerate(result.trajectory or (), 1):
-            usual = step.step_id in (None, f"{result.id}-step-{number}")
+            usual = step.step_id is None or step.step_id == f"{result.id}-step-{number}"
             mark = f"{shown_id}-step-{number}" if usual else self.line(step.step_id or "")
             place = f"{number}. "
             first, *more = STEP_LINES[step.type](self, step)
             yield f"{place}{first} [→{mark}]"
-            yield from (" " * len(place) + line for line in more)
+            if more:
+                yield from (" " * len(place) + line for line in more)
 
     def text_lines(self, step: Step) -> list[str]:
         """A thought or a message."""
@@ -145,8 +147,11 @@ STEP_LINES: dict[StepType, Callable[[Sections, Step], list[str]]] = {
 
 def text_at(given: Any, keys: tuple[str, ...]) -> str | None:
     """The first string in the input of a tool under one of these keys."""
-    found = (given.get(key) for key in keys) if isinstance(given, dict) else ()
-    return next((text for text in found if isinstance(text, str)), None)
+    if isinstance(given, dict):
+        for key in keys:
+            if isinstance(text := given.get(key), str):
+                return text
+    return None
 
 
 def head_and_tail(content: str) -> str:
