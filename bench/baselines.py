@@ -42,10 +42,9 @@ def harness(command: str, *arguments: str) -> list[str]:
     return [BUN, HARNESS, command, *arguments]
 
 
-def floor(*arguments: str) -> list[str]:
-    """Returns a command line of the bare orjson version of ae-extract."""
-    script = os.path.join(ROOT, "bench", "floor.py")
-    return [sys.executable, "-S", "-E", script, ORJSON, *arguments]
+def floor(*arguments: str, script: str = "floor.py") -> list[str]:
+    """Returns a command line of a bare orjson version of ae-extract."""
+    return [sys.executable, "-S", "-E", os.path.join(ROOT, "bench", script), ORJSON, *arguments]
 
 
 def xargs(slots: int, *command: str) -> list[str]:

@@ -72,20 +72,23 @@ def run_interleaved(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Samp
 
 
 class Ratio(NamedTuple):
-    """The median, smallest and largest wall-clock ratio over the rounds, and the median ratio of CPU time."""
+    """Over the rounds: median, smallest and largest ratio by the clock, of the shortest times, and those of CPU."""
 
     middle: float
     low: float
     high: float
+    best: float
     cpu: float
+    cpu_low: float
 
 
 def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
     """Divides our times by theirs, round by round."""
     rounds = list(zip(ours, theirs, strict=True))
     walls = [a.wall / b.wall for a, b in rounds]
-    cpu = statistics.median(a.cpu / b.cpu for a, b in rounds)
-    return Ratio(statistics.median(walls), min(walls), max(walls), cpu)
+    cpus = [a.cpu / b.cpu for a, b in rounds]
+    best = min(a.wall for a in ours) / min(b.wall for b in theirs)
+    return Ratio(statistics.median(walls), min(walls), max(walls), best, statistics.median(cpus), min(cpus))
 
 
 def peak(samples: list[Sample]) -> int:

@@ -23,9 +23,13 @@ class Setting(NamedTuple):
 
     def file(self, kind: str, count: int) -> str:
         """Returns the path of a file with `count` generated records."""
+        return data.make(self.data_folder(), kind, count)
+
+    def data_folder(self) -> str:
+        """Returns the folder of generated data."""
         folder = os.path.join(SCRATCH, "data")
         os.makedirs(folder, exist_ok=True)
-        return data.make(folder, kind, count)
+        return folder
 
     def scratch(self, name: str) -> str:
         """Returns the path of a scratch file to write to."""

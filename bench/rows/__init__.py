@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.rows import compare, extract, format_, grade, pipeline, run, start, stream
+from bench.rows import compare, extract, format_, grade, pipeline, run, shapes, start, stream
 from bench.setting import Setting
 from bench.table import Finding
 
 ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
     "start": start.measure,
     "extract": extract.measure,
+    "shapes": shapes.measure,
     "run": run.measure,
     "grade": grade.measure,
     "stream": stream.measure,

@@ -24,7 +24,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
     if baselines.has_orjson():
         jobs["floor"] = Job(baselines.floor(raw))
         jobs["bare"] = Job(baselines.floor(raw, "--bare"))
-        _check_same(setting, jobs["ours"], jobs["floor"])
+        check_same(setting, jobs["ours"], jobs["floor"])
     found = run_interleaved(jobs, setting.repeat)
     ours = found["ours"]
     if "harness" in found:
@@ -50,7 +50,7 @@ def _growth(setting: Setting, before: int, count: int) -> Finding:
     return Finding("extract", what, f"{grown:.2f} x", f"<= {GROWTH} x", grown <= GROWTH, peaks=peaks)
 
 
-def _check_same(setting: Setting, ours: Job, floor: Job) -> None:
+def check_same(setting: Setting, ours: Job, floor: Job) -> None:
     """Checks that the orjson version writes the same records as ae-extract: otherwise the ratio means nothing."""
     paths = setting.scratch("ours.jsonl"), setting.scratch("floor.jsonl")
     for job, path in zip((ours, floor), paths, strict=True):

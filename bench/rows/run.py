@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 
@@ -11,22 +12,43 @@ from bench.setting import Setting
 from bench.table import Finding
 
 PROMPTS = 2_000
-SLOTS = (1, 2, 4)
+SLOTS = (1, 2, 4, 8)
 CROWD = 500
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
     """Compares with xargs -P N at the same N; then runs 500 agents at once."""
     prompts = setting.file("prompts", setting.size(PROMPTS))
-    for slots in SLOTS:
-        ours = Job([baselines.tool("ae-run"), prompts, "--simple", "/bin/echo {}", "-j", str(slots)])
+    agents = {"--simple": ["--simple", "/bin/echo {}"], "-s": ["-s", _echo_schema(setting)]}
+    for (called, agent), slots in itertools.product(agents.items(), SLOTS):
+        ours = Job([baselines.tool("ae-run"), prompts, *agent, "-j", str(slots)])
         theirs = Job(baselines.xargs(slots, "/bin/echo"), stdin=f"{prompts}.items")
         found = run_interleaved({"ours": ours, "xargs": theirs}, setting.repeat)
-        peaks = table.against(peak(found["ours"]))
-        yield table.of_ratio("run", f"ae-run -j {slots} / xargs -P {slots}", ratio(*found.values()), 1.3, peaks)
+        against = ratio(found["ours"], found["xargs"])
+        what = f"ae-run {called} -j {slots} / xargs -P {slots}"
+        yield table.of_ratio("run", what, against, 1.3, table.against(peak(found["ours"])))
+        yield table.of_cpu("run", f"{what}, CPU time", against, 1.15)
     own, guardian = watch(ours)
     yield Finding("run", "peak of ae-run alone, and of its guardian", f"{own / MB:.1f} MB, {guardian / MB:.1f} MB")
     yield from _crowd(setting)
+
+
+def _echo_schema(setting: Setting) -> str:
+    """Writes an adapter schema whose agent is echo."""
+    path = setting.scratch("echo.json")
+    schema = {
+        "version": 1,
+        "name": "echo",
+        "command": ["/bin/echo"],
+        "sessionMode": "stream",
+        "prompt": {"flag": ""},
+        "output": {"flag": "", "value": ""},
+        "outputEvents": [],
+        "result": {"matchPath": "$.type", "matchValue": "result", "contentPath": "$.result"},
+    }
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(schema, file)
+    return path
 
 
 def _crowd(setting: Setting) -> Iterator[Finding]:

@@ -29,6 +29,6 @@ def measure(setting: Setting) -> Iterator[Finding]:
         for name, called in (("ours", ".venv/bin/ae-extract"), ("bin", "bin/ae-extract")):
             peaks = table.against(peak(found[name]), peak(found["harness"]))
             yield table.of_ratio(
-                "start", f"{called} / agent-eval-harness", ratio(found[name], found["harness"]), 0.9, peaks
+                "start", f"{called} / agent-eval-harness", ratio(found[name], found["harness"]), 0.85, peaks
             )
     yield table.of_ratio("start", ".venv/bin/ae-extract / python -c pass", ratio(found["ours"], found["python"]), None)
