@@ -7,7 +7,7 @@ PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: install lock launchers demo test test-lowest test-agents lint docs bench coverage clean
+.PHONY: install lock launchers demo test test-lowest test-agents lint docs man bench coverage clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -69,6 +69,9 @@ lint: $(TESTABLE) ## ruff and mypy --strict
 docs: $(TESTABLE) ## docs/wire-format.md and docs/tools.md, made from the code
 	@$(VENV)/bin/python docs/build.py
 
+man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.md; pip installs them, too
+	@$(VENV)/bin/python docs/man_pages.py
+
 bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare orjson
 	@$(VENV)/bin/python bench/run.py
 
@@ -77,5 +80,5 @@ coverage: $(TESTABLE) ## how often the intervals of ae-compare hold, by simulati
 	@for check in judge plan stop; do $(VENV)/bin/python -m bench.$${check}_check || exit 1; done
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build examples/*/build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 
 OK = 0
@@ -13,6 +15,13 @@ class UserError(Exception):
     """A usage or configuration error: one line, exit code 2, nothing was run."""
 
     exit_code = USAGE
+
+
+class MissingExtra(UserError):
+    """A package of an optional extra is missing; the message ends with the command that installs it."""
+
+    def __init__(self, problem: str, extra: str) -> None:
+        super().__init__(f"{problem}: {install_command(extra)}")
 
 
 class CannotGoOn(UserError):
@@ -67,3 +76,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = similar(name, known)
     return f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
+
+
+def install_command(extra: str) -> str:
+    """Returns what to type to install an extra where this program runs: an installed package or a checkout."""
+    import shlex
+    import shutil
+    from importlib.util import find_spec
+
+    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    what = f"'agenteval[{extra}]'"
+    if os.path.isfile(os.path.join(checkout, "pyproject.toml")):
+        what = "-e " + shlex.quote(f"{'.' if checkout == os.getcwd() else checkout}[{extra}]")
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:  # an environment that uv has made
+        return f"uv pip install --python {python} {what}"
+    on_path = shutil.which("pip")
+    own = on_path is not None and os.path.dirname(on_path) == os.path.dirname(sys.executable)
+    return f"{'pip' if own else f'{python} -m pip'} install {what}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,8 +89,10 @@ def type_of(field: dict[str, Any]) -> str:
 def tools() -> Iterator[str]:
     """Yields the page of help texts."""
     yield TOOLS_HEAD
-    for name in own_tools():
-        shown = subprocess.run([ROOT / "bin" / name, "--help"], capture_output=True, text=True, check=True).stdout
+    alone = {**os.environ, "PATH": os.defpath}  # `ae` lists the plug-ins of PATH
+    for name in ["ae", *own_tools()]:
+        command = [ROOT / "bin" / name, "--help"]
+        shown = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
         yield f"## {name}\n\n```\n{shown.rstrip()}\n```\n"
 
 

@@ -84,11 +84,26 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
+def links(page: Path) -> set[Path]:
+    """Returns the files and folders that a page links to."""
+    found = (target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()))
+    return {(page.parent / path).resolve() for path in found if path and "://" not in path}
+
+
+def test_every_page_is_two_clicks_from_the_readme() -> None:
+    index = ROOT / "docs" / "README.md"
+    first = links(ROOT / "README.md")
+    assert index in first or index.parent in first
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(page.parent for page in ROOT.glob("examples/*/README.md"))]
-    names = {str(page.relative_to(ROOT)) for page in pages} - {"README.md"}
-    assert [name for name in sorted(names) if f"]({name})" not in readme] == []
+    reached = {ROOT / "README.md", index} | first | links(index)
+    assert [str(page.relative_to(ROOT)) for page in sorted(pages) if page not in reached] == []
+
+
+def test_the_page_on_installing_has_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "install.md").read_text()
+    rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert rows == set(project["optional-dependencies"]), "the table of extras in docs/install.md"
 
 
 def test_security_names_what_an_installation_needs() -> None:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from agenteval.errors import UserError
+from agenteval.errors import MissingExtra
 from agenteval.models.chat_protocol import (
     FORMS,
     QUOTA_EXCEEDED,
@@ -40,7 +40,7 @@ LARGEST_REPLY = 16 << 20
 def needs_openai(extra: str = "judge") -> None:
     """Raises a UserError that says what to install if the openai package is missing."""
     if importlib.util.find_spec("openai") is None:
-        raise UserError(f"needs the openai package: pip install 'agenteval[{extra}]'")
+        raise MissingExtra("needs the openai package", extra)
 
 
 class Model:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from agenteval import __version__
-from agenteval.errors import UserError
+from agenteval.errors import MissingExtra, UserError
 from agenteval.wikipedia.http_api import Fetch, HttpApi, Json, WikiError, host, one_line, short
 
 ENDPOINT = "/w/api.php"
@@ -74,7 +74,7 @@ def needs_wikipedia() -> None:
     try:
         import wikipedia  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
-        raise UserError(f"needs the Wikipedia client ({error}): pip install 'agenteval[wikipedia]'") from None
+        raise MissingExtra(f"needs the Wikipedia client ({error})", "wikipedia") from None
 
 
 class Wiki:

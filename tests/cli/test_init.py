@@ -1,8 +1,7 @@
-"""ae init: writes an evaluation that runs, into an empty directory, also from an installed wheel."""
+"""ae init: writes an evaluation that runs, into an empty directory."""
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tool import ROOT, Done, run, script
+from tests.support.tool import ROOT, run, script
 
 STARTS = ("quickstart", "coding", "qa")
 
@@ -83,35 +82,3 @@ def test_help(tmp_path: Path) -> None:
     assert run("ae", "help", "init").expect(0).stdout == page
     assert all(re.search(rf"^  {start} ", page, re.MULTILINE) for start in STARTS)
     assert "\n  init  " in run("ae").expect(0).stdout
-
-
-# --- installed with pip -------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, installed by pip into a directory of its own."""
-    folder = tmp_path_factory.mktemp("installed")
-    for command in (
-        ["-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")],
-        ["-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
-        + ["--target", str(folder / "site"), "--find-links", str(folder / "dist"), "agenteval"],
-    ):
-        done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "site"
-
-
-def of_wheel(site: Path, tool: str, *args: str, cwd: Path) -> Done:
-    """Runs a tool of the installed wheel; the packages that it needs are those of this Python."""
-    env = {"PYTHONPATH": str(site), "PATH": f"{site / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"}
-    return run(tool, *args, cwd=cwd, env=env, timeout=60)
-
-
-def test_the_wheel_has_the_examples(installed: Path, tmp_path: Path) -> None:
-    for start in STARTS:
-        assert written(installed / "agenteval" / "examples" / start) == tracked(start)
-    done = of_wheel(installed, str(installed / "bin" / "ae"), "init", "mine", "--from", "qa", cwd=tmp_path).expect(0)
-    assert written(tmp_path / "mine") == tracked("qa")
-    shown = of_wheel(installed, "/bin/sh", "-c", done.stdout.rpartition("now type: ")[2], cwd=tmp_path).expect(0)
-    assert "4 passed" in shown.stdout, shown

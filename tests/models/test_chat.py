@@ -435,7 +435,7 @@ def test_missing_package_names_the_extra() -> None:
     code = "import sys; sys.modules['openai'] = None\nfrom agenteval.models.chat import needs_openai\n"
     code += "try: needs_openai()\nexcept Exception as error: print(type(error).__name__, error)"
     done = run(sys.executable, "-c", code, cwd=ROOT).expect(0, stderr="")
-    assert done.stdout.startswith("UserError") and "pip install 'agenteval[judge]'" in done.stdout
+    assert done.stdout.startswith("MissingExtra") and "[judge]'" in done.stdout
 
 
 # --- large answers, other hosts --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agenteval.cli.options import Parsed, input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import final_object
 from agenteval.streams.jsonl import decode, read_json
@@ -149,7 +149,7 @@ def load_structure(path: str) -> Structure:
         from referencing import Registry
         from referencing.exceptions import Unresolvable
     except ImportError:
-        raise UserError("--json-schema needs the package jsonschema: pip install 'agenteval[schema]'") from None
+        raise MissingExtra("--json-schema needs the package jsonschema", "schema") from None
     schema = read_json(path)
     kind = validator_for(schema) if isinstance(schema, dict | bool) else None
     if kind is None:
@@ -223,7 +223,7 @@ def main(
     call that was never answered counts as called.
 
     --json-schema checks the JSON that the output is, or the object that it ends with. What the schema
-    refers to must be in its file. It needs the package jsonschema: pip install 'agenteval[schema]'.
+    refers to must be in its file. It needs the package jsonschema, which the extra `schema` installs.
 
     In `outcome`: calls (tool to number of calls), missing (required tools not called, or not often enough),
     failed (tools of the calls that failed), checks (how many), broken (those that do not hold, in words) and,

@@ -121,7 +121,7 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: obj
     The model is any that speaks the OpenAI chat API: OPENAI_API_KEY, and OPENAI_BASE_URL for another
     server. AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from outside.
     With --offline, rules take the place of the model and bundled articles that of Wikipedia: no key, no
-    network. Install the extra: pip install 'agenteval[wikipedia]'.
+    network. The packages that it needs are in the extra `wikipedia`.
     """
     question = read_question(words, prompt)
     output = Output()

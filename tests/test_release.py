@@ -1,0 +1,192 @@
+"""What `python -m build` makes can be installed: sdist → wheel → an empty environment, with all that the tools need."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import agenteval
+from agenteval.errors import install_command
+from tests.cli.test_init import STARTS, tracked, written
+from tests.support.tool import ROOT, TOOLS, Done, run
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+MAN = shutil.which("man")
+GROFF = shutil.which("groff")
+
+
+def python(*args: object, cwd: Path = ROOT) -> None:
+    done = subprocess.run([sys.executable, *map(str, args)], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Release:
+    """An sdist of this checkout, the wheel made from it, and an environment in which that is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        python("-m", "hatchling", "build", "-t", "sdist", "-d", folder)
+        (self.sdist,) = folder.glob("*.tar.gz")
+        with tarfile.open(self.sdist) as archive:
+            archive.extractall(folder / "source", filter="data")
+        (self.source,) = (folder / "source").iterdir()
+        python("-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=self.source)
+        (self.wheel,) = folder.glob("*.whl")
+        self.root = folder / "empty"
+        python("-m", "venv", "--without-pip", self.root)
+        offline = ("--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+        python("-m", "pip", "-q", "--python", self.root / "bin" / "python", "install", *offline, self.wheel)
+        (site,) = self.root.glob("lib/python*/site-packages")
+        self.scripts = {path.name for path in (self.root / "bin").iterdir() if path.name.startswith("ae")}
+        # What the package needs is there already: with a .pth file the test needs no network.
+        (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        self.package = site / "agenteval"
+
+    def run(self, tool: str, *args: str, cwd: Path | None = None, path: str = "/usr/bin:/bin") -> Done:
+        """Runs an executable of the environment, which comes first in PATH."""
+        bin = self.root / "bin"
+        return run(str(bin / tool) if "/" not in tool else tool, *args, cwd=cwd, env={"PATH": f"{bin}:{path}"})
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    yield Release(tmp_path_factory.mktemp("release"))
+
+
+def test_all_say_the_same_version(release: Release) -> None:
+    version = agenteval.__version__
+    heading = re.search(r"^## (\S+) ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading is not None and heading[1] == version, "the newest heading of CHANGELOG.md"
+    assert release.sdist.name == f"agenteval-{version}.tar.gz"
+    assert release.wheel.name == f"agenteval-{version}-py3-none-any.whl"
+    assert release.scripts == set(TOOLS)
+    for tool in TOOLS:
+        assert release.run(tool, "--version").expect(0, stderr="").stdout == f"{tool} {version}\n"
+
+
+def test_the_installed_package_is_what_runs(release: Release, tmp_path: Path) -> None:
+    """Not this checkout, and with every file: a missing schema or instruction would show only when it is used."""
+    code = "import agenteval; print(agenteval.__file__)"
+    where = release.run("python", "-c", code, cwd=tmp_path).expect(0).stdout.strip()
+    assert where == str(release.package / "__init__.py")
+    listed = subprocess.run(["git", "ls-files", "agenteval"], cwd=ROOT, capture_output=True, text=True, check=True)
+    packed = set(ZipFile(release.wheel).namelist())
+    assert [name for name in listed.stdout.splitlines() if (ROOT / name).exists() and name not in packed] == []
+    assert all(name.startswith(("agenteval/", "agenteval-")) for name in packed), "nothing else gets into site-packages"
+    assert all(
+        (release.source / name).exists() for name in ("requirements.lock", "LICENSE", "README.md", "docs/tools.md")
+    )
+
+
+def test_a_pipeline_runs(release: Release, tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"id": "a", "input": "blue", "hint": "blue"}\n')
+    line = (
+        "ae-run prompts.jsonl --simple 'echo {}' | ae-extract -s text | ae-grade -g ae-grader-hint | ae-format -f csv"
+    )
+    assert ",true," in release.run("/bin/sh", "-c", line, cwd=tmp_path).expect(0).stdout.lower()
+
+
+def test_completion(release: Release) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        there = release.run("ae", "completion", shell).expect(0, stderr="").stdout
+        here = run("ae", "completion", shell).stdout.replace(str(Path(sys.executable).parent), f"{release.root}/bin")
+        assert "_AE_COMPLETE" in there and there == here
+
+
+def test_the_wheel_has_the_examples(release: Release, tmp_path: Path) -> None:
+    for start in STARTS:
+        assert written(release.package / "examples" / start) == tracked(start)
+    done = release.run("ae", "init", "mine", "--from", "qa", cwd=tmp_path).expect(0)
+    assert written(tmp_path / "mine") == tracked("qa")
+    shown = release.run("/bin/sh", "-c", done.stdout.rpartition("now type: ")[2], cwd=tmp_path).expect(0)
+    assert "4 passed" in shown.stdout, shown
+
+
+# --- man pages ----------------------------------------------------------------------------------
+
+
+def test_every_executable_has_a_man_page(release: Release) -> None:
+    pages = {path.stem: path.read_text(encoding="ascii") for path in release.root.glob("share/man/man1/*.1")}
+    tools = (ROOT / "docs" / "tools.md").read_text()  # tests/test_docs.py compares it with every --help
+    helps = dict(re.findall(r"^## (\S+)\n\n```\n(.*?)^```$", tools, re.DOTALL | re.MULTILINE))
+    assert set(pages) == set(helps) == set(TOOLS)
+    for name, page in pages.items():
+        assert page.startswith(f'.TH {name.upper()} 1 "" "agenteval {agenteval.__version__}"'.replace("-", r"\-"))
+        headings = re.findall(r"^\.SH (.+)$", page, re.MULTILINE)
+        assert headings[:3] == ["NAME", "SYNOPSIS", "DESCRIPTION"]
+        assert {"EXAMPLES", "OPTIONS", "EXIT STATUS", "SEE ALSO"} <= set(headings)
+        shown = set(re.findall(r"^  (-.*?)(?:  |$)", helps[name], re.MULTILINE))
+        plain = page.replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\[u2026]", "…")
+        assert shown and [option for option in shown if rf".TP{chr(10)}\fB{option}\fR" not in plain] == []
+
+
+@pytest.mark.skipif(MAN is None, reason="man is not on PATH")
+def test_man_finds_and_shows_it(release: Release) -> None:
+    shown = release.run(str(MAN), "ae-run")
+    if "This system has been minimized" in shown.stdout:
+        pytest.skip("man is a stand-in on this system")
+    text = re.sub(r".\x08", "", shown.expect(0).stdout)
+    assert re.search(r"^NAME\n +ae-run - run each prompt", text, re.MULTILINE), text
+    assert "ae-run prompts.jsonl -s claude -j 4 --workspace-dir ws -o raw.jsonl --resume\n" in text
+    assert re.search(r"^ +-j, --concurrency N\n +Agents at a time", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(GROFF is None, reason="groff is not on PATH")
+def test_groff_has_nothing_to_complain_about(release: Release) -> None:
+    pages = sorted(release.root.glob("share/man/man1/*.1"))
+    done = run(str(GROFF), "-man", "-Tutf8", "-ww", "-z", *pages)
+    assert (done.code, done.stderr) == (0, ""), done
+
+
+# --- extras -------------------------------------------------------------------------------------
+
+NO_OPENAI = """\
+import sys; sys.modules['openai'] = None
+from agenteval.models.chat import needs_openai
+try: needs_openai()
+except Exception as error: print(error)
+"""
+
+
+def test_the_hint_of_a_missing_extra_can_be_typed(release: Release, tmp_path: Path) -> None:
+    """The command names the pip of the environment, which here is not the first on PATH, and pip knows the extra."""
+    for path, command in (("pip", "pip"), ("nowhere", f"{release.root}/bin/python -m pip")):
+        if path == "pip":
+            (release.root / "bin" / "pip").write_text(f'#!/bin/sh\nexec {release.root}/bin/python -m pip "$@"\n')
+            (release.root / "bin" / "pip").chmod(0o755)
+        else:
+            (release.root / "bin" / "pip").unlink()
+        message = release.run("python", "-c", NO_OPENAI, cwd=tmp_path).expect(0).stdout.strip()
+        assert message == f"needs the openai package: {command} install 'agenteval[judge]'"
+    typed = message.partition(": ")[2] + " --no-index --no-deps --dry-run"
+    done = release.run("/bin/sh", "-c", typed, cwd=tmp_path).expect(0)
+    assert "already satisfied: agenteval[judge]" in done.stdout and "does not provide" not in done.stderr
+
+
+def test_the_hint_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    words = shlex.split(install_command("judge"))
+    assert words == [sys.executable, "-m", "pip", "install", "-e", f"{ROOT}[judge]"]
+    monkeypatch.chdir(ROOT)
+    assert install_command("judge").endswith(" install -e '.[judge]'")
+
+
+def test_every_hint_names_an_extra() -> None:
+    calls = re.findall(
+        r'MissingExtra\(.*?"(\w+)"\)', "".join(path.read_text() for path in ROOT.glob("agenteval/**/*.py"))
+    )
+    assert set(calls) >= {"schema", "wikipedia"} and set(calls) <= set(EXTRAS)
+    texts = [*ROOT.glob("agenteval/**/*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]
+    named = {name for path in texts for name in re.findall(r"(?:agenteval|\.)\[([a-z,]+)\]'", path.read_text())}
+    assert {name for names in named for name in names.split(",")} <= set(EXTRAS)
