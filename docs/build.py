@@ -91,7 +91,7 @@ def tools() -> Iterator[str]:
     yield TOOLS_HEAD
     alone = {**os.environ, "PATH": os.defpath}  # `ae` lists the plug-ins of PATH
     for name in ["ae", *own_tools()]:
-        command = [ROOT / "bin" / name, "--help"]
+        command = [str(ROOT / "bin" / name), "--help"]
         shown = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
         yield f"## {name}\n\n```\n{shown.rstrip()}\n```\n"
 
