@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import re
 import subprocess
@@ -54,6 +55,7 @@ def test_readme_says_what_every_grader_does() -> None:
 def test_each_tool_calls_itself_by_its_name() -> None:
     for name in TOOLS:
         folder, module = ("graders", name[10:]) if name.startswith("ae-grader-") else ("tools", name[3:])
+        module = f"{module}_" if keyword.iskeyword(module) else module
         path = PACKAGE / folder / f"{module.replace('-', '_') or 'ae'}.py"
         text = path.read_text()
         assert text.startswith(f'"""{name}: '), f"the first words of {path} are the tool's name and its job"

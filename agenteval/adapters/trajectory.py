@@ -174,6 +174,10 @@ class Trajectory:
             self.open_kind, self._message = kind, message
         self.pieces.append(text)
 
+    def step_of(self, ident: str) -> Step | None:
+        """Returns the step of the tool call with this id in the current turn, None if there is none."""
+        return self._open.get(ident) or self._closed.get(ident)
+
     def end_pieces(self) -> Step | None:
         """Ends the step that the pieces so far make, and returns it; None if there are no pieces."""
         return self._join() if self.pieces else None

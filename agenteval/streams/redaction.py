@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agenteval.streams.jsonl import encode
@@ -76,24 +76,27 @@ class Redactor:
         return any(sign in data for sign in self._bytes_in_json)
 
     def value(self, value: Any) -> Any:
-        """Returns the JSON value without secrets; in a loop, because it may be nested deeper than calls may be."""
-        if not self.secrets:
-            return value
-        top = [value]
-        left: list[Any] = [top]
-        while left:
-            place = left.pop()
-            for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
-                if isinstance(inner, str):
-                    place[key] = self(inner)
-                elif isinstance(inner, dict | list):
-                    copy = {self(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
-                    place[key] = copy
-                    left.append(copy)
-        return top[0]
+        """Returns the JSON value without secrets."""
+        return replace_texts(value, self) if self.secrets else value
 
     def _replace(self, found: re.Match[str]) -> str:
         return f"[redacted:{self.secrets[found[0]]}]"
+
+
+def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
+    """Returns the JSON value with its texts replaced; in a loop, because it may be nested deeper than calls may be."""
+    top = [value]
+    left: list[Any] = [top]
+    while left:
+        place = left.pop()
+        for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
+            if isinstance(inner, str):
+                place[key] = replace(inner)
+            elif isinstance(inner, dict | list):
+                copy = {replace(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
+                place[key] = copy
+                left.append(copy)
+    return top[0]
 
 
 def _without_superstrings(forms: Iterable[str]) -> list[str]:

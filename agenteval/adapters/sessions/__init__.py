@@ -1,0 +1,1 @@
+"""Logs that agents keep of their sessions → results."""

@@ -1,0 +1,138 @@
+"""ae-import: grade what an agent did yesterday: its session logs → results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
+from agenteval.cli.options import Names, Parsed, output_option, progress_option, strict_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK, UserError, nearest
+from agenteval.streams.console import Console
+from agenteval.streams.guard import write_record
+from agenteval.streams.output import Output
+from agenteval.wire.records import Record
+
+
+def parse_date(text: str) -> float:
+    """Returns a date, or a date and time, of the local time zone unless it names one, as milliseconds since 1970."""
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp() * 1000
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not a date, such as 2026-11-01 or 2026-11-01T09:30") from None
+
+
+def formats() -> dict[str, str]:
+    """Returns the formats, and whose they are."""
+    from agenteval.adapters.sessions.session_file import session_formats
+
+    return dict.fromkeys(session_formats(), "sessions of this agent") | FOREIGN
+
+
+@tool("ae-import")
+@click.argument("format_", metavar="FORMAT", type=Names(formats))
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option(
+    "--since", type=Parsed("date", parse_date), metavar="DATE", help="Only sessions that went on at DATE or later."
+)
+@click.option("--cwd", metavar="DIR", help="Only sessions that worked in DIR or below it.")
+@click.option("--min-turns", type=click.IntRange(1), default=1, metavar="N", help="Only sessions with N turns or more.")
+@click.option("--no-redact", is_flag=True, help="Keep what looks like a key or token.")
+@output_option
+@strict_option
+@progress_option
+def main(
+    format_: str,
+    paths: tuple[str, ...],
+    since: float | None,
+    cwd: str | None,
+    min_turns: int,
+    no_redact: bool,
+    output: str | None,
+    strict: bool,
+    progress: bool | None,
+    debug: bool,
+) -> int:
+    """Turn the sessions that agents keep on disk into results, to grade what they did.
+
+    FORMAT is an agent, whose own session logs are read: claude, codex, gemini, opencode, pi, qwen.
+    PATH is a file or a directory, where its logs are searched; without one it is the agent's own
+    place below HOME.
+
+    A session becomes one result: the user's turns, the last answer, the trajectory with sub-agents
+    (`parentId` names the `callId` of the call), tokens, times, cwd; model and git branch in `metadata`.
+
+    What looks like a key or token becomes [redacted:KIND]: PEM private keys, JWTs, sk-…, GitHub
+    (ghp_…, github_pat_…), GitLab (glpat-…), Slack (xox…), AWS (AKIA…, secret access keys), Google
+    (AIza…), Hugging Face (hf_…), npm_…, pypi-…, bearer tokens, passwords in URLs.
+
+    Examples:
+      ae-import claude --since 2026-11-01 | ae-grade -g ./grader.py | ae-summarize
+      ae-import codex --cwd . --min-turns 2 -o sessions.jsonl
+      ae-import gemini ~/.gemini/tmp | ae-format -f table
+    """
+    console = Console("ae-import", progress=progress, strict=strict, output=output)
+    records = results(format_, list(paths), console)
+    target = Output(output)
+    if not no_redact:
+        from agenteval.streams.recorded.secret_patterns import redact, redacted_line
+
+        target.encode, console.redact = redacted_line, redact
+    console.begin(None, "sessions")
+    folder = os.path.realpath(cwd) if cwd is not None else None
+    for record in with_unique_ids(records, console):
+        if is_wanted(record, since, folder, min_turns):
+            write_record(target, record, console)
+            console.advance(label=record["id"])
+    console.finish()
+    target.close()
+    return FAILED if console.refused else OK
+
+
+def results(format_: str, paths: list[str], console: Console) -> Iterator[Record]:
+    """Returns the results of all files; UserError if there is nothing to read."""
+    if format_ in FOREIGN:
+        return read_foreign(format_, paths or ["-"], console)
+    if format_ not in formats():
+        raise UserError(f'no format is named "{format_}"; {nearest(format_, formats())}')
+    from agenteval.adapters.sessions.logs import default_root
+    from agenteval.adapters.sessions.session_file import load_session_schema
+
+    schema = load_session_schema(format_)
+    paths = paths or [default_root(schema)]
+    for path in paths:
+        if path != "-" and not os.path.exists(path):
+            raise UserError(f"{path}: No such file or directory")
+    from agenteval.adapters.sessions.results import session_results
+
+    return session_results(paths, schema, console)
+
+
+def is_wanted(record: Record, since: float | None, folder: str | None, min_turns: int) -> bool:
+    """Returns whether a session is one of those asked for; one whose time or cwd is unknown is not, where it counts."""
+    if since is not None and (record.get("timing") or {}).get("end", 0) < since:
+        return False
+    if folder is not None:
+        where = record.get("cwd")
+        if not where or os.path.commonpath([folder, os.path.realpath(where)]) != folder:
+            return False
+    return len(record["input"]) >= min_turns if isinstance(record["input"], list) else min_turns == 1
+
+
+def with_unique_ids(records: Iterable[Record], console: Console) -> Iterator[Record]:
+    """Yields the records; an id that was there already gets a number, and a message says so."""
+    seen: set[str] = set()
+    for record in records:
+        ident, number = record["id"], 1
+        while record["id"] in seen:
+            number += 1
+            record["id"] = f"{ident}-{number}"
+        if number > 1:
+            console.say(f"{ident}: there are several of this id; this one is {record['id']}")
+            for step in record["trajectory"]:
+                step["stepId"] = step["stepId"].replace(ident, record["id"], 1)
+        seen.add(record["id"])
+        yield record

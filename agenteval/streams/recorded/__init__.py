@@ -1,0 +1,1 @@
+"""What other programs recorded: files of theirs, and the secrets in them."""

@@ -1,0 +1,218 @@
+"""Session logs of real programs → results: goldens in full, and what must be in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenteval.adapters.sessions.session_file import session_formats
+from agenteval.adapters.sessions.times import milliseconds
+from tests.support.tool import ROOT, Done, run
+
+SESSIONS = ROOT / "tests" / "data" / "sessions"
+GOLDEN = ROOT / "tests" / "golden" / "sessions"
+UPDATE = "AE_UPDATE_GOLDEN"  # set it to write the golden files anew, then read the diff
+FIRST = "Please create hello.txt with a shell command, then tell me the answer. The codeword is heliotrope."
+SECOND = "FOLLOWUP: what was the answer?"
+REQUEST = {"inputTokens": 1200, "outputTokens": 57, "cachedTokens": 500}  # of each request of the scripted model
+NESTING = ("claude", "opencode")
+
+
+def logs_of(program: str, folder: Path) -> Path:
+    """Returns the logs of a program as it leaves them; a database is kept as SQL."""
+    copy = folder / program
+    shutil.copytree(SESSIONS / program, copy)
+    for dump in copy.glob("*.sql"):
+        database = sqlite3.connect(dump.with_suffix(".db"))
+        database.executescript(dump.read_text())
+        database.close()
+    return copy
+
+
+def imported(program: str, folder: Path, *options: str) -> Done:
+    return run("ae-import", program, logs_of(program, folder), *options, cwd=folder)
+
+
+@pytest.mark.parametrize("program", session_formats())
+def test_golden(program: str, tmp_path: Path) -> None:
+    done = imported(program, tmp_path).expect(0, stderr="")
+    golden = GOLDEN / f"{program}.jsonl"
+    if UPDATE in os.environ:
+        golden.write_text(done.stdout)
+    assert done.stdout == golden.read_text()
+    two_turns = next(record for record in done.records if record["input"] == [FIRST, SECOND])
+    assert two_turns["output"] == "I remember. The answer is still 42."
+    assert [step["type"] for step in two_turns["trajectory"]] == [
+        "thought",
+        "message",
+        "tool_call",
+        "message",
+        "message",
+    ]
+    assert two_turns["metadata"]["turnSteps"] == [4, 1] and two_turns["cwd"] == "/work/project"
+    assert tokens(two_turns) == {name: 3 * count for name, count in REQUEST.items()}
+    failing = next(record for record in done.records if record["toolErrors"])
+    (call,) = [step for step in failing["trajectory"] if step["type"] == "tool_call"]
+    assert call["status"] == "failed" and "it-was-written" in call["output"] and failing["input"] == FIRST
+    assert tokens(failing) == {name: 2 * count for name, count in REQUEST.items()}
+
+
+def tokens(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: record["timing"][name] for name in REQUEST}
+
+
+@pytest.mark.parametrize("program", NESTING)
+def test_sub_agents_are_nested_and_their_tokens_count(program: str, tmp_path: Path) -> None:
+    (record,) = [one for one in imported(program, tmp_path).records if "DELEGATE" in one["input"]]
+    steps = record["trajectory"]
+    (parent,) = [step for step in steps if step["type"] == "tool_call" and "parentId" not in step]
+    children = [step for step in steps if step.get("parentId") == parent["callId"]]
+    assert [step["type"] for step in children] == ["thought", "message", "tool_call", "message"]
+    assert children == steps[3:7], "in the place of the call that started it"
+    assert [step["stepId"].rpartition("-")[2] for step in steps] == [str(n) for n in range(1, 9)]
+    assert tokens(record) == {name: 4 * count for name, count in REQUEST.items()}
+
+
+@pytest.mark.parametrize("program, reason", [("claude", "API Error: 500 scripted refusal"), ("codex", "high demand")])
+def test_a_session_that_ended_with_an_error_has_failed(program: str, reason: str, tmp_path: Path) -> None:
+    (record,) = [one for one in imported(program, tmp_path).records if "errors" in one]
+    assert reason in record["errors"][0] and record["output"] == ""
+    assert record["metadata"].get("model") != "<synthetic>"
+
+
+# --- what others did to the files -----------------------------------------------------------------
+
+
+def line(kind: str, text: str, number: int, **more: Any) -> str:
+    """Returns a line of a log of claude."""
+    message = {"role": kind, "content": text if kind == "user" else [{"type": "text", "text": text}]}
+    event = {"type": kind, "message": message, "sessionId": "s", "timestamp": f"2026-11-01T10:00:{number:02}Z"}
+    return json.dumps({**event, **more})
+
+
+def test_a_broken_line_costs_its_line_and_an_unreadable_file_its_file(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(
+        "\n".join([line("user", "q", 0), '{"type": "ass', "[1]", line("assistant", "a", 1)])
+    )
+    (folder / "b.jsonl").mkdir()
+    (folder / "c.jsonl").write_text(line("user", "again", 2) + "\n")
+    (folder / "d.jsonl").symlink_to("nowhere")
+    (folder / "e.jsonl").write_text('{"type":"summary","summary":"no turn of the user"}\n')
+    done = run("ae-import", "claude", folder, folder / "d.jsonl", cwd=tmp_path)
+    assert done.code == 2 and "No such file" in done.stderr, done
+    done = run("ae-import", "claude", folder, cwd=tmp_path).expect(1)
+    assert [(one["input"], one["output"]) for one in done.records] == [("q", "a"), ("again", "")]
+    assert done.ids == ["s", "s-2"], "ids are unique"
+    assert f"{folder}/a.jsonl:2: " in done.stderr and f"{folder}/a.jsonl:3: not a JSON object" in done.stderr
+    assert "several" in done.stderr and len(done.messages) == 3, done
+    strict = run("ae-import", "claude", folder, "--strict", cwd=tmp_path).expect(1)
+    assert len(strict.messages) == 2 and "--strict" in strict.messages[1] and strict.out == b"", strict
+
+
+def test_what_is_a_turn(tmp_path: Path) -> None:
+    lines = [
+        line("user", "<command-name>/clear</command-name>", 0),
+        line("user", "<local-command-stdout></local-command-stdout>", 1),
+        line("user", "one", 2),
+        line("assistant", "first", 3),
+        line("user", "a reminder", 4, isMeta=True),
+        line("user", "<command-name>/init</command-name>", 5),
+        line("assistant", "second", 6),
+        line("user", "[Request interrupted by user]", 7),
+    ]
+    log = tmp_path / "s.jsonl"
+    log.write_text("\n".join(lines))
+    (record,) = run("ae-import", "claude", log, cwd=tmp_path).expect(0, stderr="").records
+    assert record["input"] == ["one", "<command-name>/init</command-name>"] and record["output"] == "second"
+    assert record["metadata"]["turnSteps"] == [1, 1] and record["timing"]["total"] == 7000
+    (same,) = run("ae-import", "claude", "-", stdin=log, cwd=tmp_path).expect(0, stderr="").records
+    assert same == record
+
+
+def test_an_error_before_the_last_turn_is_past(tmp_path: Path) -> None:
+    error = line("assistant", "API Error: 529", 1, isApiErrorMessage=True)
+    log = tmp_path / "s.jsonl"
+    log.write_text("\n".join([line("user", "q", 0), error, line("user", "go on", 2), line("assistant", "done", 3)]))
+    (record,) = run("ae-import", "claude", log, cwd=tmp_path).expect(0).records
+    assert "errors" not in record and record["output"] == "done"
+
+
+def test_which_sessions(tmp_path: Path) -> None:
+    home, work, other = tmp_path / "home", tmp_path / "work", tmp_path / "workshop"
+    folder = home / ".claude" / "projects" / "x"
+    folder.mkdir(parents=True)
+    (work / "below").mkdir(parents=True)
+    other.mkdir()
+    for name, where, turns, month in (("a", work, 1, 10), ("b", work / "below", 2, 11), ("c", other, 1, 11)):
+        lines = [line("user", f"q{n}", n, sessionId=name, cwd=str(where)) for n in range(turns)]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines).replace("2026-11", f"2026-{month}"))
+
+    def ids(*options: str) -> list[str]:
+        return run("ae-import", "claude", *options, cwd=tmp_path, env={"HOME": str(home)}).expect(0, stderr="").ids
+
+    assert ids() == ["a", "b", "c"], "the program's own place below HOME"
+    assert ids("--since", "2026-11-01") == ["b", "c"]
+    assert ids("--cwd", "work") == ["a", "b"], "or below, but not workshop"
+    assert ids("--min-turns", "2") == ["b"]
+    assert ids("--since", "2026-11-01", "--cwd", str(work)) == ["b"]
+    run("ae-import", "claude", "--since", "yesterday", cwd=tmp_path).expect(2).says("is not a date")
+    run("ae-import", "claude", cwd=tmp_path).expect(2).says("no sessions of claude there")
+    run("ae-import", "cluade", cwd=tmp_path).expect(2).says("did you mean claude")
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("2026-11-17T05:01:35.736Z", 1794891695736),
+        ("2026-11-17T06:01:35.736+01:00", 1794891695736),
+        ("2026-11-17T05:01:35.736", 1794891695736),
+        (1794891695.736, 1794891695736),
+        (1794891695736, 1794891695736),
+        ("1794891695736000000", 1794891695736),
+        ("soon", None),
+        (None, None),
+        (-1, None),
+        (True, None),
+    ],
+)
+def test_milliseconds(value: Any, expected: int | None) -> None:
+    assert milliseconds(value) == expected
+
+
+# --- the recipe of docs/import.md -----------------------------------------------------------------
+
+
+def test_which_sessions_ended_with_a_failing_test(tmp_path: Path) -> None:
+    """Runs the recipe on two sessions of today and one of last year: only one of today's ended with a failing test."""
+    page = (ROOT / "docs" / "import.md").read_text()
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (recipe,), shown = [text for language, text in fenced if language == "sh"], fenced[-1][1]
+    folder = tmp_path / ".claude" / "projects" / "-work-shop"
+    folder.mkdir(parents=True)
+    today, long_ago = datetime.now(UTC), datetime.now(UTC) - timedelta(days=365)
+    for name, failures, when in (
+        ("7d1f", [False, True], today),
+        ("8e20", [True, False], today),
+        ("9f31", [True], long_ago),
+    ):
+        lines = [line("user", "Fix the discount.", 0)]
+        for number, failed in enumerate(failures):
+            call = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": "python -m pytest -q"}}
+            answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "…", "is_error": failed}
+            lines.append(json.dumps({"type": "assistant", "message": {"content": [call]}}))
+            lines.append(json.dumps({"type": "user", "message": {"content": [answer]}}))
+        facts = {"sessionId": name, "cwd": "/work/shop", "timestamp": when.isoformat()}
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({**json.loads(one), **facts}) for one in lines))
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not on PATH")
+    assert run("/bin/sh", "-e", "-c", recipe, cwd=tmp_path).expect(0, stderr="").stdout == shown

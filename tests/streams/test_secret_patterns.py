@@ -1,0 +1,63 @@
+"""What looks like a key or token is replaced, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agenteval.streams.recorded.secret_patterns import PATTERNS, redact, redacted_line
+
+LETTERS = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7jKl0n"
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{LETTERS}\n-----END RSA PRIVATE KEY-----"
+SECRETS = {
+    "PRIVATE_KEY": [KEY, KEY[:60], json.dumps(KEY)[1:-1], KEY.replace("RSA ", "")],
+    "JWT": [f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{LETTERS}"],
+    "API_KEY": [f"sk-{LETTERS}", f"sk-ant-api03-{LETTERS}", f"sk-proj-{LETTERS[:20]}"],
+    "GITHUB_TOKEN": [f"ghp_{LETTERS[:36]}", f"gho_{LETTERS[:36]}", f"github_pat_11AB_{LETTERS}"],
+    "GITLAB_TOKEN": [f"glpat-{LETTERS[:20]}"],
+    "SLACK_TOKEN": ["xox" + "b-123456789012-abcdefABCDEF"],
+    "AWS_ACCESS_KEY": ["AKIA" + "IOSFODNN7EXAMPLE"],
+    "GOOGLE_API_KEY": [f"AIza{LETTERS[:35]}"],
+    "HUGGINGFACE_TOKEN": [f"hf_{LETTERS[:34]}"],
+    "NPM_TOKEN": [f"npm_{LETTERS[:36]}"],
+    "PYPI_TOKEN": [f"pypi-{LETTERS}"],
+}
+AROUND = {
+    "AWS_SECRET_KEY": [f"AWS_SECRET_ACCESS_KEY={LETTERS}", f'"SecretAccessKey": "{LETTERS}"'],
+    "BEARER_TOKEN": [f"Authorization: Bearer {LETTERS}"],
+    "PASSWORD": ["postgres://me:geheim42@db/x"],
+}
+
+
+def test_every_pattern_has_a_case() -> None:
+    assert {*SECRETS, *AROUND} == set(PATTERNS)
+
+
+@pytest.mark.parametrize("kind, secret", [(kind, one) for kind, many in SECRETS.items() for one in many])
+def test_a_secret_is_replaced_and_what_is_around_it_stays(kind: str, secret: str) -> None:
+    assert redact(f"key={secret}") == f"key=[redacted:{kind}]"
+    assert redact(secret) == f"[redacted:{kind}]"
+    record = {"id": "a", "input": [secret], "trajectory": [{"input": {"command": [f"echo '{secret}"]}}]}
+    assert f"[redacted:{kind}]".encode() in redacted_line(record) and LETTERS[:20].encode() not in redacted_line(record)
+
+
+@pytest.mark.parametrize("kind, text", [(kind, one) for kind, many in AROUND.items() for one in many])
+def test_a_secret_that_is_known_by_what_stands_before_it(kind: str, text: str) -> None:
+    assert f"[redacted:{kind}]" in redact(text)
+    assert LETTERS not in redact(text) and "geheim42" not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-management-for-everybody and risk-averse-strategies-are-fine",
+        "sk-short",
+        "https://example.org/a:b@c https://user@example.org/",
+        "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+        "AKIA is a prefix; the bearer of bad news; ghp_ too; eyJ",
+    ],
+)
+def test_other_texts_stay(text: str) -> None:
+    assert redact(text) == text
+    assert json.loads(redacted_line({"id": text})) == {"id": text}
