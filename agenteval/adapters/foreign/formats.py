@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
+from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
+from agenteval.streams.recorded.documents import read_objects, report_unreadable
 from agenteval.wire.records import Record
 
-FOREIGN: dict[str, str] = {}
+FOREIGN = {"atif": "trajectories in the Agent Trajectory Interchange Format", "otlp": "GenAI traces as OTLP/JSON"}
+ENDINGS = (".json", ".jsonl")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
-    """Yields the results of files of this format."""
-    module = import_module(f"agenteval.adapters.foreign.{format_}")
-    for path in paths:
-        yield from module.read(path, console)
+    """Yields the results of files and directories of this format; what cannot be read is reported."""
+    results_of = import_module(f"agenteval.adapters.foreign.{format_}").results_of
+    for path in (file for one in paths for file in _files(one)):
+        number = 0
+        try:
+            for number, document in enumerate(read_objects(path, console), 1):
+                try:
+                    yield from results_of(document)
+                except BadRecord as error:
+                    console.refuse(f"{path}: document {number}", str(error))
+                except (TypeError, ValueError, AttributeError, KeyError) as error:
+                    console.fault(f"{path}: document {number}", error)
+        except StrictStop:
+            raise
+        except (UserError, OSError) as error:
+            if path == "-":
+                raise
+            report_unreadable(path, error, console)
+
+
+def _files(path: str) -> Iterator[str]:
+    """Yields the file itself, or those below a directory that may be of such a format."""
+    if path == "-" or not os.path.isdir(path):
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(ENDINGS))

@@ -58,9 +58,10 @@ def main(
 ) -> int:
     """Turn the sessions that agents keep on disk into results, to grade what they did.
 
-    FORMAT is an agent, whose own session logs are read: claude, codex, gemini, opencode, pi, qwen.
-    PATH is a file or a directory, where its logs are searched; without one it is the agent's own
-    place below HOME.
+    FORMAT is an agent, whose own session logs are read: claude, codex, gemini, opencode, pi, qwen;
+    or a format of other harnesses: atif (trajectories), otlp (GenAI traces as OTLP/JSON). PATH is a
+    file or a directory, where the files are searched; without one it is the agent's own place below
+    HOME, and stdin for formats of others.
 
     A session becomes one result: the user's turns, the last answer, the trajectory with sub-agents
     (`parentId` names the `callId` of the call), tokens, times, cwd; model and git branch in `metadata`.

@@ -1,0 +1,70 @@
+"""Trajectories in the Agent Trajectory Interchange Format → results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenteval.adapters.foreign.builder import ForeignResult
+from agenteval.adapters.trajectory import as_text
+from agenteval.errors import BadRecord
+from agenteval.wire.records import Record
+
+METRICS = {
+    "inputTokens": ("total_prompt_tokens", "prompt_tokens"),
+    "outputTokens": ("total_completion_tokens", "completion_tokens"),
+    "cachedTokens": ("total_cached_tokens", "cached_tokens"),
+    "costUsd": ("total_cost_usd", "cost_usd"),
+}
+
+
+def results_of(document: Record) -> list[Record]:
+    """Returns the result of a trajectory; BadRecord if the document is none."""
+    steps, agent = document.get("steps"), _object(document.get("agent"))
+    if not str(document.get("schema_version", "")).startswith("ATIF-") or not isinstance(steps, list):
+        raise BadRecord("not an ATIF trajectory: schema_version or steps is missing")
+    ident = document.get("trajectory_id") or document.get("session_id")
+    built = ForeignResult(as_text(ident) or "trajectory", as_text(agent.get("name")) or "unknown")
+    built.metadata = {"model": agent.get("model_name"), "agentVersion": agent.get("version")}
+    steps = [step for step in steps if isinstance(step, dict)]
+    for step in steps:
+        _add_step(built, step)
+    final = _object(document.get("final_metrics"))
+    for name, (total, single) in METRICS.items():
+        counts = [_object(step.get("metrics")).get(single) for step in steps]
+        numbers = [count for count in counts if type(count) in (int, float)]
+        built.usage[name] = final[total] if total in final else sum(numbers) if numbers else None
+    extra = _object(document.get("extra"))
+    if isinstance(extra.get("errors"), list):
+        built.errors = [as_text(error) for error in extra["errors"]]
+    return [built.result()]
+
+
+def _add_step(built: ForeignResult, step: Record) -> None:
+    built.at(step.get("timestamp"))
+    text = as_text(step.get("message"))
+    if step.get("source") == "user":
+        built.turn(text)
+    if step.get("source") != "agent":
+        return
+    if step.get("model_name"):
+        built.metadata["model"] = step["model_name"]
+    if reasoning := as_text(step.get("reasoning_content")):
+        built.out.text("thought", reasoning)
+    if text:
+        built.out.text("message", text)
+    results = {one.get("source_call_id"): one for one in _list(_object(step.get("observation")).get("results"))}
+    for call in _list(step.get("tool_calls")):
+        ident, name, extra = call.get("tool_call_id"), call.get("function_name"), _object(call.get("extra"))
+        built.out.call(ident, name, call.get("arguments"))
+        if (found := results.get(ident)) is not None:
+            failed = _object(found.get("extra")).get("is_error") or extra.get("status") == "failed"
+            status = "failed" if failed else "completed"
+            built.out.settle(ident, name, None, status, found.get("content"), extra.get("duration_ms"))
+
+
+def _object(value: Any) -> Record:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Record]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
