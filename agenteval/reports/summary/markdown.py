@@ -42,10 +42,14 @@ class Sections:
 
     def line(self, text: str) -> str:
         """The text on one line."""
-        return inline(text) if self.escape else " ".join(visible(text).split("\n"))
+        if self.escape:
+            return inline(text)
+        return text if text.isprintable() else " ".join(visible(text).split("\n"))
 
     def block(self, text: str) -> list[str]:
         """The text behind a title: on the same line, or, if it is not escaped and has several lines, between fences."""
+        if not self.escape and text.isprintable():
+            return [text]
         if "\r" in text:
             text = _LINE_END.sub("\n", text)
         if self.escape or "\n" not in text.strip("\n"):
@@ -99,7 +103,8 @@ class Sections:
             first, *more = STEP_LINES[step.type](self, step)
             yield f"{place}{first} [→{mark}]"
             if more:
-                yield from (" " * len(place) + line for line in more)
+                indent = "\n" + " " * len(place)
+                yield indent[1:] + indent.join(more)
 
     def text_lines(self, step: Step) -> list[str]:
         """A thought or a message."""
