@@ -60,7 +60,8 @@ def test_what_is_being_graded_is_not_run_again(args: list[str], tmp_path: Path) 
         tool.signal(signal.SIGINT)
         tool.end().expect(130)
     (tmp_path / "quick").touch()
-    run(*command, "--resume", cwd=tmp_path).expect(0, stderr="")
+    done = run(*command, "--resume", cwd=tmp_path).expect(0)
+    assert all("pass@1" in line for line in done.stderr.splitlines()), done
     assert sorted(record["id"] for record in read(tmp_path / "out")) == IDS
     assert runs(tmp_path) == IDS
     assert not kept.exists()

@@ -53,7 +53,8 @@ def test_what_an_earlier_run_left_is_no_part_of_a_prompt(tool: list[str], left: 
     old = {"agent": "x", "agentDigest": "0", "exitCode": 1, "workspaceDir": "/old", "mine": 1}
     prompt = {"id": "a", "input": "x", "hint": "x", "tags": ["mine"], "metadata": old, **left}
     graders = [] if tool == ["ae-run"] else ["-g", "new=ae-grader-hint"]
-    done = run(*tool, "--simple", "echo {}", *graders, "-e", stdin=jsonl(prompt), cwd=tmp_path).expect(0, stderr="")
+    done = run(*tool, "--simple", "echo {}", *graders, "-e", stdin=jsonl(prompt), cwd=tmp_path).expect(0)
+    assert all("pass@1" in line for line in done.stderr.splitlines()), done
     [record] = done.records
     assert "old" not in done.stdout and "oops" not in done.stdout
     assert record["tags"] == ["mine"] and record["metadata"]["mine"] == 1
