@@ -10,6 +10,7 @@ from agenteval.errors import UserError, nearest
 if TYPE_CHECKING:  # to list names needs no compiler
     from agenteval.adapters.reader import Adapter
 
+PREFIX = "bundled:"  # names a schema of the suite, whatever files there are
 BUNDLED = os.path.join(os.path.dirname(__file__), "schemas")
 
 
@@ -24,18 +25,25 @@ def bundled_path(name: str) -> str:
 
 
 def load_adapter(ref: str, *, as_json: bool = False) -> Adapter:
-    """Loads the schema in a file, or the one that comes with the suite under this name; see Adapter."""
-    path = ref
-    if not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
+    """Loads the schema in a file, or the one that comes with the suite under this name; see Adapter.
+
+    A file of that name in the current directory wins, unless the name has the prefix.
+    """
+    path = source = ref
+    if ref.startswith(PREFIX) and ref.removeprefix(PREFIX) in bundled_adapters():
+        path = bundled_path(ref.removeprefix(PREFIX))
+    elif not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
         if ref not in bundled_adapters():
             hint = nearest(ref, bundled_adapters())
             raise UserError(f'no adapter schema is named "{ref}", and there is no such file; {hint}')
         path = bundled_path(ref)
+    elif ref in bundled_adapters():
+        source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
     try:
         with open(path, "rb") as file:
-            return parse_adapter(file.read(), ref, as_json=as_json)
+            return parse_adapter(file.read(), source, as_json=as_json)
     except OSError as error:
-        raise UserError(f"{ref}: {error.strerror}") from None
+        raise UserError(f"{source}: {error.strerror}") from None
 
 
 def parse_adapter(data: bytes, source: str, *, as_json: bool = False) -> Adapter:

@@ -40,9 +40,9 @@ class FailureCount:
         if self.ended == self.failed == FIRST and self._same and (total is None or total > FIRST):
             self.say(f"the first {FIRST} agents failed in the same way: {self.reason}")
 
-    def report(self) -> None:
-        """Reports, at the end, that no agent was successful."""
-        if self.failed and self.failed == self.ended:
+    def report(self, *, some: bool) -> None:
+        """Reports, at the end, that no agent was successful; with `some`, also how many were not."""
+        if self.failed and (some or self.failed == self.ended):
             first = "" if self._same else " the first:"
             self.say(f"{self.failed} of {self.ended} agents failed:{first} {self.reason}")
 

@@ -81,7 +81,8 @@ class GraderRun:
             record = finish(graded)
             if record is not None:
                 write_record(self.output, record, self.console)
-            self.console.advance(failed=not passed(graded), label=graded["id"])
+            failed = bool(graded.get("errors")) and not graded.get("gradedFailed")
+            self.console.advance(failed=failed, passed=passed(graded), label=graded["id"])
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")
 
@@ -94,12 +95,20 @@ class GraderRun:
 # --- comparison graders ------------------------------------------------------------------------
 
 
-def comparison_grader(text: str, *, stream: bool, concurrency: int, timeout: float, redact: Redactor) -> Ask:
-    """Loads the grader; returns a function that asks it."""
+def comparison_grader(
+    text: str,
+    *,
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    redact: Redactor,
+    trace: Callable[[str], None] | None = None,
+) -> Ask:
+    """Loads the grader; returns a function that asks it. `trace` takes each line that it prints on stderr."""
     specs = named_graders([text], stream=stream)
     processes = ProcessSupervisor(concurrency)
     try:
-        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer)
+        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer, trace=trace)
     except UserError:
         processes.close()
         raise

@@ -149,7 +149,7 @@ class PromptRun:
             self.console.say(self.stopping.summary())
         if self.fit:
             self.fit.finish()
-        self.failures.report()
+        self.failures.report(some=self.console.shows_progress)
         self.missing.report()
         ungraded = self.graders is not None and self.graders.erred
         failed = self.console.refused or ungraded or self.missing.count
@@ -301,7 +301,7 @@ class PromptRun:
 
     def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
         """Reports one more that is done: progress, --debug, -e and --strict."""
-        self.console.advance(failed=bool(errors) or not passed, label=name)
+        self.console.advance(failed=bool(errors), passed=passed, label=name)
         message = "; ".join(errors or ())
         if self.settings.debug:
             self.console.say(f"{name}: {message or 'done'}")

@@ -26,7 +26,7 @@ class Console:
         self.strict = strict
         self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
-        self.done = self._failed = 0
+        self.done = self._failed = self._not_passed = 0
         shared = output in (None, "-") and _is_terminal(1)  # records on the same terminal would break the bar
         self._bar = _is_terminal(2) and progress is not False and not shared
         self._lines = bool(progress) and not self._bar
@@ -79,15 +79,17 @@ class Console:
         """Returns how many are done, such as `1 prompt`."""
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
-    def advance(self, *, failed: bool = False, label: str = "") -> None:
-        """Counts one more as done."""
+    def advance(self, *, failed: bool = False, passed: bool = True, label: str = "") -> None:
+        """Counts one more as done; `failed` if its agent has, else whether it `passed`."""
         self.done += 1
         self._failed += failed
+        self._not_passed += not (failed or passed)
         if not self.shows_progress:
             return
         with self._lock:
             if self._lines:
-                self._write(f"{self.tool}: [{self._of_total()}] {_printable(label)}{' failed' if failed else ''}\n")
+                ending = " failed" if failed else "" if passed else " did not pass"
+                self._write(f"{self.tool}: [{self._of_total()}] {_printable(label)}{ending}\n")
             elif time.monotonic() - self._drawn >= REDRAW or self.done == self.total:
                 self._draw()
 
@@ -95,10 +97,15 @@ class Console:
         """Replaces the bar by one line of summary."""
         with self._lock:
             if self._shown:
-                failed = f", {self._failed} failed" if self._failed else ""
                 took = _clock(time.monotonic() - self._start)
-                self._write(f"{self._erase()}{self.tool}: {self.done} {self._noun} in {took}{failed}\n")
+                parts = [f"{self.tool}: {self.count()} in {took}", *self._bad()]
+                self._write(f"{self._erase()}{', '.join(parts)}\n")
                 self._shown = ""
+
+    def _bad(self) -> list[str]:
+        """Returns how many failed, and how many did not pass."""
+        counts = ((self._failed, "failed"), (self._not_passed, "did not pass"))
+        return [f"{count} {what}" for count, what in counts if count]
 
     def _of_total(self) -> str:
         return str(self.done) if self.total is None else f"{self.done}/{self.total}"
@@ -111,8 +118,7 @@ class Console:
         if self.total:
             full = int(BAR_WIDTH * min(1.0, self.done / self.total))
             parts.insert(0, "█" * full + "░" * (BAR_WIDTH - full))
-        if self._failed:
-            parts.append(f"{self._failed} failed")
+        parts += self._bad()
         if self.total and rate:
             parts.append(f"{_clock((self.total - self.done) / rate)} left")
         erase = self._erase()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from agenteval.adapters.extract import result_of
 from agenteval.errors import UserError
 from agenteval.wire.adapter_schema import SUITE_METADATA
 from tests.support.schema_building import adapter
-from tests.support.tool import ROOT
+from tests.support.tool import ROOT, jsonl, run
 from tests.support.wrong_schemas import BAD_PATHS, MISSPELT, OWN, WRONG
 
 
@@ -106,3 +107,16 @@ def test_a_comma_too_many() -> None:
     for data in (b'{\n"a": 1,\n}', b'{"a": [1,\n2,\n]}'):  # versions of Python do not agree on the line
         with pytest.raises(UserError, match=r"^my\.json:[23]:\d+: not JSON: a comma with nothing after it$"):
             parse_adapter(data, "my.json")
+
+
+TIMING = {"start": 0, "end": 1, "total": 1}
+
+
+def test_a_file_with_the_name_of_a_bundled_schema(tmp_path: Path) -> None:
+    """It wins; what is wrong with it is reported with how to name the other one."""
+    (tmp_path / "claude").write_text("#!/bin/sh\n")
+    raw = jsonl({"id": "a", "input": "x", "rawLines": ['{"type":"result","result":"yes"}'], "timing": TIMING})
+    refused = run("ae-extract", "-s", "claude", stdin=raw, cwd=tmp_path).expect(2)
+    refused.says("./claude (a file here; the schema of the suite is -s bundled:claude)")
+    found = run("ae-extract", "-s", "bundled:claude", stdin=raw, cwd=tmp_path).expect(0, stderr="").records
+    assert found[0]["output"] == "yes"

@@ -11,7 +11,7 @@ import pytest
 
 from agenteval.wire.comparison import ComparisonReport
 from tests.support.subset import assert_contains
-from tests.support.tool import PASSES, Done, run, script, write
+from tests.support.tool import PASSES, Done, python_script, run, script, write
 
 Json = dict[str, Any]
 
@@ -421,3 +421,15 @@ def test_a_number_too_large_for_a_float_is_refused(field: str, tmp_path: Path) -
     done = ae_compare(path, path, cwd=tmp_path)
     assert (done.code, json.loads(done.stdout)["meta"]["promptCount"]) == (1, 1)
     assert f'a.jsonl:1: "timing.{field}"' in done.stderr
+
+
+def test_debug_shows_what_the_grader_prints(tmp_path: Path) -> None:
+    """As ae-grade does."""
+    answer = "print(json.dumps({'rankings': [{'run': run, 'rank': 1, 'score': 1} for run in asked['runs']]}))"
+    text = "import json, sys\nasked = json.load(sys.stdin)\nprint('on stderr', file=sys.stderr)\n"
+    python_script(tmp_path / "noisy", text + answer)
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", {"id": "1", "input": "x", "output": name, "trajectory": [], "timing": {}})
+    args = ["a.jsonl", "b.jsonl", "-g", "./noisy", "--one-order", "-o", "out.json"]
+    assert "ae-compare: grader noisy: on stderr" in run("ae-compare", *args, "--debug", cwd=tmp_path).messages
+    assert "on stderr" not in run("ae-compare", *args, cwd=tmp_path).stderr

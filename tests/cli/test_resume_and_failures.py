@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tool import Done, Record, jsonl, read, run, write
+from tests.support.tool import Done, Record, jsonl, on_terminal, read, run, write
 from tests.support.watching import Running, until
 
 TOOLS = ["ae-run", "ae-capture", "ae-trials"]
@@ -160,3 +160,27 @@ def test_max_failures_stops_and_resume_goes_on(tool: str, tmp_path: Path) -> Non
     assert [record["id"] for record in read(tmp_path / "out")] == ["0-good", "1-bad", "2-bad"]
     start(tool, tmp_path, FAILS_ONCE, "--resume").expect(0)
     assert len(read(tmp_path / "out")) == 5
+
+
+def test_grading_again_with_nothing_left(tmp_path: Path) -> None:
+    write(tmp_path / "in", {"id": "a", "input": "x", "output": "x", "hint": "x"})
+    grade = ["in", "-g", "ae-grader-hint", "-o", "out", "--resume"]
+    run("ae-grade", *grade, cwd=tmp_path).expect(0, stderr="")
+    run("ae-grade", *grade, cwd=tmp_path).expect(0).says("out: 1 done, nothing left to do")
+
+
+def test_the_end_counts_agents_that_failed(tmp_path: Path) -> None:
+    write(tmp_path / "in", *({"id": str(n), "input": str(n)} for n in range(3)))
+    agent = ["in", "--shell", 'test "$PROMPT" = 1', "-o", "out"]
+    lines = run("ae-run", *agent, "--progress", cwd=tmp_path).expect(0).messages
+    assert lines[1] == "ae-run: [2/3] 1" and "ae-run: 2 of 3 agents failed: " in lines[-1], lines
+    run("ae-run", *agent, cwd=tmp_path).expect(0, stderr="")
+    shown = on_terminal("ae-run", *agent, cwd=tmp_path).stdout
+    assert "3 prompts in 0:0" in shown and ", 2 failed" in shown and "2 of 3 agents failed" in shown, shown
+
+
+def test_one_prompt_is_not_prompts(tmp_path: Path) -> None:
+    write(tmp_path / "in", {"id": "a", "input": "x", "hint": "y"})
+    args = ["in", "--simple", "echo {}", "-g", "ae-grader-hint", "-o", "out"]
+    shown = on_terminal("ae-capture", *args, cwd=tmp_path).stdout
+    assert "ae-capture: 1 prompt in 0:0" in shown and ", 1 did not pass" in shown and "failed" not in shown, shown

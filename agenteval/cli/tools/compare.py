@@ -110,12 +110,20 @@ def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
 
 
 def open_grader(
-    grader: str, sources: Sequence[RunSource], stream: bool, concurrency: int, timeout: float, redact: Redactor
+    grader: str,
+    sources: Sequence[RunSource],
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    redact: Redactor,
+    console: Console,
+    debug: bool,
 ) -> Ask:
     """Starts the comparison grader, which gets records that are read again from the files."""
     from agenteval.cli.grader_run import comparison_grader
 
-    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact)
+    trace = console.say if debug else None
+    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact, trace=trace)
     for source in sources:
         source.make_seekable()
     return ask
@@ -310,7 +318,7 @@ def main(
     sources = open_runs([path for _, path in files], twice=form == "html")
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
-    ask = open_grader(grader, sources, stream, concurrency, timeout, redact) if grader else None
+    ask = open_grader(grader, sources, stream, concurrency, timeout, redact, console, debug) if grader else None
     options = RowOptions(metadata_path(by), metadata_path(cluster_by) if cluster_by else None)
     comparison = comparison_of(find_format(sources, input_format), options)
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)

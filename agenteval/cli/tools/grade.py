@@ -72,4 +72,6 @@ def main(
 
     all_graded = run(undone, lambda graded: graded)
     target.close()
+    if resume and target.written.ids and not console.done:
+        console.say(f"{target.name}: {len(target.written.ids)} done, nothing left to do")
     return OK if all_graded and not console.refused else FAILED
