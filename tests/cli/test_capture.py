@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import ROOT, Done, Record, jsonl, python_script, read, run, script, start, write
+from tests.support.tool import ROOT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
 from tests.support.watching import expect_gone, marked, sleepers, until
 
 PROMPTS: list[Record] = [
@@ -179,12 +179,13 @@ def test_a_grader_sees_the_workspace(tmp_path: Path) -> None:
 
 
 def test_graders_run_side_by_side_with_agents(tmp_path: Path) -> None:
-    """Four prompts, an agent and a grader of 0.5 s each: one second, not four."""
-    prompts = jsonl(*({"id": str(n), "input": "x"} for n in range(4)))
-    grader = script(tmp_path / "grader", 'sleep 0.5; echo \'{"pass": true, "score": 1}\'')
-    done = run("ae-capture", "--shell", "sleep 0.5", "-j", 4, "-g", grader, stdin=prompts).expect(0)
-    assert len(done.records) == 4
-    assert done.seconds < 3, done
+    """Three graders and an agent wait for each other: the fourth agent ends when the graders of the others run."""
+    prompts = jsonl(*({"id": str(n), "input": "last" if n == 3 else "x"} for n in range(4)))
+    wait = meeting(4, tmp_path)
+    grader = script(tmp_path / "grader", f'{wait}; echo \'{{"pass": true, "score": 1}}\'')
+    agent = f'test "$PROMPT" = x || {{ {wait}; }}'
+    done = run("ae-capture", "--shell", agent, "-j", 4, "-t", "20s", "-g", grader, stdin=prompts).expect(0)
+    assert len(done.records) == 4 and not any("errors" in record for record in done.records), done
 
 
 def test_exit_codes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import Done, Record, jsonl, python_script, read, run, write
+from tests.support.tool import Done, Record, jsonl, meeting, python_script, read, run, write
 from tests.support.watching import Running, until
 
 RAW_FIELDS = ["rawLines", "lineTimes", "turns", "cwd", "timing", "exitCode", "signal", "timedOut"]
@@ -34,10 +34,10 @@ def ids(path: Path) -> list[str]:
 # --- order and concurrency ------------------------------------------------------------------------
 
 
-def test_concurrency_is_real() -> None:
-    done = shell("sleep 0.5", "-j", 8, stdin=prompts(*"abcdefgh")).expect(0, stderr="")
+def test_concurrency_is_real(tmp_path: Path) -> None:
+    done = shell(meeting(8, tmp_path), "-j", 8, "-t", "20s", stdin=prompts(*"abcdefgh")).expect(0, stderr="")
     assert sorted(done.ids) == list("abcdefgh")
-    assert done.seconds < 3
+    assert not any("errors" in record for record in done.records), done
 
 
 def test_one_at_a_time_by_default(tmp_path: Path) -> None:
@@ -925,7 +925,5 @@ def test_records_appear_in_the_file_as_they_are_done(tmp_path: Path) -> None:
         until(lambda: out.exists() and ids(out) == ["quick"], "the quick one's record is in the file")
         with out.open() as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        began = time.monotonic()
         tool.signal(2)
-        tool.end().expect(130)
-        assert time.monotonic() - began < 1.5
+        tool.end().expect(130)  # before the slow one is done
