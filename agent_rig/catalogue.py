@@ -13,6 +13,7 @@ KEY = "sk-dummy"
 MODEL = "scripted-model"
 
 TOKENS = "exact tokens"
+CACHED = "cached tokens"
 TOOLS = "tools"
 THOUGHTS = "thoughts"
 THOUGHT_TOKENS = "the tokens of thoughts"
@@ -319,7 +320,77 @@ GPTME = Agent(
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
 )
 
-AGENTS = {
-    agent.name: agent
-    for agent in (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, AIDER, LLM, MINI, GPTME)
-}
+GOOSE = Agent(
+    "goose",
+    "npm",
+    "@aaif/goose",
+    "0.20.1",  # of the package; the program in it is goose 1.34.0
+    env={
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": MODEL,
+        "GOOSE_TELEMETRY_ENABLED": "false",
+        "OPENAI_HOST": "{url}",
+        "OPENAI_API_KEY": KEY,
+    },
+    files={
+        ".config/goose/config.yaml": """\
+extensions:
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+    timeout: 300
+"""
+    },
+    unreported=frozenset({CACHED}),
+)
+
+GROK = Agent(
+    "grok",
+    "npm",
+    "@xai-official/grok",
+    "1.0.41",
+    env={"SCRIPTED_KEY": KEY, "GROK_DISABLE_AUTOUPDATER": "1"},
+    files={
+        ".grok/config.toml": f"""\
+[models]
+default = "scripted"
+max_retries = 1
+[model.scripted]
+model = "{MODEL}"
+base_url = "{{url}}/v1"
+env_key = "SCRIPTED_KEY"
+name = "Scripted"
+context_window = 200000
+max_completion_tokens = 8000
+"""
+    },
+)
+
+KIMI = Agent(
+    "kimi",
+    "npm",
+    "@moonshot-ai/kimi-code",
+    "2.1.0",
+    files={
+        ".kimi-code/config.toml": f"""\
+default_model = "scripted"
+telemetry = false
+[loop_control]
+max_retries_per_step = 1
+[providers.scripted]
+type = "openai"
+base_url = "{{url}}/v1"
+api_key = "{KEY}"
+[models.scripted]
+provider = "scripted"
+model = "{MODEL}"
+max_context_size = 200000
+capabilities = ["thinking", "tool_use"]
+"""
+    },
+    unreported=frozenset({TOKENS, THOUGHTS}),
+)
+
+_NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)
+AGENTS = {agent.name: agent for agent in (*_NPM, AIDER, LLM, MINI, GPTME)}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent_rig.catalogue import EXIT, KILLED, RUNNING, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
+from agent_rig.catalogue import CACHED, EXIT, KILLED, RUNNING, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
 from agent_rig.script import (
     AGAIN,
     ANSWER,
@@ -228,6 +228,8 @@ def _tokens(run: Run) -> Problems:
         ("outputTokens", main.output - unreported, aside.output),
     ):
         wanted = task + side * run.agent.counts_side_requests
+        if name == "cachedTokens" and not run.reports(CACHED):
+            continue
         if timing.get(name) != wanted:
             yield f"{name} is {timing.get(name)}, not {wanted} (side requests {side})"
 

@@ -20,8 +20,18 @@ REFUSAL = "scripted refusal"
 TASK_USAGE = Usage(input=1200, cached=500, output=57, reasoning=12)
 SIDE_USAGE = Usage(input=7, cached=0, output=3, reasoning=0)  # requests beside the task: for a title, for routing
 
-SHELLS = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "run_commands")
+SHELLS = (
+    "Bash",
+    "bash",
+    "exec_command",
+    "shell_command",
+    "shell",
+    "run_shell_command",
+    "run_commands",
+    "run_terminal_command",
+)
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this
+RECAP = "ultra-short dashboard line"  # grok asks for a summary of the turn, with all tools
 COMPLETE = "complete"  # gptme ends with this tool
 
 
@@ -40,6 +50,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
     """Returns the model's reply, or None if it waits."""
     if request.answer_schema is not None:
         return Reply(json.dumps(_filled(request.answer_schema)), SIDE_USAGE)
+    if RECAP in request.prompt:
+        return Reply("Hello", SIDE_USAGE)
     shell = next((name for name in SHELLS if name in request.tools), None)
     if shell is None and not script.without_tools:
         return Reply("Hello", SIDE_USAGE)

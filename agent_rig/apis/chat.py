@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -17,11 +18,14 @@ __all__ = ["read", "refuse", "write"]
 def read(body: Body) -> ModelRequest:
     """Parses a request."""
     messages = body.get("messages") or []
-    texts = [text_of(message.get("content")) for message in messages if message.get("role") == "user"]
+    users = [message.get("role") == "user" for message in messages]
+    texts = [text_of(message.get("content")) for message, is_user in zip(messages, users, strict=True) if is_user]
+    # Some agents send the prompt and their own reminders as several messages in a row.
+    last = sum(1 for _ in itertools.takewhile(bool, reversed(users))) or 1
     ends_with_tool_result = bool(messages) and messages[-1].get("role") == "tool"
     functions = [tool["function"] for tool in body.get("tools") or [] if "function" in tool]
     tools = {function["name"]: function.get("parameters") or {} for function in functions}
-    return ModelRequest(texts[-1] if texts else "", ends_with_tool_result, tools)
+    return ModelRequest("\n".join(texts[-last:]), ends_with_tool_result, tools)
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:

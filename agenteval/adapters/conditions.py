@@ -48,7 +48,7 @@ class SchemaCompiler:
         except PathError as error:
             raise self.error(field, f': "{text}" is not a JSONPath ({error})') from None
         if path.reads is not None and base is not None:
-            (self.copies if copied and path.keys else self.reads).add((*base, *path.reads))
+            (self.copies if copied and path.keys and path.rest is None else self.reads).add((*base, *path.reads))
         return path
 
     def look_up(self, path: Path, place: str = "event", base: tuple[str, ...] | None = ()) -> str:

@@ -8,6 +8,7 @@ nor written, which takes a tenth of the time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from keyword import iskeyword
 from typing import Any, TypedDict
@@ -45,7 +46,7 @@ class EventShape:
 
     def convert(self, event: dict[str, Any]) -> Any:
         """Returns an event that was decoded in another way, with its fields where look-ups expect them."""
-        return msgspec.convert(event, self.kind) if self.as_struct else event
+        return self.decode(msgspec.json.encode(event).decode()) if self.as_struct else event
 
     def code(self, look_up: LookUp) -> str:
         """Returns the expression for a value."""
@@ -61,6 +62,10 @@ class EventShape:
         for step in path.keys:
             found, below = self._step(found, below, step, is_object)
             is_object = False
+        if path.rest is not None:
+            name = f"rest{len(self.names)}"
+            self.names[name] = path.rest
+            return f"{name}({found})"
         return f"as_json({found})" if base is not None and (*base, *(path.reads or ())) in self._json else found
 
     def _step(self, found: str, below: Tree | None, key: str | int, is_object: bool) -> tuple[str, Tree | None]:
@@ -96,11 +101,16 @@ class EventShape:
         return self._object_type(tree, at) | list[item] | str | int | float | bool | None
 
 
+_OBJECT_IN_TEXT = re.compile(rb'"(?:\s|\\[nrt])*\{')
+
+
 def as_json(found: msgspec.Raw | None) -> Any:
     """Returns JSON that is written as it came; None for null, as for what is not there."""
     if found is None:
         return None
     data = bytes(found)
+    if data[:1] == b'"' and _OBJECT_IN_TEXT.match(data):  # it may be the input of a tool
+        return msgspec.json.decode(data)
     return None if data == b"null" else Fragment(data)
 
 

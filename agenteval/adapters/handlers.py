@@ -18,7 +18,8 @@ from agenteval.adapters.events import EventShape
 from agenteval.adapters.events import as_json as keep_json
 from agenteval.adapters.jsonpath import Path
 from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
-from agenteval.adapters.trajectory import Time, Trajectory, is_true
+from agenteval.adapters.trajectory import Time, Trajectory
+from agenteval.adapters.words import is_true, stop_reason
 
 Handler = Callable[[Any, Trajectory], None]
 ReadEvent = Callable[[Event, Time, Trajectory], None]
@@ -114,6 +115,7 @@ class CompiledSchema:
             "is_true": is_true,
             "any_true": any_true,
             "total": total,
+            "stop_reason": stop_reason,
             "item_kind": item_kind,
             "as_json": keep_json,
         }

@@ -40,18 +40,21 @@ class Path(msgspec.Struct, frozen=True):
     """A compiled path.
 
     `reads` is the part of a value that it looks at, None for no part and () for all of it; `keys` is set if
-    the path is just these names and indices, which compiled code looks up without a call.
+    the path is just these names and indices, which compiled code looks up without a call; `rest` is applied to what
+    they find.
     """
 
     text: str
     get: Getter
     reads: tuple[str, ...] | None
     keys: tuple[Key, ...] | None = None
+    rest: Getter | None = None
 
     @property
     def name(self) -> str | None:
         """The name, if the path is just one."""
-        return self.keys[0] if self.keys and len(self.keys) == 1 and isinstance(self.keys[0], str) else None
+        keys = self.keys if self.keys and self.rest is None else ()
+        return keys[0] if len(keys) == 1 and isinstance(keys[0], str) else None
 
 
 def compile_path(text: str) -> Path:
@@ -68,6 +71,8 @@ def compile_path(text: str) -> Path:
         return _plain(text, keys)
     if wildcard := split_wildcard(text):
         return _over_items(text, *wildcard)
+    if values := _over_values(text):
+        return values
     try:
         return _rfc9535(text)
     except PathError:
@@ -155,6 +160,21 @@ def _over_items(text: str, items: Path, inner: Path) -> Path:
         return _collapse([part for item in found if (part := inner.get(item)) is not None])
 
     return Path(text, collect, reads)
+
+
+def _over_values(text: str) -> Path | None:
+    """Compiles `$.a.*.b`, what all fields of an object hold; None for any other path."""
+    head, star, rest = text.partition(".*")
+    keys, inner = _plain_keys(head), _plain_keys("$" + rest)
+    if not star or not keys or inner is None:
+        return None
+    outer, get = _plain(head, keys), _getter(inner)
+
+    def collect(found: Any) -> Any:
+        values = found.values() if type(found) is dict else found if type(found) is list else ()
+        return _collapse([part for value in values if (part := get(value)) is not None])
+
+    return Path(text, lambda value: collect(outer.get(value)), outer.reads, outer.keys, collect)
 
 
 def _collapse(values: list[Any]) -> Any:

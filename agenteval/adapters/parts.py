@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.adapters.conditions import Event, SchemaCompiler
-from agenteval.adapters.jsonpath import nothing
+from agenteval.adapters.jsonpath import compile_path, nothing, split_wildcard
+from agenteval.adapters.words import decoded
 from agenteval.streams.patterns import SECONDS, Pattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, Split
 
@@ -36,7 +37,8 @@ def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfo
     """Compiles what turns an event into those within it and, last, itself, texts split; None if nothing is to do."""
     splits = [compile_split(compiler, split, f"splits[{n}]") for n, split in enumerate(config.splits or [])]
     nested = compiler.path(config.nested_events, "nestedEvents").get if config.nested_events else None
-    if nested is None and not splits:
+    decodes = [compile_decode(compiler, path, f"decode[{n}]") for n, path in enumerate(config.decode or [])]
+    if nested is None and not splits and not decodes:
         return None
     if nested is not None:
         compiler.reads.add(())  # paths of the rules start at the nested events, too
@@ -47,11 +49,30 @@ def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfo
         events = [item for item in found if type(item) is dict] if type(found) is list else []
         events.append(event)
         for one in events:
-            for split in splits:
-                split(one)
+            for change in (*decodes, *splits):
+                change(one)
         return events
 
     return unfold
+
+
+def compile_decode(compiler: SchemaCompiler, text: str, field: str) -> Callable[[Event], None]:
+    """Compiles what decodes a text in an event, or in each item of a list there, where it is."""
+    compiler.path(text, field)
+    items, inner = split_wildcard(text) or (None, compile_path(text))
+    *way, last = inner.keys or ("",)
+    if not isinstance(last, str) or not last:
+        raise compiler.error(field, f': "{text}" must lead to a field by names: $.a.b or $.list[*].b')
+    holder = compile_path("".join(["$", *(f"[{key}]" if isinstance(key, int) else f"['{key}']" for key in way)]))
+
+    def act(event: Event) -> None:
+        found = items.get(event) if items else [event]
+        for item in found if type(found) is list else ():
+            holds = holder.get(item)
+            if type(holds) is dict and type(given := holds.get(last)) is str:
+                holds[last] = decoded(given)
+
+    return act
 
 
 def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callable[[Event], None]:

@@ -6,7 +6,6 @@ Adapter decodes each line and applies it to a Trajectory; a Reading keeps what t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from time import monotonic
@@ -16,14 +15,14 @@ from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
 from agenteval.adapters.handlers import CompiledSchema
 from agenteval.adapters.parts import compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
-from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, as_text
+from agenteval.adapters.surrogates import kept, may_have_halves, without_halves
+from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
+from agenteval.adapters.words import as_text
 from agenteval.streams.jsonl import integer_of
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 
 Times = list[int] | list[float] | list[int | float]
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Adapter:
@@ -102,7 +101,8 @@ class Adapter:
                 prefix = self._prefix.match(line)
             except SlowPattern as slow:
                 out.lose_patience(slow)
-        event = decode_leniently(line[prefix.end() :] if prefix else line)
+        out.has_halves = out.has_halves or may_have_halves(line)
+        event = decode_leniently(line[prefix.end() :] if prefix else line, keep_halves=True)
         return self.compiled.shape.convert(event) if type(event) is dict else None
 
 
@@ -177,19 +177,30 @@ class Reading:
         if self._held and self.adapter.reads_text_as_event:
             self.adapter.read_event({"text": "\n".join(self._held)}, self._time, self.out)
         self.out.end_turn()
+        if self.out.has_halves:
+            self._join_halves()
         self.output = self._turn_output()
         self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}
         found = as_text(self.named) if self.named is not None else self.spare
         self.session_id = found or self.session_id
         self.turn_steps.append(len(self.trajectory) - self._first)
 
+    def _join_halves(self) -> None:
+        """Joins the halves of surrogate pairs in what was read, where both are there."""
+        for step in self.trajectory:
+            step |= without_halves(step)
+        self.errors[:] = without_halves(self.errors)
+        self.facts |= without_halves(self.facts)
+        self.out.result = without_halves(self.out.result)
+
     def last_message(self) -> str:
         """Returns the last message of the turn that is not empty, "" if there is none."""
         return "".join(self._messages()[-1:])
 
     def _messages(self) -> list[str]:
-        texts = [step["content"] for step in self.trajectory[self._first :] if step["type"] == "message"]
-        return [text for text in texts if text]
+        """Returns the messages of the turn that are not empty, without those of sub-agents."""
+        steps = [step for step in self.trajectory[self._first :] if step["type"] == "message"]
+        return [step["content"] for step in steps if step["content"] and "parentId" not in step]
 
     def _turn_output(self) -> str:
         if self.out.result:
@@ -217,8 +228,11 @@ def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]
     yield start, total
 
 
-def decode_leniently(line: str) -> Any:
-    """Decodes an event that strict JSON refuses but agents print: half a surrogate pair, NaN, a control character."""
+def decode_leniently(line: str, *, keep_halves: bool = False) -> Any:
+    """Decodes an event that strict JSON refuses but agents print: half a surrogate pair, NaN, a control character.
+
+    With `keep_halves` a half can still be joined to the other: see surrogates.py.
+    """
     text = line.strip().lstrip("\ufeff")
     if not text.startswith("{"):
         return None
@@ -226,15 +240,16 @@ def decode_leniently(line: str) -> Any:
 
     try:
         event = json.loads(text, parse_constant=lambda name: None, parse_int=integer_of, strict=False)
-        return _writable(event)
+        event = _writable(event)
+        return event if keep_halves else without_halves(event)
     except (ValueError, RecursionError):
         return None
 
 
 def _writable(value: Any) -> Any:
-    """Returns the value without what no encoder can write: lone surrogates and infinite numbers."""
+    """Returns the value without what no encoder can write: half a surrogate pair is kept, an infinite number is not."""
     if type(value) is str:
-        return _LONE_SURROGATE.sub("\ufffd", value)
+        return kept(value)
     if type(value) is list:
         return [_writable(item) for item in value]
     if type(value) is dict:

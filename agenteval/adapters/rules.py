@@ -12,7 +12,7 @@ import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match, wanted_test
 from agenteval.adapters.jsonpath import ITEMS, compile_path
-from agenteval.adapters.trajectory import is_true, status_of
+from agenteval.adapters.words import is_true, status_of
 from agenteval.wire.adapter_schema import (
     Condition,
     Extract,
@@ -78,12 +78,16 @@ def compile_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rul
     return rules
 
 
-def step_code(source: _Source, event: OutputEvent) -> Code:
-    """Returns the code for what becomes of a matched event or item."""
+def step_code(source: _Source, event: OutputEvent, *, inlined: bool = True) -> Code:
+    """Returns the code for what becomes of a matched event or item; `inlined`: pieces of texts need no call."""
     paths = {f"extract.{name}": given for name, given in msgspec.to_builtins(event.extract or {}).items()}
     found = {name: source.values(given, name) for name, given in paths.items()}
     delta = source.values(event.delta, "delta") if isinstance(event.delta, str) else []
     kind, content = repr(event.emit_as), found.get("extract.content")
+    if parent := found.pop("extract.parent", None):
+        own = msgspec.structs.replace(event, extract=msgspec.structs.replace(event.extract, parent=None))  # type: ignore[type-var]
+        inner = step_code(source, own, inlined=False)
+        return [source.set("parent", {"extract.parent": _first(parent)}), *inner, "out.parent = None"]
     if event.emit_as == "tool_call":
         code = _tool_call(source, found)
     elif event.emit_as == "end":
@@ -98,7 +102,7 @@ def step_code(source: _Source, event: OutputEvent) -> Code:
         code = piece if event.delta is True else source.call("text", text)
         if delta:
             return [f"if is_true({_first(delta)}):", f"    {piece}", "else:", f"    {code}"]
-        if event.delta is True and source.compiler.trace is None and not found.get("extract.id"):
+        if event.delta is True and inlined and source.compiler.trace is None and not found.get("extract.id"):
             return _piece(kind, text["extract.content"])
     return [code]
 
@@ -127,6 +131,13 @@ def known_status(found: dict[str, list[str]]) -> str | None:
 
 
 def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
+    """Returns the statement for a call or a result, and for the times that the agent itself gives."""
+    times = _firsts(found, "extract.start", "extract.end")
+    call = _call_or_result(source, found)
+    return source.call("clock", {"step": call, **times}) if any(found.get(name) for name in times) else call
+
+
+def _call_or_result(source: _Source, found: dict[str, list[str]]) -> str:
     given = _firsts(found, "extract.id", "extract.title", "extract.input")
     result = _firsts(found, "extract.output", "extract.status", "extract.isError", "extract.duration")
     if not any(found.get(name) for name in result):
@@ -166,6 +177,8 @@ def _compile_result(source: _Source, result: ResultEvent) -> Rule:
         "isErrorPath": _any_true(source.values(result.is_error_path, "isErrorPath")),
         "errorPath": _first(source.values(result.error_path, "errorPath")),
     }
+    if reasons := source.values(result.stop_reason_path, "stopReasonPath"):
+        found["stopReasonPath"] = f"stop_reason({', '.join(reasons)})"
     test = CompiledCondition(path, None, *wanted_test(result.match_value))
     return Rule((test,), None, [source.call("conclude", found)])
 
@@ -174,15 +187,26 @@ def _compile_usage(source: _Source, usage: UsagePaths) -> Rule:
     tests, item = compile_match(source.compiler, usage.match, "usage.match")
     if item is not None:
         raise source.compiler.error("usage.match", " may not have [*]")
+    code = _usage_code(source, usage)
+    given = msgspec.to_builtins(usage)
+    paths = [path for name in get_args(UsageField) for path in as_list(given.get(name))]
+    if source.compiler.trace is None and usage.fallback is None and (shared := source.shared_field(paths)):
+        code = [f"if {shared} is not None:", *(f"    {line}" for line in code)]  # most events have no usage
+    return Rule(tests, None, code)
+
+
+def _usage_code(source: _Source, usage: UsagePaths) -> Code:
+    """Returns the code for the counts of an event, and for where else to look if it has none."""
     given = msgspec.to_builtins(usage)
     counts = {name: source.values(given.get(name), name) for name in get_args(UsageField)}
     totals = {name: _total(values) for name, values in counts.items() if values}
-    method = "add_usage" if usage.per_turn == "sum" else "set_usage"
-    code = source.call_if_any(method, totals)
-    paths = [path for name in counts for path in as_list(given.get(name))]
-    if source.compiler.trace is None and (shared := source.shared_field(paths)):
-        code = [f"if {shared} is not None:", *(f"    {line}" for line in code)]  # most events have no usage
-    return Rule(tests, None, code)
+    code = source.call_if_any("add_usage" if usage.per_turn == "sum" else "set_usage", totals)
+    if usage.fallback is None:
+        return code
+    *values, call = code
+    call = f"if {_any_found(len(totals))}: {call}" if source.compiler.trace is not None else call
+    other = _usage_code(_Source(source.compiler, f"{source.field}.fallback", "event"), usage.fallback)
+    return [*values, call, "else:", *(f"    {line}" for line in other)]
 
 
 def any_true(*values: Any) -> bool | None:
@@ -241,13 +265,23 @@ class _Source:
             return f"trace({self.field!r}, {item}, out.{method}, {_dict(values)})"
         return f"out.{method}({arguments or ', '.join(values.values())})"
 
+    def set(self, attribute: str, values: dict[str, str]) -> str:
+        """Returns the statement that sets an attribute of the trajectory to a value."""
+        if self.compiler.trace is not None:
+            return self.call(f"set_{attribute}", values)
+        return f"out.{attribute} = {', '.join(values.values())}"
+
     def call_if_any(self, method: str, values: dict[str, str]) -> Code:
         """Returns statements that call a method with a dict of the values, if one is not None."""
         found = {name: f"found{n}" for n, name in enumerate(values)}
         call = self.call(method, found, _dict(found))
         if self.compiler.trace is None:
-            call = f"if {' or '.join(f'{value} is not None' for value in found.values()) or False}: {call}"
+            call = f"if {_any_found(len(found))}: {call}"
         return [*(f"{found[name]} = {value}" for name, value in values.items()), call]
+
+
+def _any_found(count: int) -> str:
+    return " or ".join(f"found{n} is not None" for n in range(count)) or "False"
 
 
 def _dict(values: dict[str, str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-import msgspec
-
+from agenteval.adapters.surrogates import joined
+from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -15,55 +15,8 @@ MOST_STEPS = 100_000  # of a record: 60 MB
 Step = dict[str, Any]
 Time = int | float | None
 
-STATUS_WORDS = {
-    "pending": "pending queued scheduled created requested waiting proposed",
-    "in_progress": "in_progress inprogress running started executing working active streaming updated",
-    "completed": "completed complete success succeeded successful ok okay done finished passed true",
-    "failed": "failed failure fail error errored cancelled canceled aborted rejected denied declined refused "
-    "timeout timed_out timedout interrupted killed crashed false",
-}
-_STATUS = {word: status for status, words in STATUS_WORDS.items() for word in words.split()}
 UNCHANGED = "unchanged"  # as status: the event adds to what is known of the call, and leaves its status
 UNEXPLAINED = "the agent reports an error"
-_FALSE_WORDS = frozenset(("", "0", "false", "no", "none", "null"))
-
-
-def as_text(value: Any) -> str:
-    """Returns the value as text: the texts of content blocks, the JSON of anything else, "" for None."""
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    if type(value) is list:
-        texts = [item.get("text") if type(item) is dict else item for item in value]
-        found = [text for text in texts if type(text) is str]
-        if found and all(type(item) in (str, dict) for item in value):
-            return "".join(found)
-    return msgspec.json.encode(value).decode()
-
-
-def error_texts(value: Any) -> list[str]:
-    """Returns the value as error texts: each of a list, none for an empty one."""
-    if type(value) is list and all(type(item) is str for item in value):
-        return [item for item in value if item]
-    text = as_text(value)
-    return [text] if text else []
-
-
-def is_true(value: Any) -> bool:
-    """Returns whether this value, in a field for errors, means that there was one."""
-    if type(value) is str:
-        return value.strip().lower() not in _FALSE_WORDS
-    return bool(value)
-
-
-def status_of(word: Any) -> str | None:
-    """Returns the status that an agent's own word stands for, None for an unknown word."""
-    if type(word) is bool:
-        return "completed" if word else "failed"
-    if type(word) is not str:
-        return None
-    return _STATUS.get(word) or _STATUS.get(word.strip().lower().replace("-", "_").replace(" ", "_"))
 
 
 class Trajectory:
@@ -78,6 +31,7 @@ class Trajectory:
         self.steps: list[Step] = []
         self._last: Step = {}  # the step that was added last, also if it is one too many
         self.time: Time = None
+        self.parent: Any = None  # the id of the tool call that the current step belongs to, for one of a sub-agent
         self.tool_errors = False
         self.errors: list[str] = []
         self.result = ""
@@ -85,6 +39,7 @@ class Trajectory:
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
         self.cut_short = False  # whether there were more steps than are kept
+        self.has_halves = False  # whether texts may have halves of surrogate pairs: see surrogates.py
         self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
@@ -93,6 +48,7 @@ class Trajectory:
         self._open: dict[str | int | None, Step] = {}  # oldest first; a call without an id has a number as its key
         self._closed: dict[str | None, Step] = {}
         self._count = 0
+        self._began: dict[str, float] = {}  # step id → when the call began by the agent's own clock
 
     def begin_turn(self) -> None:
         """Resets what belongs to one turn only."""
@@ -127,8 +83,10 @@ class Trajectory:
         self.fail(errors)
         return errors
 
-    def conclude(self, content: Any, failed: Any, reason: Any) -> None:
-        """Sets the final text of the turn and, if the agent reports that it failed, the errors."""
+    def conclude(self, content: Any, failed: Any, reason: Any, stop: str | None = None) -> None:
+        """Sets the final text of the turn and why it ended; if the agent reports that it failed, the errors."""
+        if stop is not None:
+            self.facts["stopReason"] = stop
         self.result = as_text(content)
         self.result_errors = []
         if is_true(failed):
@@ -145,6 +103,10 @@ class Trajectory:
     def note(self, facts: dict[str, Any]) -> None:
         """Keeps those facts that are not None for the metadata."""
         self.facts |= {name: fact for name, fact in facts.items() if fact is not None}
+
+    def set_parent(self, parent: Any) -> None:
+        """Sets the tool call that the current step belongs to."""
+        self.parent = parent
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
@@ -164,7 +126,7 @@ class Trajectory:
         An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = as_text(content)
-        other = bool(self.pieces) and self.open_kind != kind
+        other = bool(self.pieces) and (self.open_kind != kind or self._last.get("parentId") != self.parent)
         if not text and (other or message is None or content is None):
             return
         if other or (self.pieces and message is not None and message != self._message):
@@ -196,6 +158,8 @@ class Trajectory:
             ident = as_text(ident)
         if type(name) is not str:
             name = as_text(name)
+        if type(given) is str:
+            given = decoded(given)
         if ident in self._open:
             if given is not None:
                 self._open[ident]["input"] = given
@@ -253,6 +217,16 @@ class Trajectory:
             _leave_out_unknown(step)
         return step
 
+    def clock(self, step: Step, start: Any, end: Any) -> Step:
+        """Takes in when a call began and ended by the agent's own clock, and returns its step with the duration."""
+        if (began := milliseconds(start)) is not None:
+            self._began[step["stepId"]] = began
+        if (ended := milliseconds(end)) is not None and step["stepId"] in self._began:
+            took = round(ended - self._began.pop(step["stepId"]), 3)
+            if 0 <= took <= LARGEST:
+                step["duration"] = took
+        return step
+
     def _step_for(self, ident: str | None, name: str | None, status: str) -> Step:
         """Returns the step that a report is about, and adds one for an unknown call."""
         opened = self._open
@@ -289,7 +263,8 @@ class Trajectory:
     def _join(self) -> Step:
         """Joins the pieces so far, and returns their step."""
         step = self._last
-        step["content"] = "".join(self.pieces)
+        text = "".join(self.pieces)
+        step["content"] = joined(text) if self.has_halves else text
         self.pieces.clear()
         self.open_kind = ""
         return step
@@ -298,6 +273,8 @@ class Trajectory:
         if self.time is not None:
             step["timestamp"] = self.time
         step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
+        if self.parent is not None:
+            self._nest(step, as_text(self.parent))
         self._last = step
         if self.most_steps is None or len(self.steps) < self.most_steps:
             self.steps.append(step)
@@ -305,11 +282,17 @@ class Trajectory:
             self.cut_short = True
             self.fail([f"more than {self.most_steps} steps: the others are left out (--max-steps)"])
 
+    def _nest(self, step: Step, parent: str) -> None:
+        """Marks a step as that of a sub-agent, and the call that it belongs to."""
+        step["parentId"] = parent
+        if (caller := self._open.get(parent) or self._closed.get(parent)) is not None:
+            caller["callId"] = parent
+
 
 def _completed(step: Step, name: Any, given: Any, output: Any) -> Step:
     """Returns the step of a call with what an event adds to it."""
     if given is not None:
-        step["input"] = given
+        step["input"] = decoded(given) if type(given) is str else given
     if output is not None:
         step["output"] = output
     if name and step["name"] == "unknown":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 from typing import NamedTuple
 
@@ -71,11 +70,7 @@ def failure_of(outcome: Outcome, timeout: float) -> str | None:
     if outcome.signal is None and not outcome.exit_code:
         return None
     how = f"killed by {outcome.signal}" if outcome.signal else f"exited with code {outcome.exit_code}"
-    reason = _last_message(outcome.stderr.decode("utf-8", "replace"))
+    from agenteval.processes.error_lines import error_line  # whose patterns only a failure needs
+
+    reason = error_line(outcome.stderr.decode("utf-8", "replace"))
     return f"{how}: {reason[:300]}" if reason else how
-
-
-def _last_message(stderr: str) -> str:
-    """Returns the last line with a word in it: a stack or an object often ends with brackets alone."""
-    lines = [line for line in map(str.strip, stderr.splitlines()) if line]
-    return next((line for line in reversed(lines) if re.search(r"\w", line)), lines[-1] if lines else "")

@@ -83,7 +83,7 @@ class Extract(_Part):
     its name, without a name the oldest open call. Of a message or thought that comes in pieces: pieces with another
     id are another one."""
     input: Paths | None = None
-    """What the tool was given; any JSON value."""
+    """What the tool was given; any JSON value. A text that is a JSON object is decoded."""
     output: Paths | None = None
     """What the tool gave back; any JSON value. An event that has it is a result."""
     is_error: Paths | None = None
@@ -91,6 +91,14 @@ class Extract(_Part):
     "", "false", "0", "no", "none", "null", or a non-empty list or object."""
     duration: Paths | None = None
     """Milliseconds the tool took; not given: time between the two lines."""
+    start: Paths | None = None
+    """When the tool began by the agent's own clock: milliseconds, or a text in ISO 8601. With `end`, in this event or
+    in that of the result, it gives the duration."""
+    end: Paths | None = None
+    """When the tool ended by the agent's own clock, as `start`."""
+    parent: Paths | None = None
+    """Id of the tool call that the step belongs to, for steps of a sub-agent: `parentId` of the step. Messages of
+    sub-agents are not the output."""
     entries: Paths | None = None
     """Entries of a plan; a list."""
 
@@ -197,6 +205,9 @@ class ResultEvent(_Part):
     """The agent failed when any of these finds something true, as `extract.isError`."""
     error_path: Paths | None = None
     """What went wrong, a text or a list of texts; else the final text."""
+    stop_reason_path: Paths | None = None
+    """Why the turn ended, for `metadata.stopReason`. Words of several paths that mean length (a limit of tokens),
+    refusal or max_turns come first, and are replaced by these three."""
 
 
 class UsagePaths(_Part):
@@ -214,6 +225,9 @@ class UsagePaths(_Part):
     """Cost in US dollars."""
     per_turn: PerTurn = "last"
     """Several reports in one turn: the last one counts (`last`) or they add up (`sum`)."""
+    fallback: "UsagePaths | None" = None
+    """Where to look in an event in which these paths find no number, such as that of another version. Its `match` and
+    `cumulative` are not used."""
     cumulative: bool | list[UsageField] = False
     """true, or the names of the fields that already include the earlier turns of a resumed session: there the last
     turn counts. Otherwise turns add up."""
@@ -267,6 +281,9 @@ class HeadlessAdapter(_Part):
     """Kinds of events, in order of precedence."""
     nested_events: Path | None = None
     """Path of a list of events within an event: each is read like a line of its own, before the event it is in."""
+    decode: list[Path] | None = None
+    """Texts that are JSON objects and are decoded before the rules look at the event: `$.a.b`, or `$.list[*].b` for
+    each item of a list. A text that is no JSON object stays as it is."""
     splits: list[Split] | None = None
     """Texts to be split into parts."""
     passthrough_type_map: PassthroughTypeMap | None = None

@@ -162,6 +162,10 @@ class Step(Wire):
     """When its line arrived, in milliseconds from the start."""
     step_id: str | None = None
     """The record's id, -step- and a number from 1."""
+    call_id: str | None = None
+    """The agent's own id of a tool call that other steps belong to."""
+    parent_id: str | None = None
+    """Of a step of a sub-agent: `callId` of the tool call that it belongs to."""
 
 
 class Gradable(Wire):

@@ -82,9 +82,10 @@ CLAUDE_ERRORS: list[tuple[list[dict[str, Any]], list[str], str]] = [
     ),
     (
         [{"type": "result", "subtype": "error_during_execution", "is_error": True}],
-        ["the agent reports an error"],
+        ["error_during_execution"],
         "",
     ),
+    ([{"type": "result", "subtype": "error_max_turns", "is_error": False}], ["error_max_turns"], ""),
     (
         [
             {"type": "system", "subtype": "api_retry", "error": "server_error"},

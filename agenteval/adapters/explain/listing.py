@@ -15,9 +15,9 @@ from agenteval.adapters.explain.trace import PART, ExplainedLine, Tracer, cut, p
 from agenteval.adapters.jsonpath import compile_path
 from agenteval.adapters.reader import Adapter, Reading, decode_leniently, turn_spans
 from agenteval.adapters.rules import TYPE_VALUES
-from agenteval.adapters.trajectory import as_text
+from agenteval.adapters.words import as_text
 from agenteval.streams.text import counted
-from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
+from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField, UsagePaths
 from agenteval.wire.records import Record
 
 KINDS_SHOWN = 8
@@ -217,6 +217,16 @@ def unused(tracer: Tracer, several: bool) -> Iterator[str]:
             yield field
 
 
+def _usage_fields(usage: UsagePaths, took: set[str]) -> Iterator[str]:
+    """Yields the paths of usage; of several places to look for it, those of the one that took something."""
+    field, place = "usage", usage
+    while place.fallback is not None and field not in took:
+        field, place = f"{field}.fallback", place.fallback
+    paths = [name for name in get_args(UsageField) if to_builtins(place).get(name)]
+    matches = field in took or not usage.match
+    yield from (f"{field}.{name}" for name in paths) if matches else ("usage",)
+
+
 def fields(tracer: Tracer) -> Iterator[str]:
     """Yields the fields of the schema that take something from lines; those of a rule only if the rule itself does."""
     config, took = tracer.config, tracer.took
@@ -235,9 +245,7 @@ def fields(tracer: Tracer) -> Iterator[str]:
         if config.result.is_error_path and "result" in took:
             yield "result.isErrorPath"
     if config.usage:
-        paths = [name for name in get_args(UsageField) if to_builtins(config.usage).get(name)]
-        matches = "usage" in took or not config.usage.match
-        yield from (f"usage.{name}" for name in paths) if matches else ("usage",)
+        yield from _usage_fields(config.usage, took)
     yield from (f"metadata.{name}" for name in config.metadata or {})
     if config.resume and config.resume.session_id_path:
         yield "resume.sessionIdPath"

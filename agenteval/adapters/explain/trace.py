@@ -10,7 +10,8 @@ from msgspec import to_builtins
 from agenteval.adapters.conditions import as_list
 from agenteval.adapters.parts import Piece
 from agenteval.adapters.rules import TYPE_VALUES, output_events
-from agenteval.adapters.trajectory import UNEXPLAINED, Step, Trajectory, as_text
+from agenteval.adapters.trajectory import UNEXPLAINED, Step, Trajectory
+from agenteval.adapters.words import as_text
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import one_line
 from agenteval.wire.adapter_schema import HeadlessAdapter, PassthroughTypeMap
@@ -86,7 +87,7 @@ class Tracer:
     def __call__(self, field: str, item: Any, function: Callable[..., Any], values: dict[str, Any]) -> Any:
         """Calls the function for a field of the schema, and adds rows about what it did."""
         count, line = len(self.out.steps), self.line
-        result = function(values) if field in ("usage", "metadata") else function(*values.values())
+        result = function(values) if field.startswith(("usage", "metadata")) else function(*values.values())
         if field == "nestedEvents":
             self.took |= {field} if type(result) is list and any(type(one) is dict for one in result) else set()
             return result
@@ -159,6 +160,8 @@ class Tracer:
                 yield "tool_call", self._tool(field, result, values["extract.title"]) + pairs(shown)
             case "conclude":
                 yield from self._conclusion()
+            case "set_parent" | "clock":
+                pass  # the step shows it
             case "note":
                 if news := self._news({name: fact for name, fact in values.items() if fact is not None}):
                     yield "metadata", pairs(news)

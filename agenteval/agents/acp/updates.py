@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.trajectory import Step, Trajectory, as_text, status_of
+from agenteval.adapters.trajectory import Step, Trajectory
+from agenteval.adapters.words import as_text, status_of
 
 Update = dict[str, Any]
 

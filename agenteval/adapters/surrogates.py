@@ -1,0 +1,48 @@
+"""Halves of surrogate pairs: agents that print a text in pieces may cut a character in two (`\\ud83d`, then `\\ude00`).
+
+No encoder writes half a pair, and no Struct holds one. So a half is kept as a character of the last private-use plane
+until its text is whole: then two halves become the character they stand for, and one alone becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agenteval.streams.jsonl import Fragment, decode, encode
+
+_PLANE = 0x10F800 - 0xD800
+_LONE = re.compile("[\ud800-\udfff]")
+_ANY = re.compile(r"\\u[dD][89a-fA-F]|" + _LONE.pattern)
+_KEPT = re.compile("[\U0010f800-\U0010fbff][\U0010fc00-\U0010ffff]|[\U0010f800-\U0010ffff]")
+
+
+def may_have_halves(line: str) -> bool:
+    """Returns whether there is half a pair, or any escaped surrogate, in a line of JSON."""
+    return bool(_ANY.search(line))
+
+
+def kept(text: str) -> str:
+    """Returns the text with its halves as characters that can be written."""
+    return _LONE.sub(lambda half: chr(ord(half[0]) + _PLANE), text)
+
+
+def joined(text: str) -> str:
+    """Returns a whole text: its kept halves joined to characters, those without a partner replaced."""
+    return _KEPT.sub(_character, text)
+
+
+def without_halves(value: Any) -> Any:
+    """Returns a JSON value with all its texts joined."""
+    if type(value) is str:
+        return joined(value)
+    if type(value) is list:
+        return [without_halves(item) for item in value]
+    if type(value) is dict:
+        return {joined(key): without_halves(item) for key, item in value.items()}
+    return without_halves(decode(encode(value))) if isinstance(value, Fragment) else value
+
+
+def _character(found: re.Match[str]) -> str:
+    halves = "".join(chr(ord(half) - _PLANE) for half in found[0])
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le") if len(halves) == 2 else "\ufffd"
