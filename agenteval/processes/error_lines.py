@@ -48,13 +48,13 @@ def error_line(stderr: str) -> str:
     A line that ends in a colon is followed by the next one.
     """
     lines = [line for line in (_CODES.sub("", raw).strip() for raw in stderr.splitlines()) if line]
-    told = [(n, line) for n, line in enumerate(lines) if not _NOISE.match(line)]
-    quiet = [(n, line) for n, line in told if not _HARMLESS.search(line)]
+    useful = [(n, line) for n, line in enumerate(lines) if not _NOISE.match(line)]
+    quiet = [(n, line) for n, line in useful if not _HARMLESS.search(line)]
     for pattern in (_ERROR.match, _ANY_CASE.match, _SOUNDS_WRONG.search):
         if found := [n for n, line in quiet if pattern(line)]:
             return _with_next(lines, found[-1])
-    if told:
-        return (quiet or told)[-1][1]
+    if useful:
+        return (quiet or useful)[-1][1]
     return lines[-1] if lines and not any(map(str.isalnum, "".join(lines))) else ""
 
 
