@@ -37,7 +37,7 @@ def identity_of(agent: Agent, extract: Adapter | None = None) -> AgentIdentity:
 def _content(agent: Agent) -> tuple[str, Any]:
     """Returns the name of an agent's adapter, and what makes the agent another one if it changes."""
     if isinstance(agent, SchemaAgent):
-        return agent.config.name, agent.config
+        return agent.config.name, [agent.config, *agent.arguments] if agent.arguments else agent.config
     if isinstance(agent, AcpAgent):
         return "acp", ["--", agent.deny, *agent.argv]
     if isinstance(agent, TemplateAgent):

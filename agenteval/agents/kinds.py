@@ -62,9 +62,10 @@ class TurnAgent(Protocol):
 
 
 class SchemaAgent:
-    """An agent described by an adapter schema."""
+    """An agent described by an adapter schema; `arguments` of the user's own come before those of resume and prompt."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, arguments: Sequence[str] = ()) -> None:
+        self.arguments = list(arguments)
         self._adapter, self.config = adapter, adapter.config
         self.timeout = adapter.config.timeout
         if not adapter.config.command:
@@ -94,7 +95,7 @@ class SchemaAgent:
         return self._adapter
 
     def invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
-        """Returns a turn's command line; its order is command, output, auto-approval, cwd, resume, prompt."""
+        """Returns a turn's command line; its order is command, output, auto-approval, cwd, own, resume, prompt."""
         config = self.config
         argv = list(command)
         output = config.output
@@ -105,7 +106,7 @@ class SchemaAgent:
         argv += config.auto_approve or []
         if config.cwd_flag:
             argv += flagged(config.cwd_flag, cwd)
-        argv += resume
+        argv += [*self.arguments, *resume]
         env = dict(config.env or {})
         program = self.programs[command[0]]
         stdin = f"{text}\n".encode() if config.prompt.stdin else None

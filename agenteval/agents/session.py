@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from agenteval.agents.environment import Environment
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, TurnAgent
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, SchemaAgent, TurnAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.outcome import Outcome, failure_of
@@ -27,6 +27,7 @@ DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 REASON_LENGTH = 300  # characters that are kept of a reason to try again
+REFUSAL_LENGTH = 8192  # bytes of stdout in which a refused flag is looked for
 COMMAND_LENGTH = 2000  # characters of a command line that --debug shows
 # How providers ask for fewer requests.
 OVERLOAD = re.compile(
@@ -34,6 +35,10 @@ OVERLOAD = re.compile(
     r"|server is busy",
     re.IGNORECASE,
 )
+
+
+# What agents print when another one sets up the same HOME at the same time.
+RACE = re.compile(rb"database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration", re.IGNORECASE)
 
 
 class Limits(NamedTuple):
@@ -171,7 +176,7 @@ class PromptJob(NamedTuple):
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
-                raw.fail(number, len(texts), problem)
+                raw.fail(number, len(texts), problem + _refusal(agent, invocation, outcome))
                 break
         return reader.reading
 
@@ -201,7 +206,7 @@ class PromptJob(NamedTuple):
     def _assess(self, answer: Answer, last: Outcome | None) -> Attempt:
         """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
         fields = answer.raw
-        if last is not None and (last.timed_out or (last.started is None and last.error is not None)):
+        if last is not None and (last.timed_out or failed_to_start(last)):
             return Attempt(answer, fields["errors"][0])
         from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
 
@@ -221,6 +226,26 @@ class PromptJob(NamedTuple):
             if found is not None:
                 return Attempt(answer, found[:REASON_LENGTH], overload=True)
         return Attempt(answer)
+
+
+def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
+    """Returns what it means if an agent that failed refuses a flag of its schema, else ""."""
+    if not isinstance(agent, SchemaAgent) or not outcome.exit_code:
+        return ""
+    from agenteval.agents.refusals import explain_refusal, refused_flag
+
+    given = invocation.argv if agent.config.prompt.stdin else invocation.argv[:-1]
+    texts = [outcome.stderr.decode("utf-8", "replace"), outcome.stdout[:REFUSAL_LENGTH].decode("utf-8", "replace")]
+    flag = refused_flag(texts, given)
+    return explain_refusal(flag, agent.config.name, agent.config.proven_on) if flag else ""
+
+
+def failed_to_start(outcome: Outcome) -> bool:
+    """Whether a process failed before it printed anything, as when several set up an empty HOME at once."""
+    if outcome.error is not None and outcome.started is None:
+        return True
+    failed = bool(outcome.exit_code) or outcome.signal is not None
+    return failed and not outcome.arrivals and (not outcome.stderr.strip() or bool(RACE.search(outcome.stderr)))
 
 
 def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:

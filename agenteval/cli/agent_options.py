@@ -12,6 +12,7 @@ from agenteval.cli.options import (
     Decorator,
     F,
     Parsed,
+    agent_arg_option,
     append_options,
     concurrency_option,
     grade_failed_option,
@@ -48,6 +49,7 @@ def parse_pattern(text: str) -> Pattern:
 EXIT_1 = "finished, but some lines were refused, graders erred or, with -e, agents failed; each is reported"
 AGENT_OPTIONS: list[Decorator] = [
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
+    agent_arg_option,
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
     click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell command line; the prompt is in $PROMPT."),
     click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
@@ -129,6 +131,7 @@ class AgentSettings(NamedTuple):
     """The values of agent_options."""
 
     schema: str | None
+    agent_arg: tuple[str, ...]
     simple: str | None
     shell: str | None
     command: list[str] | None  # after --
@@ -186,6 +189,8 @@ def agent_of(settings: AgentSettings) -> Agent:
         raise UserError(
             f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
         )
+    if settings.agent_arg and settings.schema is None:
+        raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
     if settings.command is not None:
         return AcpAgent(settings.command, deny_permissions=settings.deny_permissions)
     if settings.deny_permissions:
@@ -193,7 +198,7 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.schema is not None:
         from agenteval.adapters.bundled import load_adapter
 
-        return SchemaAgent(load_adapter(settings.schema))
+        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg)
     if settings.simple is not None:
         return TemplateAgent(settings.simple)
     return ShellAgent(settings.shell or "")

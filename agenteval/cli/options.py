@@ -110,6 +110,12 @@ max_steps_option: Decorator = click.option(
     metavar="N",
     help="Most steps of a trajectory; more are left out, and `errors` says so.",
 )
+agent_arg_option: Decorator = click.option(
+    "--agent-arg",
+    multiple=True,
+    metavar="ARG",
+    help="With -s: one more argument of the agent, such as --model, then opus; repeatable.",
+)
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Record the values of variables that look like secrets."
 )

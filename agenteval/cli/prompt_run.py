@@ -325,6 +325,8 @@ class PromptRun:
     def _with_metadata(self, prompt: Record, trial: int | None) -> Record:
         """Returns the prompt with its workspace and the agent's identity in its metadata."""
         own: Record = {"agent": self.identity.name, "agentDigest": self.identity.digest}
+        if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
+            own["agentArgs"] = self.agent.arguments
         if self.workspaces is not None:
             own["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
         return {**prompt, "metadata": {**(prompt.get("metadata") or {}), **own}}

@@ -28,7 +28,7 @@ SESSION_ID = "{sessionId}"  # placeholder for the id in the arguments of a resum
 SUITE_METADATA = frozenset(
     (
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
-        *("workspaceDir", "workspaceBaseline"),
+        *("workspaceDir", "workspaceBaseline", "agentArgs"),
     )
 )
 

@@ -182,9 +182,9 @@ class Gradable(Wire):
     trajectory: list[Step] | None = None
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The metadata of the prompt, and of the run `agent`, `agentDigest`, `trajectoryRichness` (full, messages-only or
-    minimal), `turnCount`, `turnSteps` (how many steps each of several turns has), `exitCode`, `signal`, `timedOut`,
-    `workspaceDir` and `workspaceBaseline`."""
+    """The metadata of the prompt, and of the run `agent`, `agentDigest`, `agentArgs` (of --agent-arg),
+    `trajectoryRichness` (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several
+    turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None

@@ -7,7 +7,7 @@ import os
 from agenteval.adapters.bundled import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
-from agenteval.cli.options import MILLISECONDS, redact_option
+from agenteval.cli.options import MILLISECONDS, agent_arg_option, redact_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
@@ -18,12 +18,15 @@ from agenteval.streams.source import Source
 
 @tool("ae-headless", exit_status={0: "the client has closed stdin or stdout", 1: "stdout cannot be written"})
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
+@agent_arg_option
 @click.option(
     "-t", "--timeout", type=MILLISECONDS, help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [60000]"
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
 @redact_option
-def main(schema: str, timeout: float | None, verbose: bool, no_redact: bool, debug: bool) -> None:
+def main(
+    schema: str, agent_arg: tuple[str, ...], timeout: float | None, verbose: bool, no_redact: bool, debug: bool
+) -> None:
     """Serve a command-line agent over the Agent Client Protocol: JSON-RPC on stdin and stdout.
 
     An editor or any other ACP client starts it as the agent. Each session is a conversation with the
@@ -37,7 +40,7 @@ def main(schema: str, timeout: float | None, verbose: bool, no_redact: bool, deb
       echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | ae-headless -s claude
     """
     console = Console("ae-headless", progress=False)
-    agent = SchemaAgent(load_adapter(schema))
+    agent = SchemaAgent(load_adapter(schema), agent_arg)
     redact = Redactor({} if no_redact else {**os.environ, **(agent.config.env or {})})
     console.redact = redact
     if os.isatty(0):
