@@ -13,6 +13,7 @@ _NOISE = re.compile(
       | Node\.js\ v\d | Bun\ v\d
       | (?:usage|options|arguments|commands|examples|positionals|global\ options|flags)\b\s*(?::|$)
       | -{1,2}[\w-]+(?:[,=\ ]|$) | (?:for\ more\ information|try|run|see|use)\b.*(?:--?help|-h\b)
+      | .*\[(?:boolean|string|number|array|count|choices|default|required)\b.*\]$
       | note:\ | hint:\ | npm\ notice | reading\ .*\bfrom\ stdin
       | .*(?:\.\.\.|…)$
       | [^\w]*$""",

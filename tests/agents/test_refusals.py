@@ -28,6 +28,7 @@ ARGV = ["agent", "run", "--output-format", "stream-json", "--auto", "-p", "--ski
         ("error: unknown option '--other'", None),
         ("error: unknown model", None),
         ("--auto    run without asking", None),
+        ("  -h, --help\n  -p\n  --output-format\n  --skip-trust\n  --model, -m", "--auto"),
     ],
 )
 def test_the_flag_that_an_agent_refuses(text: str, flag: str | None) -> None:

@@ -68,6 +68,7 @@ CASES = [
     (PYTHON, "ConnectionError: refused"),
     (CLAP, "error: unexpected argument '--json' found"),
     (YARGS, "Unknown argument: auto"),
+    ("  --auto  a message to\n  run it immediately  [boolean] [default: false]\n", ""),
     (HELP_LAST, "error: unknown option '--output-format'"),
     ("thread 'main' panicked at src/main.rs:4:5:\nno key\nnote: run with `RUST_BACKTRACE=1`\n",
      "thread 'main' panicked at src/main.rs:4:5: no key"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult
-from agenteval.adapters.trajectory import as_text
+from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
 from agenteval.wire.records import Record
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult
 from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.trajectory import as_text
+from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import Record

@@ -9,7 +9,8 @@ from agenteval.adapters.reader import Reading
 from agenteval.adapters.rules import total
 from agenteval.adapters.sessions.session_file import CompiledTurn, SessionSchema
 from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.trajectory import Step, as_text
+from agenteval.adapters.trajectory import Step
+from agenteval.adapters.words import as_text
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 from agenteval.wire.richness import richness_of
