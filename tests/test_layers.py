@@ -48,6 +48,7 @@ ONLY_IN = {
     "acp": set[str](),
     "pydantic": set[str](),
     "multiprocessing": set[str](),
+    "pyarrow": {"reports.exports.columns"},
     "requests": {"wikipedia.http_api"},
     "orjson": {"streams.jsonl", "cli.startup"},
     "regex": {"streams.patterns"},

@@ -49,14 +49,18 @@ def write_results(
     *,
     progress: bool | None,
     strict: bool,
+    against: str | None = None,
     **wishes: Any,
 ) -> int:
-    """Writes every result of the file in that form; returns the exit code."""
+    """Writes every result of the file in that form, together with those of another run; returns the exit code."""
     from agenteval.reports.result_reader import ResultReader
 
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path)
-    target = Output(output, inputs=[source])
+    other = None if against is None else Source(against)
+    target = Output(output, inputs=[source, other] if other else [source])
+    if other:
+        wishes["against"] = ResultReader(other, console)
     console.begin(None, "records")
     try:
         seen = (lambda id: console.advance(label=visible(id))) if console.shows_progress else None

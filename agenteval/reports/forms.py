@@ -19,7 +19,7 @@ from agenteval.streams.text import NO_TERMINAL, terminal_columns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WRITE_SIZE = 1 << 16
-EXTENSIONS = {"md": "markdown", "ndjson": "jsonl"}  # any other extension is the name of its form
+EXTENSIONS = {"md": "markdown", "ndjson": "jsonl", "xml": "junit"}  # any other extension is the name of its form
 
 
 def _say_nothing(_message: str) -> None:
@@ -40,6 +40,10 @@ class ReportContext(NamedTuple):
     limit: int | None = None  # how many records are listed one by one
     trajectories: bool = True
     say: Callable[[str], None] = _say_nothing  # one line for the user
+    terminal: bool = False  # whether the report is written to one
+    every: bool = False  # whether training data is made of answers that did not pass, too
+    against: Any = None  # a ResultReader: another run of the same prompts
+    reader: str = "trl"  # whose training reads the pairs
     prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again
 
 
@@ -109,4 +113,5 @@ def context_of(output: Output) -> ReportContext:
     generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if output.path is not None:
         return ReportContext(generated=generated)
-    return ReportContext(terminal_columns(), output.isatty() and supports_color(), generated)
+    terminal = output.isatty()
+    return ReportContext(terminal_columns(), terminal and supports_color(), generated, terminal=terminal)

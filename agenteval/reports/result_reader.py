@@ -11,7 +11,7 @@ import msgspec
 from agenteval.errors import BadRecord
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.source import Refusals, Source, read_checked, read_typed
+from agenteval.streams.source import Refusals, Source, read_checked, read_typed, refuse
 from agenteval.wire.records import Record, Trial
 from agenteval.wire.result_view import ResultView, is_trial
 from agenteval.wire.validation import check
@@ -118,10 +118,16 @@ class ResultReader:
         self._source.rewind()
         return graded
 
+    def lines(self, accept: Callable[[bytes], A]) -> Iterator[A]:
+        """What `accept` returns for each line, as it comes; if it raises BadRecord, the line is refused."""
+        return self._accepted(accept, None)
+
     def first_lines(self, accept: Callable[[bytes], A]) -> Iterator[A]:
         """What `accept` returns for each line, with a second pass to follow; if it raises BadRecord, it is refused."""
-        spool = None if self._source.regular else Spool()
-        self._spool = spool
+        self._spool = None if self._source.regular else Spool()
+        return self._accepted(accept, self._spool)
+
+    def _accepted(self, accept: Callable[[bytes], A], spool: Spool | None) -> Iterator[A]:
         for batch in self._source.lines():
             for number, line in batch:
                 self._last = number
@@ -129,7 +135,7 @@ class ResultReader:
                     accepted = accept(line)
                 except BadRecord as error:
                     self._refused.add(number)
-                    self._refusals.refuse(f"{self._source.name}:{number}", str(error))
+                    refuse(self._source, number, line, error, self._refusals)
                     continue
                 if spool is not None:
                     spool.keep(line + b"\n")

@@ -1,4 +1,4 @@
-"""ae-format: turn results into something to read."""
+"""ae-format: turn results into something to read, or into what other programs read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from agenteval.cli.options import input_argument, output_option, progress_option
 from agenteval.cli.report_options import form_option, write_results
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
+from agenteval.errors import UserError
 from agenteval.reports.forms import ReportForms
 
 NAME = "ae-format"
@@ -19,7 +20,9 @@ FORMS = ReportForms("results")
 @form_option(FORMS, "jsonl", "--style")
 @output_option
 @click.option(
-    "--by", metavar="KEY", help="table, markdown: also by this key of metadata; html: by it.  [default: category]"
+    "--by",
+    metavar="KEY",
+    help="table, markdown: also by this key of metadata; html, junit, parquet: by it.  [default: category]",
 )
 @click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
 @click.option(
@@ -29,6 +32,11 @@ FORMS = ReportForms("results")
     help="html: list only the first N records; the figures are over all.",
 )
 @click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
+@click.option("--all", "every", is_flag=True, help="sft: every answer; dpo: with what agents that failed have left.")
+@click.option("--against", metavar="FILE", help="dpo: pair with the answers of this other run.")
+@click.option(
+    "--for", "reader", type=click.Choice(["trl", "openai"]), default="trl", help="dpo: whose fine-tuning reads it."
+)
 @progress_option
 @strict_option
 def main(
@@ -39,11 +47,14 @@ def main(
     raw_csv: bool,
     limit: int | None,
     no_trajectories: bool,
+    every: bool,
+    against: str | None,
+    reader: str,
     progress: bool | None,
     strict: bool,
     debug: bool,
 ) -> int:
-    """Turn results into something to read.
+    """Turn results into something to read, or into what other programs read.
 
     RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is shown
     as a result named ID#N; summaries have pass@k and pass^k, and intervals that rest on the prompts.
@@ -64,13 +75,22 @@ def main(
     and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
     or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata.
 
+    sft and dpo say on stderr what they leave out, and why. dpo pairs every answer that passed with
+    every one that did not. -o FILE.xml is junit. docs/exports.md has more on each form.
+
     Examples:
       ae-format graded.jsonl -f table | less -S
       ae-format graded.jsonl -f markdown --by category -o report.md
       ae-format trials.jsonl -f html -o report.html
+      ae-format graded.jsonl --by category -o junit.xml
+      ae-format new.jsonl -f dpo --against old.jsonl -o pairs.jsonl
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
     form = FORMS.choose(form, output, "jsonl")
+    if against is not None and form != "dpo":
+        raise UserError(f"--against FILE makes pairs of two runs: -f dpo reads it, {form} does not")
+    if every and form not in ("sft", "dpo"):
+        raise UserError(f"--all is for -f sft and -f dpo; {form} has every record already")
     wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
-    wishes |= {"limit": limit, "trajectories": not no_trajectories}
-    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)
+    wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader}
+    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, against=against, **wishes)

@@ -1,0 +1,145 @@
+"""The answers in a file of results or trials, one by one: what exports to other programs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.reports.page.rows import result_status
+from agenteval.reports.page.run_facts import FACTS, LATEST
+from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.trial_views import trial_views
+from agenteval.streams.jsonl import decode_record
+from agenteval.wire.records import Record, Step
+from agenteval.wire.result_view import Number, ResultWithSteps, is_trial
+from agenteval.wire.validation import check
+
+EPOCH = 1e11  # a larger timestamp counts from 1970, not from the start of the run
+
+
+class ExportedResult(ResultWithSteps, kw_only=True):
+    """The fields of a result that exports read."""
+
+    model: Any = None
+
+
+_decode = msgspec.json.Decoder(ExportedResult).decode
+
+
+class ExportedAnswer(NamedTuple):
+    """One answer to a prompt: a result, or one of several trials as if it were a result."""
+
+    result: ResultWithSteps  # of a trial, its id is ID#N
+    prompt_id: str
+    trial: int | None = None
+    pass_rate: float | None = None  # of all trials of the prompt
+
+    @property
+    def status(self) -> str:
+        """pass, fail, error (the agent failed), grader-error or ungraded."""
+        return result_status(self.result)
+
+    @property
+    def why(self) -> str | None:
+        """The error of the agent or the grader, else the reasoning of the grade."""
+        result = self.result
+        if result.agent_failed:
+            return result.failures[0]
+        return result.why_not_graded or (result.score.reasoning if result.score else None)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of the agent."""
+        return self.result.trajectory or []
+
+    @property
+    def metadata(self) -> Record:
+        """The metadata of the prompt and the run."""
+        return self.result.metadata or {}
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent; "agent" if it is not known."""
+        return _text(self.metadata, FACTS["Agent"]) or "agent"
+
+    @property
+    def agent_version(self) -> str | None:
+        """The version of the agent, if the record has one."""
+        return _text(self.metadata, FACTS["Agent version"])
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model, if the record has one."""
+        return _text({"model": getattr(self.result, "model", None)}, ("model",)) or _text(self.metadata, FACTS["Model"])
+
+    @property
+    def start(self) -> Number | None:
+        """When the agent was started, in milliseconds since 1970; None if that is not known."""
+        timing = self.result.timing
+        start = timing.start if timing else None
+        if start is None and self.steps and (self.steps[0].timestamp or 0) > EPOCH:
+            start = self.steps[0].timestamp
+        return start if start is not None and 0 < start < LATEST else None
+
+    @property
+    def end(self) -> Number | None:
+        """When the agent ended, in milliseconds since 1970; None if that is not known."""
+        start, duration = self.start, self.result.duration
+        return None if start is None or duration is None or start + duration >= LATEST else start + duration
+
+    def time_of(self, step: Step) -> Number | None:
+        """When a step came, in milliseconds since 1970; None if that is not known."""
+        stamp, start = step.timestamp, self.start
+        if stamp is None or stamp < 0 or stamp >= LATEST:
+            return None
+        return stamp if stamp > EPOCH else None if start is None else start + stamp
+
+    def usage(self, name: str) -> Number | None:
+        """A count of tokens or the cost, as the agent reports it; None if it does not."""
+        value: Number | None = getattr(self.result.timing, name) if self.result.timing else None
+        return value if value is not None and value >= 0 else None
+
+    def tokens(self, name: str) -> int | None:
+        """A count of tokens as an integer; None if it is not known."""
+        value = self.usage(name)
+        return None if value is None else round(value)
+
+
+def _text(record: Record, keys: tuple[str, ...]) -> str | None:
+    return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read_answers(results: ResultReader) -> Iterator[ExportedAnswer]:
+    """Yields each answer of a file of results or trials, as it comes."""
+    for answers in read_prompts(results):
+        yield from answers
+
+
+def read_prompts(results: ResultReader) -> Iterator[list[ExportedAnswer]]:
+    """Yields the answers of each record, as it comes: one of a result, several of trials."""
+    for prompt_id, answers in results.lines(parse_answers):
+        yield answers
+        results.seen(prompt_id)
+
+
+def parse_answers(line: bytes) -> tuple[str, list[ExportedAnswer]]:
+    """The id of a record and its answers; BadRecord if it is neither a result nor trials."""
+    try:
+        result = _decode(line)
+    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+        record = decode_record(line)
+        if is_trial(record.get("trials"), record.get("k")):
+            return record["id"], list(_trial_answers(record))
+        result = check(record, ExportedResult)
+    return result.id, [ExportedAnswer(result, result.id)]
+
+
+def _trial_answers(record: Record) -> Iterator[ExportedAnswer]:
+    for at, view in enumerate(trial_views(record), 1):
+        number = view.id.removeprefix(f"{view.trial_of}#")
+        yield ExportedAnswer(view, view.trial_of, int(number) if number.isdecimal() else at, view.pass_rate)

@@ -1,0 +1,96 @@
+"""atif: trajectories in the Agent Trajectory Interchange Format, a line per record or trial"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.conversation import AgentTurn, ToolCall, exchanges
+from agenteval.reports.exports.times import iso
+from agenteval.reports.exports.verdicts import verdict
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.jsonl import encode
+from agenteval.wire.records import Record
+
+VERSION = "ATIF-v1.8"
+UNKNOWN_VERSION = "unknown"  # the format wants a version of the agent
+
+
+def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+    """Yields a line per answer, as it comes."""
+    for answer in read_answers(results):
+        yield encode(trajectory(answer)) + b"\n"
+
+
+def trajectory(answer: ExportedAnswer) -> Record:
+    """The document of one answer; what the format has no field for is in `extra`."""
+    steps = list(steps_of(answer))
+    for number, step in enumerate(steps, 1):
+        step["step_id"] = number
+    return known(
+        schema_version=VERSION,
+        session_id=answer.result.id,
+        trajectory_id=answer.result.id,
+        agent=known(name=answer.agent, version=answer.agent_version or UNKNOWN_VERSION, model_name=answer.model),
+        steps=steps,
+        final_metrics=known(
+            total_prompt_tokens=answer.tokens("input_tokens"),
+            total_completion_tokens=answer.tokens("output_tokens"),
+            total_cached_tokens=answer.tokens("cached_tokens"),
+            total_cost_usd=answer.usage("cost_usd"),
+            total_steps=len(steps),
+        ),
+        extra=known(
+            prompt_id=answer.prompt_id,
+            trial=answer.trial,
+            hint=answer.result.hint,
+            metadata=answer.result.metadata,
+            duration_ms=answer.result.duration,
+            errors=answer.result.failures or None,
+            tool_errors=answer.result.tool_errors,
+            **verdict(answer),
+        ),
+    )
+
+
+def steps_of(answer: ExportedAnswer) -> Iterator[Record]:
+    """The steps of the user and the agent, without their numbers."""
+    for at, exchange in enumerate(exchanges(answer)):
+        start = None if at or answer.start is None else iso(answer.start)
+        yield known(step_id=0, timestamp=start, source="user", message=exchange.user)
+        for turn in exchange.turns:
+            yield agent_step(turn, answer)
+
+
+def agent_step(turn: AgentTurn, answer: ExportedAnswer) -> Record:
+    """One turn of the agent; the results of its calls are in the same step."""
+    stamp = answer.time_of(turn.first) if turn.first else None
+    results = [observation(call) for call in turn.calls if call.result is not None]
+    return known(
+        step_id=0,
+        timestamp=None if stamp is None else iso(stamp),
+        source="agent",
+        message=turn.text,
+        reasoning_content="\n\n".join(turn.thoughts) or None,
+        tool_calls=[tool_call(call) for call in turn.calls] or None,
+        observation={"results": results} if results else None,
+        extra={"plans": turn.plans} if turn.plans else None,
+    )
+
+
+def tool_call(call: ToolCall) -> Record:
+    """One call."""
+    extra = known(status=call.step.status, duration_ms=call.step.duration)
+    return known(tool_call_id=call.id, function_name=call.name, arguments=call.arguments, extra=extra or None)
+
+
+def observation(call: ToolCall) -> Record:
+    """The result of a call."""
+    return known(source_call_id=call.id, content=call.result, extra={"is_error": True} if call.failed else None)
+
+
+def known(**fields: Any) -> Record:
+    """The fields that are known."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,103 @@
+"""dpo: pairs of an answer that passed and one that did not, of trials or with --against FILE, to
+train a model by preference
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agenteval.errors import UserError
+from agenteval.reports.exports.answers import ExportedAnswer, parse_answers
+from agenteval.reports.exports.chat import Chat, chat_of
+from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.rows import ERROR, FAIL, PASS
+from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.files import Spool
+from agenteval.streams.jsonl import encode
+from agenteval.streams.text import counted
+from agenteval.wire.records import Record
+
+OTHER_PROMPT = "to another prompt in the other file"
+ONE_ANSWER = "results have one answer per prompt, a pair needs two: give trials, or another run with --against FILE"
+
+
+class Judged(NamedTuple):
+    """An answer that can be part of a pair."""
+
+    passed: bool
+    chat: Chat
+
+
+def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields a line per pair, prompt by prompt as they come; the answers of --against wait in a temporary file."""
+    left_out = Counter[str]()
+    other = OtherRun(context.against) if context.against else None
+    pairs = prompts = 0
+    for prompt_id, answers in results.lines(parse_answers):
+        if other is None and answers and answers[0].trial is None:
+            raise UserError(ONE_ANSWER)
+        both = [*answers, *(other.answers(prompt_id) if other else ())]
+        found = pairs_of(judged(both, context, left_out))
+        for good, bad in found:
+            yield encode(pair(good, bad, context.reader)) + b"\n"
+        pairs, prompts = pairs + len(found), prompts + 1
+        results.seen(prompt_id)
+    say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
+
+
+def judged(answers: Sequence[ExportedAnswer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
+    """The answers to the first one's prompt that passed or did not; --all adds what agents that failed have left."""
+    found = []
+    for answer in answers:
+        chat = chat_of(answer)
+        if answer.status not in (PASS, FAIL) and not (answer.status == ERROR and context.every):
+            left_out[REASONS[answer.status]] += 1
+        elif answer.result.input != answers[0].result.input:
+            left_out[OTHER_PROMPT] += 1
+        elif not chat.complete:
+            left_out[NO_REPLY] += 1
+        else:
+            found.append(Judged(answer.status == PASS, chat))
+    return found
+
+
+def pairs_of(answers: Sequence[Judged]) -> list[tuple[Chat, Chat]]:
+    """Every answer that passed with every one that did not, unless they are the same."""
+    good = [answer.chat for answer in answers if answer.passed]
+    bad = [answer.chat for answer in answers if not answer.passed]
+    return [(one, other) for one in good for other in bad if one.messages != other.messages]
+
+
+def pair(good: Chat, bad: Chat, reader: str) -> Record:
+    """One pair; the prompt is all that the two sessions have in common up to the last turn, or else the first turn."""
+    if good.prompt != bad.prompt:
+        good, bad = good._replace(before=1), bad._replace(before=1)
+    tools = {definition["function"]["name"]: definition for definition in [*good.tools, *bad.tools]}
+    shown: Record = {"tools": list(tools.values())} if tools else {}
+    if reader == "openai":
+        given = {"messages": good.prompt, **shown}
+        return {"input": given, "preferred_output": good.reply, "non_preferred_output": bad.reply}
+    return {"prompt": good.prompt, "chosen": good.reply, "rejected": bad.reply, **shown}
+
+
+class OtherRun:
+    """The answers of another file, by prompt: its lines in a temporary file, and where they are there by id."""
+
+    def __init__(self, results: ResultReader) -> None:
+        spool = Spool()
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        end = 0
+        for prompt_id, line in results.lines(lambda line: (parse_answers(line)[0], line)):
+            spool.keep(line)
+            self._places.setdefault(prompt_id, []).append((end, len(line)))
+            end += len(line)
+        self._file = spool.rewind()
+
+    def answers(self, prompt_id: str) -> Iterator[ExportedAnswer]:
+        """The answers to that prompt."""
+        for offset, size in self._places.get(prompt_id, ()):
+            self._file.seek(offset)
+            yield from parse_answers(self._file.read(size))[1]

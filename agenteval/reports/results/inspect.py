@@ -1,0 +1,216 @@
+"""inspect: a log of inspect_ai (JSON), for `inspect view`; the trials of a prompt are epochs"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from agenteval import __version__
+from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.conversation import AgentTurn, exchanges
+from agenteval.reports.exports.times import iso
+from agenteval.reports.exports.verdicts import verdict
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.rows import ERROR
+from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.run_summary import Mean
+from agenteval.streams.files import Spool
+from agenteval.streams.jsonl import encode
+from agenteval.wire.records import GraderResult, Record
+from agenteval.wire.result_view import Number
+
+CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
+UNKNOWN_MODEL = "none/none"  # how inspect_ai names the model of an evaluation that has none
+
+
+def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields the log: its results come before the samples, which wait in a temporary file."""
+    spool, totals = Spool(), Totals()
+    for answer in read_answers(results):
+        spool.keep((b",\n" if totals.samples else b"") + encode(sample(answer)))
+        totals.add(answer)
+    yield encode(header(totals, context))[:-1] + b',"samples":[\n'
+    yield from spool.pieces()
+    yield b"]}\n"
+
+
+# --- the header ---------------------------------------------------------------------------------
+
+
+class Totals:
+    """What the header says of all samples."""
+
+    def __init__(self) -> None:
+        self.samples = self.completed = self.prompts = 0
+        self.epochs = 1
+        self.agent = self.model = ""
+        self.start: Number | None = None
+        self.end: Number | None = None
+        self.means: dict[str, Mean] = {}
+        self.usage: dict[str, dict[str, int]] = {}
+
+    def add(self, answer: ExportedAnswer) -> None:
+        """Adds a sample."""
+        self.samples += 1
+        self.prompts += answer.trial in (None, 1)
+        self.completed += answer.status != ERROR
+        self.epochs = max(self.epochs, answer.trial or 1)
+        self.agent, self.model = self.agent or answer.agent, self.model or answer.model or ""
+        if answer.start is not None:
+            self.start = answer.start if self.start is None else min(self.start, answer.start)
+        if answer.end is not None:
+            self.end = answer.end if self.end is None else max(self.end, answer.end)
+        for name, score in scores_of(answer).items():
+            value = score["value"]
+            self.means.setdefault(name, Mean()).add(float(value == CORRECT) if isinstance(value, str) else value)
+        for model, counts in model_usage(answer).items():
+            sums = self.usage.setdefault(model, {})
+            for name, count in counts.items():
+                sums[name] = sums.get(name, 0) + count
+
+
+def header(totals: Totals, context: ReportContext) -> Record:
+    """All of the log but its samples."""
+    name = totals.agent or "agenteval"
+    created = iso(totals.start) if totals.start is not None else context.generated
+    identity = sha256(f"{context.source}\0{created}\0{name}".encode(errors="replace")).hexdigest()[:22]
+    times = {"started_at": created, "completed_at": created if totals.end is None else iso(totals.end)}
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": identity,
+            "run_id": identity,
+            "created": created,
+            "task": name,
+            "task_id": identity,
+            "task_version": 0,
+            "dataset": {"name": context.source, "samples": totals.prompts},
+            "model": totals.model or UNKNOWN_MODEL,
+            "config": {"epochs": totals.epochs},
+            "packages": {"agenteval": __version__},
+        },
+        "plan": {"name": "plan", "steps": [{"solver": name, "params": {}}], "config": {}},
+        "results": {
+            "total_samples": totals.samples,
+            "completed_samples": totals.completed,
+            "scores": [total_score(name, mean, totals.samples) for name, mean in totals.means.items()],
+        },
+        "stats": {**times, "model_usage": totals.usage},
+    }
+
+
+def total_score(name: str, mean: Mean, samples: int) -> Record:
+    """The mean of one score over the samples that have it."""
+    metric = "accuracy" if name == "pass" else "mean"
+    return {
+        "name": name,
+        "scorer": name,
+        "scored_samples": mean.count,
+        "unscored_samples": samples - mean.count,
+        "params": {},
+        "metrics": {metric: {"name": metric, "value": mean.value, "params": {}}},
+    }
+
+
+# --- samples ------------------------------------------------------------------------------------
+
+
+def sample(answer: ExportedAnswer) -> Record:
+    """One sample: the conversation, the scores, and the error of an agent that failed."""
+    result, model = answer.result, answer.model or UNKNOWN_MODEL
+    record: Record = {
+        "id": answer.prompt_id,
+        "epoch": answer.trial or 1,
+        "uuid": sha256(f"{result.id}\0{answer.start}".encode(errors="replace")).hexdigest()[:22],
+        "input": result.turns("\n\n"),
+        "target": result.hint or "",
+        "messages": messages(answer),
+        "output": {"model": model, "choices": [choice(result.output)], "completion": result.output},
+        "scores": scores_of(answer),
+        "metadata": {**answer.metadata, "agenteval": verdict(answer)},
+        "model_usage": model_usage(answer),
+        "store": {},
+        "events": [],
+    }
+    if answer.start is not None:
+        record["started_at"] = iso(answer.start)
+    if answer.end is not None:
+        record["completed_at"] = iso(answer.end)
+    if result.duration is not None:
+        record["total_time"] = record["working_time"] = result.duration / 1000
+    if answer.status == ERROR:
+        message = "\n".join(result.failures)
+        record["error"] = {"message": message, "traceback": message, "traceback_ansi": message}
+    return record
+
+
+def choice(output: str) -> Record:
+    """The answer as the output of a model."""
+    return {"message": {"role": "assistant", "content": output, "source": "generate"}, "stop_reason": "stop"}
+
+
+def messages(answer: ExportedAnswer) -> list[Record]:
+    """The conversation; thoughts are parts of the content."""
+    found: list[Record] = []
+    for exchange in exchanges(answer):
+        found.append({"role": "user", "content": exchange.user})
+        for turn in exchange.turns:
+            found.append(assistant_message(turn))
+            found += [
+                {
+                    "role": "tool",
+                    "content": call.result or "",
+                    "tool_call_id": call.id,
+                    "function": call.name,
+                    **({"error": {"type": "unknown", "message": call.result or "failed"}} if call.failed else {}),
+                }
+                for call in turn.calls
+            ]
+    return [{"id": f"message_{number}", **message} for number, message in enumerate(found, 1)]
+
+
+def assistant_message(turn: AgentTurn) -> Record:
+    """What the agent thought, said and called in one turn."""
+    thoughts = [{"type": "reasoning", "reasoning": thought} for thought in turn.thoughts]
+    content: Any = [*thoughts, {"type": "text", "text": turn.text}] if thoughts else turn.text
+    calls = [
+        {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"} for call in turn.calls
+    ]
+    return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
+
+
+def scores_of(answer: ExportedAnswer) -> Record:
+    """`pass` and `score`, and the score of each grader; nothing where there is no verdict."""
+    result = answer.result
+    if result.grade is None:
+        return {}
+    reasoning = result.score.reasoning if result.score else None
+    verdicts: dict[str, str | float] = {
+        "pass": CORRECT if result.grade.pass_ else INCORRECT,
+        "score": result.grade.score,
+    }
+    found = {name: score(value, answer, reasoning) for name, value in verdicts.items()}
+    for name, grade in (result.scores or {}).items():
+        found.setdefault(name, grader_score(grade, answer))
+    return found
+
+
+def grader_score(grade: GraderResult, answer: ExportedAnswer) -> Record:
+    """The score of one grader."""
+    return score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}}
+
+
+def score(value: str | float, answer: ExportedAnswer, reasoning: str | None) -> Record:
+    """One score."""
+    return {"value": value, "answer": answer.result.output, **({"explanation": reasoning} if reasoning else {})}
+
+
+def model_usage(answer: ExportedAnswer) -> dict[str, dict[str, int]]:
+    """The tokens of the model that ran; nothing if they are not known."""
+    given, taken, cached = (answer.tokens(f"{name}_tokens") for name in ("input", "output", "cached"))
+    if given is None and taken is None:
+        return {}
+    counts = {"input_tokens": given or 0, "output_tokens": taken or 0, "total_tokens": (given or 0) + (taken or 0)}
+    return {answer.model or UNKNOWN_MODEL: counts | ({} if cached is None else {"input_tokens_cache_read": cached})}

@@ -1,0 +1,188 @@
+"""otlp: OpenTelemetry traces (OTLP/JSON, GenAI conventions), a line per record or trial"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from agenteval import __version__
+from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.conversation import PENDING, text_of
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.rows import ERROR
+from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.jsonl import encode
+from agenteval.wire.records import GraderResult, Record, Step
+from agenteval.wire.result_view import Number
+
+INTERNAL = 1
+STATUS_ERROR = 2
+PROVIDERS = {"claude": "anthropic", "gpt": "openai", "gemini": "gcp.gemini", "mistral": "mistral_ai", "grok": "x_ai"}
+OTHER = "_OTHER"  # what the conventions have for a value that is not known
+UNIT = 1_000_000  # nanoseconds in a millisecond
+
+
+def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+    """Yields a line per answer, as it comes."""
+    for answer in read_answers(results):
+        yield encode({"resourceSpans": [resource_spans(answer)]}) + b"\n"
+
+
+def resource_spans(answer: ExportedAnswer) -> Record:
+    """The trace of one answer: a span for the run, and one for each tool call below it."""
+    trace = identifier(answer, "trace", 16)
+    root = run_span(answer, trace)
+    steps = [(number, step) for number, step in enumerate(answer.steps, 1) if step.type == "tool_call"]
+    spans = [root, *(tool_span(answer, step, number, root) for number, step in steps)]
+    resource = attributes({"service.name": answer.agent, "service.version": answer.agent_version})
+    scope = {"name": "agenteval", "version": __version__}
+    return {"resource": {"attributes": resource}, "scopeSpans": [{"scope": scope, "spans": spans}]}
+
+
+# --- spans --------------------------------------------------------------------------------------
+
+
+def run_span(answer: ExportedAnswer, trace: str) -> Record:
+    """The span of the run of the agent; the verdicts are its events."""
+    result, failed = answer.result, answer.status == ERROR
+    span = {
+        "traceId": trace,
+        "spanId": identifier(answer, "run", 8),
+        "name": f"invoke_agent {answer.agent}",
+        "kind": INTERNAL,
+        **times(answer.start, answer.end or answer.start),
+        "attributes": attributes(
+            {
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.provider.name": provider(answer.model),
+                "gen_ai.agent.name": answer.agent,
+                "gen_ai.agent.version": answer.agent_version,
+                "gen_ai.conversation.id": result.id,
+                "gen_ai.request.model": answer.model,
+                "gen_ai.usage.input_tokens": answer.tokens("input_tokens"),
+                "gen_ai.usage.output_tokens": answer.tokens("output_tokens"),
+                "gen_ai.usage.cache_read.input_tokens": answer.tokens("cached_tokens"),
+                "gen_ai.input.messages": chat_parts("user", result.turns("\n\n")),
+                "gen_ai.output.messages": chat_parts("assistant", result.output),
+                "error.type": error_type(answer) if failed else None,
+                "agenteval.prompt.id": answer.prompt_id,
+                "agenteval.trial": answer.trial,
+                "agenteval.status": answer.status,
+                "agenteval.cost_usd": answer.usage("cost_usd"),
+            }
+        ),
+        "events": list(evaluations(answer)),
+    }
+    return span | ({"status": {"code": STATUS_ERROR, "message": result.failures[0]}} if failed else {})
+
+
+def tool_span(answer: ExportedAnswer, step: Step, number: int, parent: Record) -> Record:
+    """The span of a tool call; a call never answered lasts until the run ends."""
+    name, failed = step.name or "tool", step.status == "failed"
+    start = answer.time_of(step) or answer.start
+    lasted = max(step.duration or 0, 0)
+    end = answer.end if step.status in PENDING else None if start is None else start + lasted
+    span = {
+        "traceId": parent["traceId"],
+        "spanId": identifier(answer, f"step {number}", 8),
+        "parentSpanId": parent["spanId"],
+        "name": f"execute_tool {name}",
+        "kind": INTERNAL,
+        **times(start, end),
+        "attributes": attributes(
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": name,
+                "gen_ai.tool.call.id": f"call_{number}",
+                "gen_ai.tool.call.arguments": None if step.input is None else text_of(step.input),
+                "gen_ai.tool.call.result": None if step.output is None else text_of(step.output),
+                "error.type": "tool_error" if failed else None,
+                "agenteval.tool.status": step.status,
+            }
+        ),
+    }
+    return span | ({"status": {"code": STATUS_ERROR}} if failed else {})
+
+
+def evaluations(answer: ExportedAnswer) -> Iterator[Record]:
+    """An event per verdict: of each grader and of all together, and the error of a grader that erred."""
+    result = answer.result
+    if answer.status == ERROR:
+        return
+    grades: dict[str, GraderResult] = dict(result.scores or {}) if result.grade or result.scores else {}
+    if result.grade is not None and len(grades) != 1:
+        grades["score"] = result.score or GraderResult(pass_=result.grade.pass_, score=result.grade.score)
+    for name, grade in grades.items():
+        yield evaluation(
+            answer,
+            {
+                "gen_ai.evaluation.name": name,
+                "gen_ai.evaluation.score.value": float(grade.score),
+                "gen_ai.evaluation.score.label": "pass" if grade.pass_ else "fail",
+                "gen_ai.evaluation.explanation": grade.reasoning,
+            },
+        )
+    if result.why_not_graded is not None:
+        error = {"error.type": "grader_error", "gen_ai.evaluation.explanation": result.why_not_graded}
+        yield evaluation(answer, {"gen_ai.evaluation.name": "score", **error})
+
+
+def evaluation(answer: ExportedAnswer, fields: Record) -> Record:
+    """One event, at the end of the run."""
+    at = answer.end or answer.start
+    stamp = {} if at is None else {"timeUnixNano": nanoseconds(at)}
+    return {**stamp, "name": "gen_ai.evaluation.result", "attributes": attributes(fields)}
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def identifier(answer: ExportedAnswer, what: str, size: int) -> str:
+    """An id of so many bytes, as hex; the same for the same record, and another for another run of it."""
+    seed = "\0".join((answer.result.id, str(answer.start), answer.agent, what))
+    return sha256(seed.encode(errors="surrogatepass")).hexdigest()[: 2 * size]
+
+
+def times(start: Number | None, end: Number | None) -> Record:
+    """Start and end of a span; without the ones that are not known."""
+    known = {"startTimeUnixNano": start, "endTimeUnixNano": end}
+    return {name: nanoseconds(value) for name, value in known.items() if value is not None}
+
+
+def nanoseconds(milliseconds: Number) -> str:
+    """A time as OTLP/JSON writes 64 bits: a string."""
+    return str(round(milliseconds * 1000) * (UNIT // 1000))
+
+
+def attributes(values: Record) -> list[Record]:
+    """The attributes that are known."""
+    return [{"key": key, "value": typed(value)} for key, value in values.items() if value is not None]
+
+
+def typed(value: Any) -> Record:
+    """A value with its type; integers are strings."""
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": value}
+
+
+def chat_parts(role: str, text: str) -> str | None:
+    """A message in the form of the GenAI conventions, as JSON; None if there is no text."""
+    parts = [{"type": "text", "content": text}]
+    finish = {"finish_reason": "stop"} if role == "assistant" else {}
+    return encode([{"role": role, "parts": parts, **finish}]).decode() if text else None
+
+
+def provider(model: str | None) -> str:
+    """The provider, by the name of the model: openai/gpt-5 and gpt-5 are OpenAI's."""
+    name, separator, _ = (model or "").partition("/")
+    found = next((known for start, known in PROVIDERS.items() if name.startswith(start)), OTHER)
+    return name if separator and name else found
+
+
+def error_type(answer: ExportedAnswer) -> str:
+    """A word for what failed."""
+    if answer.metadata.get("timedOut") or "timed out" in answer.result.failures[0]:
+        return "timeout"
+    return "agent_failed"

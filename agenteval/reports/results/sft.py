@@ -1,0 +1,40 @@
+"""sft: chat messages with tool calls to fine-tune a model: the answers that passed (--all: every one)"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.chat import Chat, chat_of
+from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
+from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.rows import PASS
+from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.jsonl import encode
+from agenteval.wire.records import Record
+
+
+def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields a line per answer that is taken, as it comes."""
+    taken, left_out = 0, Counter[str]()
+    for answer in read_answers(results):
+        chat = chat_of(answer)
+        if why := why_not(answer, chat, context):
+            left_out[why] += 1
+            continue
+        taken += 1
+        yield encode(example(chat)) + b"\n"
+    say_left_out(f"{taken:,} of {taken + left_out.total():,} answers written", left_out, context)
+
+
+def why_not(answer: ExportedAnswer, chat: Chat, context: ReportContext) -> str | None:
+    """Why an answer is left out; None if it is taken."""
+    if answer.status != PASS and not context.every:
+        return REASONS[answer.status]
+    return None if chat.complete else NO_REPLY
+
+
+def example(chat: Chat) -> Record:
+    """One example; without tools, there is no such field."""
+    return {"messages": chat.messages} | ({"tools": chat.tools} if chat.tools else {})
