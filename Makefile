@@ -7,7 +7,7 @@ PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: install lock launchers demo test test-lowest test-agents lint docs man bench coverage clean
+.PHONY: install lock launchers demo test test-lowest test-agents test-cluster lint docs man bench coverage clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -60,6 +60,10 @@ test-lowest: ## the command line with the lowest versions that pyproject.toml al
 
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
 	@$(VENV)/bin/python -m agent_rig $(AGENTS)
+
+test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine; installs Ray
+	@$(PIP) --editable '.[ray]'
+	@$(VENV)/bin/python -m pytest -m cluster tests/cli/test_ray.py
 
 lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .

@@ -39,12 +39,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+ON_REQUEST = {
+    "cluster": "starts a Ray cluster: make test-cluster",
+    "network": "needs the internet or a key: pytest -m network",
+}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skips tests that need the internet or a key, unless `pytest -m network` selects them."""
-    if "network" not in config.option.markexpr:
-        for item in items:
-            if item.get_closest_marker("network"):
-                item.add_marker(pytest.mark.skip(reason="needs the internet or a key: pytest -m network"))
+    """Skips tests with a marker of ON_REQUEST, unless `pytest -m` selects them."""
+    for name, reason in ON_REQUEST.items():
+        if name not in config.option.markexpr:
+            for item in items:
+                if item.get_closest_marker(name):
+                    item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

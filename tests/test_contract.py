@@ -142,6 +142,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
     "ae-merge": {"make": result, "reads_all_first": True},
     "ae-plan": {"args": ("--pass-rate", "0.8")},
+    "ae-ray": {"make": None, "args": ()},  # needs a cluster: tests/cli/test_ray.py
     "ae-score": report("num_questions"),
     "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
 }
@@ -211,6 +212,7 @@ def test_exceptions_are_of_tools_that_there_are() -> None:
 # --- options ------------------------------------------------------------------------------------
 
 SAME_NAME = {
+    "--env": "ae-ray takes names only",
     "--format": "each tool has its own forms",
     "--grader": "ae-compare takes one, which has no name",
     "--max": "at most: calls of a tool for ae-grader-tools, a figure for ae-gate",

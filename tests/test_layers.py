@@ -51,6 +51,7 @@ ONLY_IN = {
     "pyarrow": {"reports.exports.columns"},
     "requests": {"wikipedia.http_api"},
     "orjson": {"streams.jsonl", "cli.startup"},
+    "ray": {"cli.cluster.ray_cluster"},
     "regex": {"streams.patterns"},
 }
 

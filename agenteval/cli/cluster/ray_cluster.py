@@ -1,0 +1,132 @@
+"""A Ray cluster: connected to or started, and its workers as slots."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from agenteval.cli.cluster.filter_worker import FilterWorker
+from agenteval.errors import UserError
+
+LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
+WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
+# Ray reads them when it is imported: no report over the network, no advice about accelerators.
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+class SlotRequest(NamedTuple):
+    """What each slot asks the cluster for, in the words of Ray."""
+
+    num_cpus: float
+    num_gpus: float
+    memory: int
+    resources: dict[str, float]
+
+
+class RayCluster:
+    """The connection; close() ends it, with the cluster if it was started here."""
+
+    def __init__(self, address: str, command: Sequence[str], files: Sequence[str], secrets: Mapping[str, str]) -> None:
+        self._local = address == "local"
+        self._command, self._secrets = list(command), dict(secrets)
+        self._folder = tempfile.mkdtemp(prefix="ae-ray-")
+        os.environ.update(SETTINGS)
+        try:
+            import ray
+        except ImportError as error:
+            shutil.rmtree(self._folder)
+            raise UserError(f"needs Ray ({error}): pip install 'agenteval[ray]'") from None
+        self._ray = ray
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        if self._local:
+            settings |= {"include_dashboard": False, "object_store_memory": LOCAL_STORE, "_temp_dir": self._folder}
+        else:
+            copy_files(command, files, self._folder)
+            settings["runtime_env"] = {"working_dir": self._folder}
+        try:
+            ray.init(address=address, **settings)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            self.close()
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(f"--address {address}: {reason} (--address local starts a cluster here)") from None
+        self._worker = ray.remote(FilterWorker)
+
+    def cpus(self) -> int:
+        """Returns the number of CPUs of all nodes."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def open_slot(self, request: SlotRequest) -> RaySlot:
+        """Returns a worker on a node that has room for it, as soon as there is one."""
+        asked = {name: value for name, value in request._asdict().items() if value}
+        options = {"num_cpus": 0, **asked, "scheduling_strategy": "SPREAD", "max_restarts": 0, "max_task_retries": 0}
+        cwd = os.getcwd() if self._local else None  # elsewhere: the directory with the files
+        return RaySlot(self._ray, self._worker.options(**options).remote(self._command, cwd), self._secrets)
+
+    def close(self) -> None:
+        """Disconnects, and removes what was made here."""
+        self._ray.shutdown()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class RaySlot:
+    """One worker."""
+
+    def __init__(self, ray: Any, actor: Any, secrets: Mapping[str, str]) -> None:
+        self._ray, self._actor, self._secrets = ray, actor, secrets
+
+    def prepare(self) -> Future[Any]:
+        """Waits until it has a place and hands it the variables."""
+        return self._future(self._actor.prepare.remote(self._secrets))
+
+    def process(self, record_id: str, line: bytes) -> Future[Any]:
+        """Has it answer a record."""
+        return self._future(self._actor.process.remote(record_id, line))
+
+    def finish(self) -> Future[Any]:
+        """Has it end its filter."""
+        return self._future(self._actor.finish.remote())
+
+    def kill(self) -> None:
+        """Kills it; its filter notices, and ends its agents."""
+        self._ray.kill(self._actor)
+
+    @staticmethod
+    def _future(reference: Any) -> Future[Any]:
+        future: Future[Any] = reference.future()
+        return future
+
+
+def copy_files(command: Sequence[str], more: Sequence[str], folder: str) -> None:
+    """Copies the files that a command names to the directory in which it runs on the nodes."""
+    for path in dict.fromkeys([*named_files(command), *more]):
+        target = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isdir(path):
+            shutil.copytree(path, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(path, target)
+
+
+def named_files(command: Sequence[str]) -> Iterator[str]:
+    """Yields the relative paths below this directory that are words of a command, or parts of such a word."""
+    for before, word in zip(command, command[1:], strict=False):
+        if before in WORKPLACES or word.partition("=")[0] in WORKPLACES:
+            continue
+        for part in dict.fromkeys((word, *_words(word))):
+            for text in (part, part.partition("=")[2]):
+                path = os.path.normpath(text) if text else "."
+                if not (path == "." or os.path.isabs(path) or path.startswith("..")) and os.path.exists(path):
+                    yield path
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []

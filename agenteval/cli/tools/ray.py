@@ -1,0 +1,274 @@
+"""ae-ray: any filter of the suite, on the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agenteval.cli.agent_options import parse_size
+from agenteval.cli.options import F, Parsed, append_options, input_argument, output_option, progress_option
+from agenteval.cli.startup import click
+from agenteval.cli.tool import tool
+from agenteval.errors import FAILED, OK, BadRecord, CannotGoOn, Stopped, UserError
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import decode_record, encode
+from agenteval.streams.output import Output, open_output
+from agenteval.streams.source import Source, refuse
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
+
+if TYPE_CHECKING:
+    from agenteval.cli.cluster.hand_out import Task
+    from agenteval.cli.cluster.ray_cluster import RayCluster, SlotRequest
+
+SLOT_CPUS = 0.01  # agents wait for their provider most of the time
+OURS = ("-o", "--output", "--resume", "--append", "--shard")
+EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; each is reported"
+
+
+def parse_resources(text: str) -> dict[str, float]:
+    """Returns what a slot asks for: cpu=2,mem=4G,gpu=1 and resources that the cluster has names for."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            found[name] = parse_size(value) if name == "mem" else float(value)
+        except ValueError:
+            found[name] = -1
+        if not name or not 0 <= found[name] < float("inf"):
+            raise ValueError(f"{part!r} is not NAME=AMOUNT, such as cpu=2 or mem=4G")
+    return found
+
+
+def takes_filter(function: F) -> F:
+    """Makes the words after `--` the command of the filter."""
+    function.takes_command = True  # type: ignore[attr-defined]
+    return function
+
+
+@tool("ae-ray", exit_status={1: EXIT_1})
+@input_argument("RECORDS")
+@click.option(
+    "--address",
+    default="auto",
+    metavar="ADDRESS",
+    help="auto: the cluster of this machine or $RAY_ADDRESS; local: start one here; host:port or ray://host:port.",
+)
+@click.option("-j", "--slots", type=click.IntRange(1), metavar="N", help="Filters at a time.  [default: one per CPU]")
+@click.option(
+    "--resources",
+    type=Parsed("resources", parse_resources),
+    metavar="NAME=AMOUNT,…",
+    help="What each slot asks for, such as cpu=2,mem=4G.  [default: a hundredth of a CPU]",
+)
+@click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the filters; repeatable.")
+@click.option("--file", "files", multiple=True, metavar="PATH", help="Send this file or directory too; repeatable.")
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=2,
+    metavar="N",
+    help="Give a record whose worker died to another one, up to N times; then it gets `errors`.",
+)
+@click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]")
+@output_option
+@append_options
+@progress_option
+@takes_filter
+def main(
+    path: str | None,
+    address: str,
+    slots: int | None,
+    resources: dict[str, float] | None,
+    env: tuple[str, ...],
+    files: tuple[str, ...],
+    retries: int,
+    keep_order: bool,
+    output: str | None,
+    append: bool,
+    resume: bool,
+    progress: bool | None,
+    debug: bool,
+    command: list[str] | None,
+) -> int:
+    """Run a filter of the suite on the nodes of a Ray cluster.
+
+    RECORDS is what the filter reads (or stdin). The command after -- is started in N slots on the cluster's
+    nodes; each gets one record at a time, and what it writes is written here as it finishes. So ae-run,
+    ae-capture, ae-trials, ae-extract, ae-grade and ae-validate-refs run on many machines.
+
+    Examples:
+      ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o results.jsonl --resume -- ae-capture -s claude -g grader.py
+      ae-ray --address local prompts.jsonl -- ae-run --simple "my-agent {}" | ae-extract -s text
+      ae-ray --address ray://head:10001 --resources cpu=2,mem=4G results.jsonl -- ae-grade -g ./grader.py
+
+    Every node has agenteval and the agent. Files below the current directory that the command names are sent
+    along, and the filter runs in the directory that holds them (with --address local, in this one). If a
+    worker or a node dies, its record goes to another one. It needs Ray: pip install 'agenteval[ray]'.
+    """
+    console = Console("ae-ray", progress=progress, output=output)
+    words, secrets, asked = check_command(command), read_variables(env), slot_request(resources or {})
+    for file in files:
+        if os.path.isabs(file) or os.path.normpath(file).startswith("..") or not os.path.exists(file):
+            raise UserError(f"--file {file}: give a path below this directory that exists")
+    source = Source(path)
+    target, done = open_output(output, source, append=append, resume=resume)
+    keep_stdout_clean(target)
+    from agenteval.cli.cluster.ray_cluster import RayCluster
+
+    cluster = RayCluster(address, words, files, secrets)
+    try:
+        return run_on(
+            cluster, words, asked, slots or cluster.cpus(), retries, keep_order, source, done, target, console
+        )
+    finally:
+        cluster.close()
+
+
+def run_on(
+    cluster: RayCluster,
+    command: Sequence[str],
+    asked: SlotRequest,
+    slots: int,
+    retries: int,
+    keep_order: bool,
+    source: Source,
+    done: Collection[str],
+    target: Output,
+    console: Console,
+) -> int:
+    """Works through the input; on a signal or an error, kills every worker before that is reported."""
+    from agenteval.cli.cluster.hand_out import HandOut
+    from agenteval.processes.shutdown import raise_on_signals
+
+    raise_on_signals()  # Ray has set handlers of its own
+    target.open()
+    console.begin(count_lines(source, len(done)), "records")
+    hand_out = HandOut(
+        lambda: cluster.open_slot(asked),
+        slots,
+        retries,
+        target.write_bytes,
+        lambda task, reason: encode(failed_record(decode_record(task.line), reason, command)),
+        console,
+        keep_order,
+    )
+    try:
+        hand_out.run(read_tasks(source, done, console))
+    except (Stopped, Exception) as reason:
+        exit_at_once_on_signals()
+        hand_out.stop()
+        console.finish()
+        if isinstance(reason, Stopped):
+            go_on = "; run it again with --resume to go on" if target.path else ""
+            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
+        elif type(reason) is UserError and console.done:
+            raise CannotGoOn(str(reason)) from None
+        raise
+    console.finish()
+    target.close()
+    return FAILED if hand_out.failed or console.refused else OK
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def check_command(command: list[str] | None) -> list[str]:
+    """Returns the filter; UserError if there is none, or if it has options that are for ae-ray."""
+    if not command:
+        raise UserError("give a filter after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
+    own = command[: command.index("--")] if "--" in command else command
+    for word in own:
+        if word.partition("=")[0] in OURS:
+            raise UserError(f"{word.partition('=')[0]} of {command[0]} would act on the nodes: put it before --")
+    return command
+
+
+def read_variables(names: Sequence[str]) -> dict[str, str]:
+    """Returns the variables of these names; a value on the command line would be seen by everyone."""
+    for name in names:
+        if "=" in name:
+            raise UserError(
+                f"--env {name.partition('=')[0]}: give only the name; the value is taken from the environment"
+            )
+        if name not in os.environ:
+            raise UserError(f"--env {name}: not set")
+    return {name: os.environ[name] for name in names}
+
+
+def slot_request(resources: dict[str, float]) -> SlotRequest:
+    """Returns what each slot asks for."""
+    from agenteval.cli.cluster.ray_cluster import SlotRequest
+
+    others = {name: value for name, value in resources.items() if name not in ("cpu", "gpu", "mem")}
+    return SlotRequest(resources.get("cpu", SLOT_CPUS), resources.get("gpu", 0), int(resources.get("mem", 0)), others)
+
+
+def keep_stdout_clean(target: Output) -> None:
+    """Has Ray, and what it starts, print to stderr: stdout carries records only."""
+    if target.path is None:
+        target.fd = os.dup(1)
+    os.dup2(2, 1)
+
+
+def exit_at_once_on_signals() -> None:
+    """Makes a second Ctrl-C end the tool at once; the cluster ends the workers of a driver that is gone."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda number, _frame: os._exit(128 + number))
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def count_lines(source: Source, done: int) -> int | None:
+    """Returns about how many records are left to do; None if the input is a stream."""
+    if not source.regular:
+        return None
+    count = sum(map(len, source.lines()))
+    source.rewind()
+    source.first_line = None
+    return max(0, count - done)
+
+
+def read_tasks(source: Source, done: Collection[str], console: Console) -> Iterator[Task]:
+    """Yields the records that are not done; an id that was there before is refused."""
+    from agenteval.cli.cluster.hand_out import Task
+    from agenteval.cli.cluster.shard_index import Identified
+
+    seen: set[int] = set()
+    number = 0
+    for batch in source.lines():
+        for at, line in batch:
+            try:
+                record_id = check(decode_record(line), Identified).id
+                if (mark := hash(record_id)) in seen:
+                    raise BadRecord(f'duplicate id "{record_id}"')
+            except BadRecord as error:
+                refuse(source, at, line, error, console)
+                continue
+            seen.add(mark)
+            if record_id not in done:
+                yield Task(number, record_id, line.strip())
+                number += 1
+
+
+def failed_record(record: Record, reason: str, command: Sequence[str]) -> Record:
+    """Returns the record of a prompt that was given up, in the form that the filter writes."""
+    name = os.path.basename(command[0])
+    now = int(time.time() * 1000)
+    timing = {"timing": {"start": now, "end": now, "total": 0}}
+    empty = {"output": "", "trajectory": []}
+    errors = {"errors": [reason]}
+    if name == "ae-run":
+        return {**record, "rawLines": [], "lineTimes": [], "turns": [], **timing, "timedOut": False, **errors}
+    if name == "ae-trials":
+        trial = {"trialNum": 1, **empty, "duration": 0, **errors}
+        return {**record, "k": 1, "trials": [trial], "metadata": record.get("metadata") or {}}
+    if name in ("ae-capture", "ae-extract"):
+        kept = {field: value for field, value in record.items() if field not in ("rawLines", "lineTimes", "turns")}
+        metadata = {**(record.get("metadata") or {}), "trajectoryRichness": "minimal"}
+        return {**kept, **empty, "metadata": metadata, **timing, "toolErrors": False, **errors}
+    return {**record, **errors}
