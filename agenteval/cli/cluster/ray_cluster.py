@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from agenteval.cli.cluster.filter_worker import FilterWorker
-from agenteval.errors import UserError
+from agenteval.errors import MissingExtra, UserError
 
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
 WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
@@ -41,7 +41,7 @@ class RayCluster:
             import ray
         except ImportError as error:
             shutil.rmtree(self._folder)
-            raise UserError(f"needs Ray ({error}): pip install 'agenteval[ray]'") from None
+            raise MissingExtra(f"needs Ray ({error})", "ray") from None
         self._ray = ray
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self._local:
