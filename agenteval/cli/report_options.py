@@ -13,6 +13,8 @@ from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
 
+MOST_FORMS_IN_A_LINE = 6
+
 
 def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator:
     """-f FORM; without it, the form that the extension of -o names, else the default.
@@ -24,7 +26,8 @@ def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator
         function.fill_help = lambda text: text.replace("{forms}", form_list(forms))  # type: ignore[attr-defined]
         help_text = f"The form to write.  [default: by the extension of -o, else {default}]"
         names = ("-f", *more_names, "--format", "form")
-        return click.option(*names, type=click.Choice(forms.names()), help=help_text)(function)
+        metavar = "FORM" if len(forms.names()) > MOST_FORMS_IN_A_LINE else None
+        return click.option(*names, type=click.Choice(forms.names()), metavar=metavar, help=help_text)(function)
 
     return decorate
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,8 @@ def test_nothing_heavy_is_imported_on_the_way(tmp_path: Path) -> None:
 def job_of(tool: str) -> str:
     """Returns the job of a tool, from its own file."""
     folder, module = ("graders", tool[10:]) if tool.startswith("ae-grader-") else ("tools", tool[3:])
-    tree = ast.parse((ROOT / "agenteval" / "cli" / folder / f"{module.replace('-', '_')}.py").read_text())
+    name = f"{module}_" if iskeyword(module) else module.replace("-", "_")
+    tree = ast.parse((ROOT / "agenteval" / "cli" / folder / f"{name}.py").read_text())
     first = (ast.get_docstring(tree) or "").splitlines()[0]
     return first.removeprefix(f"{tool}: ").removesuffix(".")
 

@@ -532,7 +532,7 @@ def test_a_timeout_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_no_reason_to_try_again(tmp_path: Path) -> None:
-    done = shell("echo x >> tries; exit 1", "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
+    done = shell("echo x | tee -a tries; exit 1", "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
     assert "attempts" not in done.records[0]
     assert (tmp_path / "tries").read_text() == "x\n"
 
