@@ -27,6 +27,7 @@ from agenteval.processes.tree import (
     below,
     command_name,
     hopeless,
+    is_stopped,
     process_table,
     reap,
     send_signal,
@@ -37,6 +38,7 @@ DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 M_ARENA_MAX = -8  # of mallopt(3)
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
+SUSPEND_PAUSE = 0.001  # seconds
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
 # Signals that Python or the tool ignore or handle; an agent starts with their defaults.
 DEFAULTED = [
@@ -210,11 +212,16 @@ class ProcessSupervisor:
         and would be waited for until SIGKILL.
         """
         suspended: set[int] = set()
+        stopped = not found
         for _look in range(SUSPEND_LOOKS):
-            if not (new := found - suspended):
+            new = found - suspended
+            if stopped and not new:
                 break
             send_signal(new, signal.SIGSTOP)
             suspended |= new
+            stopped = all(map(is_stopped, suspended))  # a fork that has begun ends before its process stops
+            if not stopped:
+                time.sleep(SUSPEND_PAUSE)
             found = self._tree(key, fresh=True)
         return suspended
 

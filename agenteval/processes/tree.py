@@ -133,6 +133,15 @@ def reap(pid: int) -> bool:
         return True
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped or has ended; True where that cannot be looked up."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+    except (OSError, IndexError):
+        return True
+
+
 def send_signal(pids: Iterable[int], signum: int) -> set[int]:
     """Signals all of them; returns those that may not be signalled, because they run as another user.
 
