@@ -163,6 +163,18 @@ def small_raw_records(count: int) -> Iterator[Record]:
     return raw_records(count, rounds=(1, 1))
 
 
+def tiny_raw_records(count: int) -> Iterator[Record]:
+    """Yields raw records of one line, for a million of them."""
+    for number in range(count):
+        line = {"type": "result", "subtype": "success", "is_error": False, "result": f"The sum is {number + 1}."}
+        yield {
+            "id": f"case-{number:06}",
+            "input": f"What is {number} + 1?",
+            "rawLines": [json.dumps(line)],
+            "timing": {"start": START, "end": START + 5, "total": 5},
+        }
+
+
 def results(count: int, seed: int = 2) -> Iterator[Record]:
     """Yields graded results of 2.9 KB that are valid input for agent-eval-harness too."""
     prose = Prose(seed)
@@ -231,12 +243,13 @@ def small_results(count: int) -> Iterator[Record]:
 def prompts(count: int) -> Iterator[Record]:
     """Yields short prompts."""
     for number in range(count):
-        yield {"id": f"case-{number:06}", "input": f"What is {number} + 1?"}
+        yield {"id": f"case-{number:06}", "input": f"What is {number} + 1?", "hint": f"{number} + 1"}
 
 
 KINDS: dict[str, Callable[[int], Iterator[Record]]] = {
     "raw": raw_records,
     "small-raw": small_raw_records,
+    "tiny-raw": tiny_raw_records,
     "results": results,
     "other-results": other_results,
     "small-results": small_results,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections import Counter
 from itertools import combinations
+
+import numpy as np
 
 from agenteval.comparison.preference.bradley_terry import fit_strengths
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
 from agenteval.review.weighting import FIGURES, Cells
-from agenteval.wire.calibration import VerdictCounts
+from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from agenteval.wire.records import Interval
+from bench.goals import Miss, coverage_miss
 
 JUDGES = [  # person passes, judge passes what is right, judge fails what is wrong, records, labels of each verdict
     (0.7, 0.9, 0.8, 300, 30),
@@ -21,6 +23,7 @@ JUDGES = [  # person passes, judge passes what is right, judge fails what is wro
     (0.5, 0.8, 0.8, 300, 10),
     (0.9, 0.98, 0.9, 1000, 60),
     (0.3, 0.7, 0.95, 100, 100),
+    (0.9, 0.95, 0.5, 500, 50),
 ]
 STRENGTHS = [
     ([0.0, 0.0, 0.0], 30),
@@ -35,7 +38,7 @@ def judge_coverage(
     right: float, sensitivity: float, specificity: float, records: int, labels: int, runs: int, seed: int
 ) -> dict[str, float]:
     """Returns how often the interval of each figure holds the true value; `corrected` is the corrected pass rate."""
-    draw = random.Random(seed)
+    draw = np.random.default_rng(seed)
     wrong = 1 - right
     cells = (right * sensitivity, wrong * (1 - specificity), right * (1 - sensitivity), wrong * specificity)
     truth = {name: FIGURES[name](cells) for name in SHOWN} | {"corrected": right}
@@ -48,16 +51,16 @@ def judge_coverage(
     return {name: held[name] / known[name] for name in truth}
 
 
-def judged(cells: Cells, records: int, labels: int, draw: random.Random) -> dict[str, Interval | None]:
+def judged(cells: Cells, records: int, labels: int, draw: np.random.Generator) -> dict[str, Interval | None]:
     """Returns the intervals of one run of which so many passes and so many failures are labelled."""
-    kinds = draw.choices(range(4), cells, k=records)  # true pass, false pass, false fail, true fail
+    true_pass, false_pass, false_fail, true_fail = (int(kind) for kind in draw.multinomial(records, cells))
+    passes, failures = min(labels, true_pass + false_pass), min(labels, false_fail + true_fail)
+    right = int(draw.hypergeometric(true_pass, false_pass, passes)) if passes else 0
+    wrong = int(draw.hypergeometric(false_fail, true_fail, failures)) if failures else 0
     found = LabelledVerdicts()
-    for verdict, pair in ((True, (0, 1)), (False, (2, 3))):
-        of = [kind for kind in kinds if kind in pair]
-        for kind in draw.sample(of, min(labels, len(of))):
-            found.count(recorded=verdict, grader=verdict, human=kind in (0, 2))
-    passed = sum(kind < 2 for kind in kinds)
-    counts = VerdictCounts(passed=passed, failed=records - passed)
+    found.passes = AgreementTable(true_pass=right, false_pass=passes - right)
+    found.failures = AgreementTable(false_fail=wrong, true_fail=failures - wrong)
+    counts = VerdictCounts(passed=true_pass + false_pass, failed=false_fail + true_fail)
     agreement = agreement_of(found, counts)
     intervals = {name: getattr(agreement.intervals, name) for name in SHOWN if name != "agreement"}
     return {"agreement": agreement.interval, **intervals, "corrected": corrected_pass_rate(found, counts).interval}
@@ -76,21 +79,23 @@ def strength_coverage(true: list[float], prompts: int, runs: int, seed: int) -> 
     return held / (runs * len(true))
 
 
-def main() -> int:
-    """Prints both tables in markdown."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+def tables(runs: int) -> tuple[list[str], list[Miss]]:
+    """Returns both tables in markdown, and the goals that are missed."""
+    misses: list[Miss] = []
+    names = ("corrected", *SHOWN)
     titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate", *SHOWN]
-    print("| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
+    lines = [f"{runs:,} runs each, a seed per row from 0:", ""]
+    lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for at, case in enumerate(JUDGES):
         found = judge_coverage(*case, runs=runs, seed=at)
-        cells = [f"{value:g}" for value in case] + [f"{found[name]:.1%}" for name in ("corrected", *SHOWN)]
-        print("| " + " | ".join(cells) + " |")
-    print("\n| true strengths | prompts | held |\n|---|---|---|")
+        cells = [f"{value:g}" for value in case] + [f"{found[name]:.1%}" for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
+        for name in names:
+            misses += coverage_miss(f"labels, case {at}, {name}", found[name], runs, case[-1], one_sided=True)
+    rankings = max(1, runs // 3)
+    lines += ["", f"{rankings:,} runs each:", "", "| true strengths | prompts | held |", "|---|---|---|"]
     for at, (true, prompts) in enumerate(STRENGTHS):
-        held = strength_coverage(true, prompts, runs // 3, at)
-        print(f"| {', '.join(f'{strength:g}' for strength in true)} | {prompts} | {held:.1%} |")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        held = strength_coverage(true, prompts, rankings, at)
+        lines.append(f"| {', '.join(f'{strength:g}' for strength in true)} | {prompts} | {held:.1%} |")
+        misses += coverage_miss(f"strengths, case {at}", held, rankings, prompts)
+    return lines, misses

@@ -11,8 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from bench.estimate import Estimate, estimate
+
 MB = 1 << 20
 verbose = False  # print every sample on stderr
+measured: list[dict[str, object]] = []  # every command of the interleaved runs with its samples, for results.json
 
 
 class Job(NamedTuple):
@@ -68,27 +71,33 @@ def run_interleaved(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Samp
     for _ in range(repeat):
         for name, job in jobs.items():
             samples[name].append(run(job))
+    measured.extend(figures(name, jobs[name], found) for name, found in samples.items())
     return samples
 
 
-class Ratio(NamedTuple):
-    """Over the rounds: median, smallest and largest ratio by the clock, of the shortest times, and those of CPU."""
+def figures(name: str, job: Job, samples: Sequence[Sample]) -> dict[str, object]:
+    """Returns the samples of one command, for results.json."""
+    words = [os.path.basename(word) if os.sep in word else word for word in job.argv]
+    return {
+        "name": name,
+        "command": " ".join(words)[:200],
+        "seconds": [round(one.wall, 4) for one in samples],
+        "cpuSeconds": [round(one.cpu, 4) for one in samples],
+        "peakMb": round(max(one.peak for one in samples) / MB, 1),
+    }
 
-    middle: float
-    low: float
-    high: float
-    best: float
-    cpu: float
-    cpu_low: float
+
+class Ratio(NamedTuple):
+    """Our times divided by theirs: by the clock, and of CPU time."""
+
+    clock: Estimate
+    cpu: Estimate
 
 
 def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
     """Divides our times by theirs, round by round."""
-    rounds = list(zip(ours, theirs, strict=True))
-    walls = [a.wall / b.wall for a, b in rounds]
-    cpus = [a.cpu / b.cpu for a, b in rounds]
-    best = min(a.wall for a in ours) / min(b.wall for b in theirs)
-    return Ratio(statistics.median(walls), min(walls), max(walls), best, statistics.median(cpus), min(cpus))
+    clock = estimate([a.wall for a in ours], [b.wall for b in theirs])
+    return Ratio(clock, estimate([a.cpu for a in ours], [b.cpu for b in theirs]))
 
 
 def peak(samples: list[Sample]) -> int:

@@ -7,11 +7,11 @@ same prompts that ran before. Agents are equal on average, or one is better on a
 from __future__ import annotations
 
 import random
-import sys
 from typing import NamedTuple
 
 from agenteval.comparison.planning.pilot import Passes
 from agenteval.comparison.sequential.early_stop import EarlyStop
+from bench.goals import SIGMAS, Miss, beyond
 
 CASES = [  # pass rate of the baseline, difference, prompts, trials
     (0.7, 0.0, 100, 1),
@@ -25,6 +25,7 @@ CASES = [  # pass rate of the baseline, difference, prompts, trials
     (0.7, -0.1, 200, 5),
     (0.5, 0.2, 300, 3),
 ]
+FALSE_STOPS = 0.05
 
 
 class Stopped(NamedTuple):
@@ -66,16 +67,19 @@ def moved(rates: list[float], difference: float) -> list[float]:
     return [1 - (1 - rate) * (1 - mean - difference) / (1 - mean) for rate in rates]
 
 
-def main() -> int:
-    """Prints a line per case."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    print("| rate | difference | prompts | k | stopped | rightly | prompts saved |\n|---|---|---|---|---|---|---|")
+def tables(runs: int) -> tuple[list[str], list[Miss]]:
+    """Returns a line per case, and the goals that are missed."""
+    misses: list[Miss] = []
+    lines = [f'{runs:,} runs each, a seed per row from 0; "rightly" is stopped with the right answer:', ""]
+    lines += [
+        "| rate | difference | prompts | k | stopped | rightly | prompts saved |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for at, case in enumerate(CASES):
         found = simulate(*case, runs=runs, seed=at)
+        wrong = (found.stopped - found.right) / runs
         shares = f"{found.stopped / runs:.1%} | {found.right / runs:.1%} | {found.saved:.1%}"
-        print(f"| {' | '.join(f'{value:g}' for value in case)} | {shares} |")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        lines.append(f"| {' | '.join(f'{value:g}' for value in case)} | {shares} |")
+        if beyond(wrong, FALSE_STOPS, runs) > SIGMAS:
+            misses.append(f"stop, case {at}: {wrong:.1%} wrongly stopped, the goal is {FALSE_STOPS:.0%} at most")
+    return lines, misses

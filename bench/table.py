@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from bench.estimate import Estimate, Verdict, at_most, met
 from bench.measure import MB, Ratio
 
 COLUMNS = ("row", "what", "measured", "goal", "met", "cpu", "peak MB")
-WIDTHS = (10, 50, 28, 12, 5, 6, 0)
+WIDTHS = (10, 50, 34, 12, 5, 6, 0)
 
 
 class Finding(NamedTuple):
-    """One line of the table; `met` is None where there is no goal, or where it is missed by less than the noise."""
+    """One line of the table; without a goal there is no verdict."""
 
     row: str
     what: str
     measured: str
     goal: str = ""
-    met: bool | None = None
+    verdict: Verdict | None = None
     cpu: str = ""
     peaks: str = ""
-    noisy: bool = False
-
-
-def judged(middle: float, low: float, goal: float) -> tuple[bool | None, bool]:
-    """Whether the goal is met, and whether that is not known: the median misses it, but a round has met it."""
-    return (None, True) if low <= goal < middle else (middle <= goal, False)
 
 
 def of_ratio(row: str, what: str, found: Ratio, goal: float | None, peaks: str = "") -> Finding:
-    """Returns the finding for a ratio of times; smaller is better."""
-    measured = f"{found.middle:.2f} x, best {found.best:.2f} ({found.low:.2f}–{found.high:.2f})"
-    cpu = f"{found.cpu:.2f}"
+    """Returns the finding for a ratio of times by the clock; smaller is better."""
+    cpu = f"{found.cpu.middle:.2f}"
     if goal is None:
-        return Finding(row, what, measured, cpu=cpu, peaks=peaks)
-    met, noisy = judged(found.middle, found.low, goal)
-    return Finding(row, what, measured, f"<= {goal} x", met, cpu, peaks, noisy)
+        return Finding(row, what, shown(found.clock), cpu=cpu, peaks=peaks)
+    return Finding(row, what, shown(found.clock), f"<= {goal} x", at_most(found.clock, goal), cpu, peaks)
+
+
+def of_both(row: str, what: str, found: Ratio, goal: float, peaks: str = "") -> Iterator[Finding]:
+    """Yields the findings for a goal that holds by the clock and of CPU time."""
+    yield of_ratio(row, what, found, goal, peaks)
+    yield of_cpu(row, what, found, goal)
 
 
 def of_cpu(row: str, what: str, found: Ratio, goal: float) -> Finding:
     """Returns the finding for a ratio of CPU times; smaller is better."""
-    met, noisy = judged(found.cpu, found.cpu_low, goal)
-    return Finding(row, what, f"{found.cpu:.2f} x (from {found.cpu_low:.2f})", f"<= {goal} x", met, noisy=noisy)
+    return Finding(row, f"{what}, CPU time", shown(found.cpu), f"<= {goal} x", at_most(found.cpu, goal))
+
+
+def shown(found: Estimate) -> str:
+    """Returns an estimate as text."""
+    noise = f" ±{found.noise:.2f}" if math.isfinite(found.noise) else ""
+    return f"{found.middle:.2f} x{noise}, best {found.best:.2f} ({found.low:.2f}–{found.high:.2f})"
 
 
 def of_memory(row: str, what: str, size: int, goal: int | None, peaks: str = "") -> Finding:
@@ -49,7 +55,7 @@ def of_memory(row: str, what: str, size: int, goal: int | None, peaks: str = "")
     measured = f"{size / MB:.1f} MB"
     if goal is None:
         return Finding(row, what, measured, peaks=peaks)
-    return Finding(row, what, measured, f"<= {goal} MB", size <= goal * MB, peaks=peaks)
+    return Finding(row, what, measured, f"<= {goal} MB", met(size <= goal * MB), peaks=peaks)
 
 
 def against(ours: int, *others: int) -> str:
@@ -69,5 +75,11 @@ def heading() -> str:
 
 def show(found: Finding) -> str:
     """Returns the finding as a line of the table."""
-    met = "noise" if found.noisy else {True: "yes", False: "NO", None: "-"}[found.met]
-    return line((found.row, found.what, found.measured, found.goal, met, found.cpu, found.peaks))
+    return line((found.row, found.what, found.measured, found.goal, found.verdict or "-", found.cpu, found.peaks))
+
+
+def tally(findings: list[Finding]) -> str:
+    """Returns how many goals were met."""
+    verdicts = [finding.verdict for finding in findings if finding.verdict]
+    missed = f"{verdicts.count('noise')} missed by less than the noise, {verdicts.count('NO')} by more"
+    return f"{verdicts.count('yes')} of {len(verdicts)} goals met, {missed}"

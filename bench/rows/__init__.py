@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.rows import compare, extract, format_, grade, pipeline, run, shapes, start, stream
+from bench.rows import compare, extract, format_, grade, peers, pipeline, run, shapes, start, stream
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -18,4 +18,5 @@ ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
     "compare": compare.measure,
     "format": format_.measure,
     "pipeline": pipeline.measure,
+    "peers": peers.measure,
 }

@@ -26,5 +26,6 @@ def measure(setting: Setting) -> Iterator[Finding]:
         called = " ".join((f"ae-{command}", *options))
         if "harness" in found:
             peaks = table.against(peak(ours), peak(found["harness"]))
-            yield table.of_ratio("format", f"{called} / agent-eval-harness", ratio(ours, found["harness"]), 1.0, peaks)
+            against = ratio(ours, found["harness"])
+            yield from table.of_both("format", f"{called} / agent-eval-harness", against, 1.0, peaks)
         yield table.of_memory("format", f"{called}, peak", peak(ours), 40)
