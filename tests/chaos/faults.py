@@ -1,0 +1,225 @@
+"""Faults: what is done to a tool while it runs. Each is drawn by its weight and says which exit codes it allows."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.processes import handles, of_round
+
+SMALL_DISK = 48 << 10  # bytes: a few records
+FILE_LIMIT = 6 << 10
+GUARDIAN, WORKER = "agenteval guardian", "FilterWorker"
+
+
+@dataclass
+class Target:
+    """A running tool and the directories of its round."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    folder: Path
+    rng: random.Random
+    output: str = "out.jsonl"
+    longest: float = 0.9  # seconds until the fault, at most
+
+    def wait(self, seconds: float) -> bool:
+        """Waits; returns whether the tool still runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.poll() is None
+
+    def wait_until_started(self) -> bool:
+        """Waits until the tool handles signals: while Python itself starts, Ctrl-C shows a traceback of it."""
+        while self.process.poll() is None:
+            if handles(self.process.pid, signal.SIGTERM):
+                return True
+            time.sleep(0.005)
+        return False
+
+    def others(self) -> list[int]:
+        """Returns the other processes of the round: agents, graders and what they started; of Ray, the workers."""
+        found = of_round(self.mark, self.folder)
+        own = found.pop(self.process.pid, None)  # a guardian that was just forked still has the tool's
+        return [pid for pid, line in found.items() if line != own and GUARDIAN not in line and _is_no_part_of_ray(line)]
+
+    def guardians(self) -> list[int]:
+        """Returns the guardian of the tool."""
+        return [pid for pid, line in of_round(self.mark, self.folder).items() if GUARDIAN in line]
+
+
+def _is_no_part_of_ray(line: str) -> bool:
+    return "/ray" not in line or WORKER in line
+
+
+@dataclass
+class Fault:
+    """What is done to the tool, and the exit codes it may then have besides 0 and 1."""
+
+    act: Callable[[Target], None]
+    weight: float = 1.0
+    codes: tuple[int, ...] = ()  # 2: what was killed is the start of a grader, to see whether it can be loaded
+    stdout: str = "file"  # or closed, slow: a pipe
+    stdin: str = "file"  # or slow: a pipe
+    fails: bool = False  # whether records may have `errors` or `graderError`, or be missing, because of it
+    limit: int | None = None  # RLIMIT_FSIZE
+    alone: bool = False  # not with a second output, which it would cost, too
+    disk: int | None = None  # size of the file system of the output, which root can mount
+
+
+def _later(act: Callable[[Target], None]) -> Callable[[Target], None]:
+    """Returns the act, done at a random moment; not at all if the tool ends before."""
+
+    def wait_and_act(target: Target) -> None:
+        if target.wait(target.rng.uniform(0.0, target.longest)):
+            act(target)
+
+    return wait_and_act
+
+
+def _send(signum: int) -> Callable[[Target], None]:
+    def send(target: Target) -> None:
+        if signum != signal.SIGINT or target.wait_until_started():
+            target.process.send_signal(signum)
+
+    return _later(send)
+
+
+def _kill_group(target: Target) -> None:
+    os.killpg(target.process.pid, signal.SIGKILL)
+
+
+def _interrupt_twice(target: Target) -> None:
+    if not target.wait_until_started():
+        return
+    target.process.send_signal(signal.SIGINT)
+    if target.wait(target.rng.uniform(0.0, 0.3)):
+        target.process.send_signal(signal.SIGINT)
+
+
+def _stop_for_a_while(pids: list[int], target: Target) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    time.sleep(target.rng.uniform(0.05, 0.4))
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _stop_tool(target: Target) -> None:
+    _stop_for_a_while([target.process.pid], target)
+
+
+def _stop_others(target: Target) -> None:
+    others = target.others() + target.guardians()
+    _stop_for_a_while(target.rng.sample(others, min(len(others), 3)), target)
+
+
+def _kill_some(target: Target) -> None:
+    for _ in range(3):
+        if others := target.others():
+            with suppress(ProcessLookupError):
+                os.kill(target.rng.choice(others), signal.SIGKILL)
+        if not target.wait(0.1):
+            return
+
+
+def _kill_guardian(target: Target) -> None:
+    for pid in target.guardians():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _stop_then_kill(target: Target) -> None:
+    """Kills a tool that cannot do anything more, with agents that are stopped."""
+    for pid in [target.process.pid, *target.others()]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    target.process.kill()
+
+
+def _remove(name: str) -> Callable[[Target], None]:
+    def remove(target: Target) -> None:
+        path = target.folder / name.replace("OUTPUT", target.output)
+        for one in [path] if path.is_dir() else list(path.parent.glob(path.name)):
+            shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+
+    return _later(remove)
+
+
+def _nothing(_target: Target) -> None:
+    pass
+
+
+FAULTS: dict[str, Fault] = {
+    "none": Fault(_nothing, weight=0.5),
+    "SIGKILL": Fault(_later(lambda target: target.process.kill()), weight=3, codes=(-9,)),
+    "SIGKILL to the group": Fault(_later(_kill_group), codes=(-9,)),
+    "SIGSTOP, then SIGKILL": Fault(_later(_stop_then_kill), codes=(-9,)),
+    "SIGTERM": Fault(_send(signal.SIGTERM), codes=(143, -15)),
+    "SIGINT": Fault(_send(signal.SIGINT), codes=(130, -2)),
+    "SIGHUP": Fault(_send(signal.SIGHUP), codes=(129, -1)),
+    "SIGINT twice": Fault(_later(_interrupt_twice), codes=(130, -2)),
+    "SIGSTOP and SIGCONT": Fault(_later(_stop_tool), fails=True),
+    "agents stopped": Fault(_later(_stop_others), fails=True),
+    "agents killed": Fault(_later(_kill_some), codes=(2,), fails=True),
+    "guardian killed": Fault(_later(_kill_guardian)),
+    "full disk": Fault(_nothing, weight=2, fails=True, disk=SMALL_DISK),
+    "file size limit": Fault(_nothing, fails=True, limit=FILE_LIMIT),
+    "closed pipe": Fault(_nothing, weight=1.5, stdout="closed"),
+    "slow pipe": Fault(_nothing, stdout="slow"),
+    "slow input": Fault(_nothing, stdin="slow"),
+    "output removed": Fault(_remove("out/OUTPUT"), fails=True),
+    "unfinished records removed": Fault(_remove("out/OUTPUT.unfinished"), fails=True),
+    "output directory removed": Fault(_remove("out"), fails=True, alone=True),
+    "working directory removed": Fault(_remove("here"), fails=True),
+    "workspaces removed": Fault(_remove("ws"), fails=True),
+    "a workspace removed": Fault(_remove("ws/prompt-p1*"), fails=True),
+    "TMPDIR removed": Fault(_remove("tmp"), fails=True),
+}
+
+
+RAY_FAULTS = [
+    "none",
+    "SIGKILL",
+    "SIGTERM",
+    "SIGINT",
+    "SIGINT twice",
+    "SIGHUP",
+    "agents killed",
+    "closed pipe",
+    "slow pipe",
+]
+
+
+def may_mount() -> bool:
+    """Returns whether a small file system can be mounted here."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        return False
+    return (
+        subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode
+        == 0
+    )
+
+
+def possible_faults() -> list[str]:
+    """Returns the names of the faults that can be had here."""
+    mounts = may_mount()
+    return [name for name, fault in FAULTS.items() if mounts or fault.disk is None]
+
+
+def limit_files(limit: int | None) -> Callable[[], None] | None:
+    """Returns what sets the limit in the process to be; SIGXFSZ is ignored in Python, so that writes fail."""
+    if limit is None:
+        return None
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))

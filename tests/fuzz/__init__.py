@@ -1,0 +1,1 @@
+"""Generated input for every parser and every tool: `make fuzz`; with few examples in `make test`."""
