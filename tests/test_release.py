@@ -22,6 +22,8 @@ from tests.cli.test_init import STARTS, tracked, written
 from tests.support.tool import ROOT, TOOLS, Done, run
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+OFFLINE = ("--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+ENTRIES: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 MAN = shutil.which("man")
 GROFF = shutil.which("groff")
 
@@ -44,8 +46,7 @@ class Release:
         (self.wheel,) = folder.glob("*.whl")
         self.root = folder / "empty"
         python("-m", "venv", "--without-pip", self.root)
-        offline = ("--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
-        python("-m", "pip", "-q", "--python", self.root / "bin" / "python", "install", *offline, self.wheel)
+        python("-m", "pip", "-q", "--python", self.root / "bin" / "python", "install", *OFFLINE, self.wheel)
         (site,) = self.root.glob("lib/python*/site-packages")
         self.scripts = {path.name for path in (self.root / "bin").iterdir() if path.name.startswith("ae")}
         # What the package needs is there already: with a .pth file the test needs no network.
@@ -70,8 +71,15 @@ def test_all_say_the_same_version(release: Release) -> None:
     assert release.sdist.name == f"agenteval-{version}.tar.gz"
     assert release.wheel.name == f"agenteval-{version}-py3-none-any.whl"
     assert release.scripts == set(TOOLS)
-    for tool in TOOLS:
+    for tool in ("ae", "ae-run"):
         assert release.run(tool, "--version").expect(0, stderr="").stdout == f"{tool} {version}\n"
+
+
+def test_every_script_runs_its_tool(release: Release) -> None:
+    imports = {tool: "from {} import {}\n".format(*entry.split(":")) for tool, entry in ENTRIES.items()}
+    for tool, line in imports.items():
+        assert line in (release.root / "bin" / tool).read_text()
+    release.run("python", "-c", "".join(imports.values())).expect(0, stderr="")
 
 
 def test_the_installed_package_is_what_runs(release: Release, tmp_path: Path) -> None:
@@ -110,6 +118,43 @@ def test_the_wheel_has_the_examples(release: Release, tmp_path: Path) -> None:
     assert written(tmp_path / "mine") == tracked("qa")
     shown = release.run("/bin/sh", "-c", done.stdout.rpartition("now type: ")[2], cwd=tmp_path).expect(0)
     assert "4 passed" in shown.stdout, shown
+
+
+# --- executables ---------------------------------------------------------------------------------
+
+
+def test_executables_are_scripts_of_our_own(release: Release, tmp_path: Path) -> None:
+    """The scripts that pip writes for entry points print a traceback on a Ctrl-C while they import `re`."""
+    names = ZipFile(release.wheel).namelist()
+    assert {Path(name).name for name in names if ".data/scripts/" in name} == set(TOOLS)
+    assert not any(name.endswith("entry_points.txt") for name in names), "pip would prefer these"
+    (tmp_path / "re.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
+    done = run(str(release.root / "bin" / "ae-run"), "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done.expect(130, stderr="")
+
+
+@pytest.mark.parametrize("folder", ["with a space", "long" * 40])
+def test_executables_in_a_folder_that_no_shebang_line_can_hold(folder: str, release: Release, tmp_path: Path) -> None:
+    """The wheel has entry points there, for which pip writes scripts that start with sh."""
+    root = tmp_path / folder
+    python("-m", "venv", "--without-pip", root)
+    (site,) = root.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    own = str(root / "bin" / "python")
+    run(own, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path), cwd=release.source).expect(0)
+    run(
+        own,
+        "-m",
+        "pip",
+        "-q",
+        "install",
+        *OFFLINE,
+        "--force-reinstall",
+        str(tmp_path / release.wheel.name),
+        cwd=tmp_path,
+    ).expect(0)
+    done = run(str(root / "bin" / "ae"), "run", "--version", cwd=tmp_path)
+    assert done.expect(0, stderr="").stdout == f"ae-run {agenteval.__version__}\n"
 
 
 # --- man pages ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes a man page for every executable, from the help texts in docs/tools.md; hatchling calls it for every wheel.
+"""Writes a man page for every executable, from the help texts in docs/tools.md; every build of a wheel calls it.
 
 docs/tools.md is generated from `--help` and tests keep it up to date, so that a build needs none of the packages that
 the tools import. In a checkout with bin/ on PATH, `man ae-run` finds man/man1/ae-run.1; pip installs share/man/man1.
@@ -10,9 +10,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent.parent
 # What roff would read as a command, print as a typographic quote, or break copied commands with.
@@ -104,7 +101,7 @@ def man_pages(tools: str, version: str) -> dict[str, str]:
     return pages
 
 
-def write(root: Path, version: str) -> None:
+def write_man_pages(root: Path, version: str) -> None:
     """Writes man/man1 below `root`, and removes pages of tools that are gone."""
     pages = man_pages((root / "docs" / "tools.md").read_text(encoding="utf-8"), version)
     folder = root / "man" / "man1"
@@ -116,18 +113,8 @@ def write(root: Path, version: str) -> None:
             path.unlink()
 
 
-class ManPages(BuildHookInterface[Any]):
-    """Writes the pages before hatchling packs a wheel, which has them as share/man (shared-data in pyproject.toml)."""
-
-    PLUGIN_NAME = "custom"
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Writes the pages."""
-        write(Path(self.root), self.metadata.version)
-
-
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     from agenteval import __version__
 
-    write(ROOT, __version__)
+    write_man_pages(ROOT, __version__)

@@ -1,0 +1,1 @@
+"""What the build of a wheel writes: executables and man pages."""
