@@ -12,11 +12,12 @@ from agent_rig import table
 from agent_rig.catalogue import AGENTS, Agent
 from agent_rig.install import ROOT, SCRATCH, NotInstalled, install, node_programs
 from agent_rig.isolation import namespace_command
+from agent_rig.runner import RUNS
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import Row
 
 PAGE = ROOT / "docs" / "agents.md"
-RESULTS = SCRATCH / "results.json"
+RESULTS = ROOT / "agent_rig" / "results.json"
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
 
 def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) -> Row:
     """Returns the agent's row of the table; an agent that cannot be installed is reported in it."""
-    row = Row(agent.name, "", str(date.today()), bool(prefix), sorted(agent.unreported), {})
+    row = Row(agent.name, version, str(date.today()), bool(prefix), sorted(agent.unreported), {})
     print(f"{agent.name:16}installing", file=sys.stderr, flush=True)
     try:
         node_programs()  # before the agent: npm uses it, and there is no network inside the namespace
@@ -50,18 +51,22 @@ def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[st
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
         return row._replace(not_run=f"agent_rig.run_scenarios exited with code {done.returncode}")
-    return row._replace(problems=json.loads(done.stdout))
+    return row._replace(problems=json.loads(done.stdout.replace(str(RUNS).encode(), b"RUNS")))
 
 
 def _store(row: Row) -> None:
     """Merges the row into those of earlier runs and rewrites the page."""
     rows = table.load(RESULTS)
-    before = rows.get(row.agent)
+    current = AGENTS[row.agent].version
+    name = row.agent if row.version in ("", current) or row.version.startswith(f"{current}.") else row.label
+    before = rows.get(name)
     if before and before.version == row.version and not row.not_run:
         row = row._replace(problems={**before.problems, **row.problems})
-    rows[row.agent] = row
+    rows[name] = row
     table.save(RESULTS, rows)
-    PAGE.write_text(table.page([rows[name] for name in AGENTS if name in rows], list(SCENARIOS)), encoding="utf-8")
+    others = [row for name, row in sorted(rows.items()) if name not in AGENTS]
+    now = [rows[name] for name in AGENTS if name in rows]
+    PAGE.write_text(table.page(now, others, list(SCENARIOS)), encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:

@@ -20,6 +20,7 @@ THOUGHT_TOKENS = "the tokens of thoughts"
 EXIT = "that a command failed"
 RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
+STOP = "that an answer was cut off"
 
 
 class Agent(NamedTuple):
@@ -30,6 +31,8 @@ class Agent(NamedTuple):
     package: str
     version: str
     also: tuple[str, ...] = ()
+    python: tuple[int, int] = (3, 0)
+    """The oldest Python that its package on PyPI supports."""
     env: dict[str, str] = {}
     files: dict[str, str] = {}
     unreported: frozenset[str] = frozenset()
@@ -107,7 +110,7 @@ GEMINI = Agent(
             }
         )
     },
-    unreported=frozenset({EXIT, THOUGHTS, THOUGHT_TOKENS}),
+    unreported=frozenset({EXIT, THOUGHTS, THOUGHT_TOKENS, STOP}),
     counts_side_requests=True,
 )
 
@@ -156,6 +159,7 @@ QWEN = Agent(
         )
     },
     counts_side_requests=True,
+    unreported=frozenset({STOP}),
 )
 
 COPILOT = Agent(
@@ -170,6 +174,7 @@ COPILOT = Agent(
         "COPILOT_PROVIDER_API_KEY": KEY,
         "COPILOT_MODEL": MODEL,
     },
+    unreported=frozenset({STOP}),
 )
 
 PI = Agent(
@@ -342,7 +347,7 @@ extensions:
     timeout: 300
 """
     },
-    unreported=frozenset({CACHED}),
+    unreported=frozenset({CACHED, STOP}),
 )
 
 GROK = Agent(
@@ -389,8 +394,37 @@ max_context_size = 200000
 capabilities = ["thinking", "tool_use"]
 """
     },
-    unreported=frozenset({TOKENS, THOUGHTS}),
+    unreported=frozenset({TOKENS, THOUGHTS, STOP}),
+)
+
+VIBE = Agent(
+    "vibe",
+    "pip",
+    "mistral-vibe",
+    "3.0.2",
+    python=(3, 12),
+    env={"SCRIPTED_KEY": KEY},
+    files={
+        ".vibe/config.toml": f"""\
+active_model = "scripted"
+enable_telemetry = false
+enable_update_checks = false
+enable_auto_update = false
+api_retry_max_elapsed_time = 5.0
+[[providers]]
+name = "scripted"
+api_base = "{{url}}/v1"
+api_key_env_var = "SCRIPTED_KEY"
+[[models]]
+name = "{MODEL}"
+provider = "scripted"
+alias = "scripted"
+thinking = "high"
+max_context_length = 200000
+"""
+    },
+    unreported=frozenset({TOKENS, RUNNING}),
 )
 
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)
-AGENTS = {agent.name: agent for agent in (*_NPM, AIDER, LLM, MINI, GPTME)}
+AGENTS = {agent.name: agent for agent in (*_NPM, AIDER, LLM, MINI, GPTME, VIBE)}

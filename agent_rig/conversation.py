@@ -44,6 +44,8 @@ class Reply(NamedTuple):
     usage: Usage
     thought: str = ""
     call: Call | None = None
+    cut: bool = False
+    """It ends at the limit of tokens."""
 
 
 def new_id(kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,9 +32,9 @@ def install(agent: Agent, version: str) -> str:
         for command in _commands(agent, version):
             done = subprocess.run(command, cwd=folder, env=_environment(), stdout=log, stderr=log, timeout=TIMEOUT)
             if done.returncode:
-                raise NotInstalled(f"{' '.join(command[-2:])} failed, see {folder / 'install.log'}")
+                raise NotInstalled(f"{' '.join(command[-2:])} failed, see {(folder / 'install.log').relative_to(ROOT)}")
     if not (found := installed_version(agent)):
-        raise NotInstalled(f"{agent.package} is not in {folder} after its installation")
+        raise NotInstalled(f"{agent.package} is not in {folder.relative_to(ROOT)} after its installation")
     return found
 
 
@@ -59,6 +60,19 @@ def node_programs() -> Path:
     return programs(NODE)
 
 
+def python_since(oldest: tuple[int, int]) -> str:
+    """Returns a Python that is not older: this one, else the newest on PATH or of pyenv."""
+    if sys.version_info[:2] >= oldest:
+        return sys.executable
+    on_path = [path for minor in range(oldest[1], oldest[1] + 10) if (path := shutil.which(f"python3.{minor}"))]
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    versions = {path: _version_of(path) for path in [*on_path, *map(str, pyenv.glob("versions/*/bin/python3"))]}
+    newest = max(versions, key=versions.__getitem__, default="")
+    if not newest or versions[newest] < oldest:
+        raise NotInstalled(f"no Python {'.'.join(map(str, oldest))} or newer on PATH or in pyenv")
+    return newest
+
+
 def _folder(agent: Agent) -> Path:
     return SCRATCH / agent.name
 
@@ -74,9 +88,16 @@ def _commands(agent: Agent, version: str) -> list[list[str]]:
     pinned = f"{agent.package}=={version or agent.version}" if version != "latest" else agent.package
     shutil.rmtree(_folder(agent) / "lib", ignore_errors=True)
     return [
-        [sys.executable, "-m", "venv", "."],
+        [python_since(agent.python), "-m", "venv", "."],
         ["bin/pip", "install", "--quiet", "--disable-pip-version-check", *agent.also, pinned],
     ]
+
+
+def _version_of(python: str) -> tuple[int, ...]:
+    """Returns the version it prints; () if it does not run, as shims of pyenv for versions that are not in use."""
+    done = subprocess.run([python, "-V"], capture_output=True, text=True)
+    found = re.fullmatch(r"Python (\d+)\.(\d+)\..*\n", done.stdout) if not done.returncode else None
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent_rig.catalogue import CACHED, EXIT, KILLED, RUNNING, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
+from agent_rig.catalogue import CACHED, EXIT, KILLED, RUNNING, STOP, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
 from agent_rig.script import (
     AGAIN,
     ANSWER,
@@ -130,6 +130,17 @@ def interrupted(run: Run) -> Problems:
     yield from _cut_short(run, code=INTERRUPTED)
 
 
+def cut_off(run: Run) -> Problems:
+    """Checks that the record says so if the answer ended at the limit of tokens, unless the agent failed."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}"
+    reason = run.record["metadata"].get("stopReason")
+    if run.reports(STOP) and not run.record.get("errors") and reason != "length":
+        yield f"stopReason is {reason}, not length"
+    if not run.reports(STOP) and reason == "length":
+        yield "stopReason is length, although the agent is listed as one that does not report it"
+
+
 def child_left(run: Run) -> Problems:
     """Checks that the answer arrives although the tool leaves a background process running."""
     yield from _no_trouble(run)
@@ -143,6 +154,7 @@ SCENARIOS = {
         Scenario("failing tool", Script(f"echo {PRINTED}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
         Scenario("two turns", Script(f"echo hello > {FILE} && echo {PRINTED}"), resumed, [PROMPT, PROMPT_AGAIN]),
         Scenario("500", Script("true", status=500), refused),
+        Scenario("cut off", Script("true", cut=True), cut_off),
         Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
         Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=LIMIT),
         Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),

@@ -42,6 +42,8 @@ class Script(NamedTuple):
     status: int = 200
     waits: bool = False
     """The model does not reply any more after the tool call."""
+    cut: bool = False
+    """The model answers at once, and ends at the limit of tokens."""
     without_tools: bool = False
     """The agent has no tools: the answer holds the file, and a model that `waits` never replies at all."""
 
@@ -55,6 +57,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
     shell = next((name for name in SHELLS if name in request.tools), None)
     if shell is None and not script.without_tools:
         return Reply("Hello", SIDE_USAGE)
+    if script.cut:
+        return Reply(ANSWER, TASK_USAGE, cut=True)
     if script.waits and (request.ends_with_tool_result or shell is None):
         return None
     if AGAIN in request.prompt and not request.ends_with_tool_result:

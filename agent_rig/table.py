@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 PASS = "pass"
+REFUSED = re.compile(r"it refuses (\S+) of the adapter")
 INTRO = """\
 # Adapters tested with the real agents
 
@@ -21,11 +22,18 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | failing tool | the command exits 3 | the step is `failed`, the record has no errors; tokens |
 | two turns | a second prompt in the same session | the model gets the first turn too; tokens of both, none twice |
 | 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
+| cut off | the answer ends at the limit of tokens | `stopReason` is `length`, unless the agent itself fails |
 | child left | the tool leaves a background process running | the answer is there |
 | time-out | 20 s time out while the tool runs | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
+"""
+OTHERS = """\
+## Other versions
+
+The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`. Where a program refuses a flag, `errors`
+of the record names the flag and the version that the adapter was tested with.
 """
 
 
@@ -41,6 +49,11 @@ class Row(NamedTuple):
     problems: dict[str, list[str]]
     not_run: str = ""
 
+    @property
+    def label(self) -> str:
+        """Returns how the version is named on the command line."""
+        return f"{self.agent}@{self.version}"
+
 
 def load(path: Path) -> dict[str, Row]:
     """Reads the rows of earlier runs."""
@@ -53,14 +66,19 @@ def save(path: Path, rows: dict[str, Row]) -> None:
     path.write_text(json.dumps({name: row._asdict() for name, row in rows.items()}, indent=1), encoding="utf-8")
 
 
-def page(rows: Iterable[Row], scenarios: list[str]) -> str:
-    """Returns the text of docs/agents.md."""
-    rows = list(rows)
+def page(rows: list[Row], others: list[Row], scenarios: list[str]) -> str:
+    """Returns the text of docs/agents.md; `others` are rows of other versions."""
+    lines = [INTRO, *_table(rows, scenarios), "", *(note for row in rows for note in _notes(row))]
+    if others:
+        lines += ["", OTHERS, *_table(others, scenarios), ""]
+        lines += [note for row in others for note in _notes(row._replace(agent=row.label, unreported=[]))]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[Row], scenarios: list[str]) -> list[str]:
     head = ["agent", "version", *scenarios, "run on"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(_cells(row, scenarios))} |" for row in rows]
-    notes = [note for row in rows for note in _notes(row)]
-    return "\n".join([INTRO, *lines, "", *notes]) + "\n"
+    return lines + [f"| {' | '.join(_cells(row, scenarios))} |" for row in rows]
 
 
 def _cells(row: Row, scenarios: list[str]) -> list[str]:
@@ -78,6 +96,9 @@ def _verdict(problems: list[str] | None) -> str:
 def _notes(row: Row) -> list[str]:
     if row.not_run:
         return [f"- {row.agent} was not run: {row.not_run}"]
+    said = " ".join(problem for problems in row.problems.values() for problem in problems)
+    if flags := sorted(set(REFUSED.findall(said))):
+        return [f"- {row.agent} does not run: it refuses {', '.join(flags)}, and `errors` of the record says so."]
     notes = [f"- {row.agent} does not report {', '.join(row.unreported)}."] if row.unreported else []
     if not row.isolated:
         notes.append(f"- {row.agent} ran without a network namespace.")

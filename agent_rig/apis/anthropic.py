@@ -27,7 +27,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
         "role": "assistant",
         "model": body.get("model"),
         "content": _blocks(reply, thinking="thinking" in body),
-        "stop_reason": "tool_use" if reply.call else "end_turn",
+        "stop_reason": "tool_use" if reply.call else "max_tokens" if reply.cut else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": reply.usage.input - reply.usage.cached,

@@ -39,7 +39,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
     }
     head: Body = {"id": new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
     message = _message(reply)
-    reason = "tool_calls" if reply.call else "stop"
+    reason = "tool_calls" if reply.call else "length" if reply.cut else "stop"
     if not body.get("stream"):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return json_response({**head, "object": "chat.completion", "choices": [choice], "usage": usage})

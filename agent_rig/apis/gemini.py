@@ -35,10 +35,11 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
             "totalTokenCount": usage.input + usage.output,
         },
     }
-    parts = _parts(reply)
+    parts, ending = _parts(reply), "MAX_TOKENS" if reply.cut else "STOP"
     if not request.path.endswith(":streamGenerateContent"):
-        return json_response({**response, "candidates": [_candidate(parts, last=True)]})
-    chunks = [{**response, "candidates": [_candidate([part], last=part is parts[-1])]} for part in parts]
+        return json_response({**response, "candidates": [_candidate(parts, ending)]})
+    endings = [*[None] * (len(parts) - 1), ending]
+    chunks = [{**response, "candidates": [_candidate([part], end)]} for part, end in zip(parts, endings, strict=True)]
     return stream(chunks, named=False) if request.query.get("alt") == "sse" else json_response(chunks)
 
 
@@ -57,6 +58,6 @@ def _parts(reply: Reply) -> list[Body]:
     return parts
 
 
-def _candidate(parts: list[Body], last: bool) -> Body:
+def _candidate(parts: list[Body], ending: str | None) -> Body:
     candidate: Body = {"index": 0, "content": {"role": "model", "parts": parts}}
-    return {**candidate, "finishReason": "STOP"} if last else candidate
+    return {**candidate, "finishReason": ending} if ending else candidate

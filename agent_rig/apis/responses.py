@@ -31,9 +31,9 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
         "object": "response",
         "created_at": int(time.time()),
         "model": body.get("model"),
-        "status": "completed",
+        "status": "incomplete" if reply.cut else "completed",
         "error": None,
-        "incomplete_details": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
         "output": _items(reply),
         "usage": {
             "input_tokens": usage.input,
@@ -76,7 +76,7 @@ def _events(response: Body) -> Iterator[Body]:
         yield {"type": "response.output_item.added", "output_index": index, "item": _empty(item)}
         yield from _parts(item, place)
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": "response.completed", "response": response}
+    yield {"type": f"response.{response['status']}", "response": response}
 
 
 def _empty(item: Body) -> Body:
