@@ -1,13 +1,17 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv first, with what it needs.
 PYTHON ?= python3
 VENV := .venv
+comma := ,
 STAMP := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
+# This checkout with some extras; release/entry_scripts.py says why its executables start with -SP.
+EDITABLE = @$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[$(1)]' && \
+	sed -i.pip '1s/^\(\#!.*\/python[0-9.]*\)$$/\1 -SP/' $(VENV)/bin/ae $(VENV)/bin/ae-* && rm -f $(VENV)/bin/*.pip
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: install lock launchers demo test test-lowest test-agents test-cluster lint docs man bench coverage clean
+.PHONY: install lock launchers demo test test-lowest test-agents test-cluster test-peers lint docs man bench coverage chaos fuzz clean bench-quick
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -16,12 +20,12 @@ help: ## this list
 install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work after it
 
 # The locked versions, each file checked by its hash, also what is needed to build. LOCK=no takes the newest instead.
-$(STAMP): pyproject.toml requirements.lock requirements-build.lock
+$(STAMP): pyproject.toml requirements.lock requirements-build.lock release/entry_scripts.py release/build_hook.py
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@test "$(LOCK)" = no || { $(PIP) --require-hashes --requirement requirements-build.lock && \
 		$(PIP) --require-hashes --no-build-isolation --requirement requirements.lock; } || \
 		{ echo "make: the locked versions cannot be installed; without the lock: make install LOCK=no" >&2; exit 1; }
-	@$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[dev]'
+	$(call EDITABLE,dev)
 	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # its hook slows every start
 	@$(VENV)/bin/python -m compileall -q agenteval  # a start-up without it takes twice as long
 	@$(MAKE) --no-print-directory launchers
@@ -30,7 +34,7 @@ $(STAMP): pyproject.toml requirements.lock requirements-build.lock
 # What only the tests need as independent references (a browser's driver, scipy, …), and what ruff and mypy check.
 $(TESTABLE): $(STAMP) requirements-test.lock
 	@test "$(LOCK)" = no || $(PIP) --require-hashes --no-build-isolation --requirement requirements-test.lock
-	@$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[dev,references]'
+	$(call EDITABLE,dev$(comma)references)
 	@touch $@
 
 lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml allows, with hashes, for all its Pythons
@@ -58,12 +62,27 @@ test-lowest: ## the command line with the lowest versions that pyproject.toml al
 	$(VENV)/bin/python -m pytest -n auto tests/cli/test_startup.py tests/cli/test_ae.py tests/cli/test_completion.py \
 		tests/test_contract.py tests/test_layers.py
 
+chaos: $(TESTABLE) ## random faults against the tools that run agents: ROUNDS=500, SEED=N and ROUND=N repeat one; a quarter of an hour
+	@$(VENV)/bin/python -m tests.chaos $(addprefix --rounds ,$(ROUNDS)) $(addprefix --seed ,$(SEED)) $(addprefix --round ,$(ROUND))
+
+fuzz: $(TESTABLE) ## generated input for every parser and tool, ACP and adapter schemas: SEED=N repeats a run; some minutes
+	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')} && echo "seed $$seed" && \
+	AE_FUZZ=long PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n auto --dist worksteal --hypothesis-seed=$$seed $(FUZZ) tests/fuzz && \
+	echo "again: make fuzz SEED=$$seed"
+
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
 	@$(VENV)/bin/python -m agent_rig $(AGENTS)
 
-test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine; installs Ray
-	@$(PIP) --editable '.[ray]'
-	@$(VENV)/bin/python -m pytest -m cluster tests/cli/test_ray.py
+test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine (installs Ray), and a Slurm array job
+	$(call EDITABLE,ray)
+	@$(VENV)/bin/python -m pytest -m cluster -rs tests/cli/test_ray.py tests/cli/test_ray_faults.py tests/test_cluster_recipes.py
+
+# harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither.
+test-peers: $(TESTABLE) ## the exports, read by harbor, inspect_ai, MLflow and TRL, in a .peers of their own
+	@test -x .peers/bin/python || $(PYTHON) -m venv .peers
+	@.peers/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev,references,peers]'
+	@.peers/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python harbor trl
+	@.peers/bin/python -m pytest -rs tests/reports/test_peers.py
 
 lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .
@@ -74,15 +93,17 @@ docs: $(TESTABLE) ## docs/wire-format.md and docs/tools.md, made from the code
 	@$(VENV)/bin/python docs/build.py
 
 man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.md; pip installs them, too
-	@$(VENV)/bin/python docs/man_pages.py
+	@$(VENV)/bin/python release/man_pages.py
 
-bench: $(STAMP) ## time and memory against agent-eval-harness, xargs and bare orjson
-	@$(VENV)/bin/python bench/run.py
+bench: $(STAMP) ## time and memory beside every peer; writes bench/results.json and the curves of docs/
+	@$(VENV)/bin/python bench/run.py --write --curves
 
-coverage: $(TESTABLE) ## how often the intervals of ae-compare hold, by simulation; writes the table of docs/statistics.md
+bench-quick: $(STAMP) ## the same in about a minute: a tenth of the data, one round, no goal counts
+	@$(VENV)/bin/python bench/run.py --quick --repeat 1
+
+coverage: $(TESTABLE) ## how often intervals hold and verdicts are wrong, by simulation; writes the tables of docs/statistics.md
 	@$(VENV)/bin/python bench/coverage.py --write
-	@for check in judge plan stop; do $(VENV)/bin/python -m bench.$${check}_check || exit 1; done
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build *.egg-info
+	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.browser import SKIPPED
+from tests.support.ray_nodes import two_nodes as two_nodes
 from tests.support.watching import marked
 
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,12 +36,12 @@ def mark() -> Iterator[str]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Returns one worker more than there are processors: tests mostly wait for processes."""
-    return (os.cpu_count() or 1) + 1
+    """Returns two workers more than there are processors: tests mostly wait for processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 ON_REQUEST = {
-    "cluster": "starts a Ray cluster: make test-cluster",
+    "cluster": "starts a Ray or Slurm cluster: make test-cluster",
     "network": "needs the internet or a key: pytest -m network",
 }
 

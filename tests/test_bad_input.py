@@ -452,3 +452,27 @@ def test_usage_errors_of_run(args: list[str], says: str, tmp_path: Path) -> None
     done = run("ae-run", *args, stdin=jsonl(good("a")), cwd=tmp_path).expect(2)
     done.says(says)
     assert done.out == b"" and list(tmp_path.iterdir()) == [], done
+
+
+# --- what `make fuzz` has found -----------------------------------------------------------------
+
+TRIALS: Record = {"input": "x", "k": 1, "trials": [{"trialNum": 1, "output": "x", "pass": True}]}
+
+
+@pytest.mark.parametrize(
+    ("args", "record", "says"),
+    [
+        (["ae-format", "-f", "dpo"], TRIALS, '"id" is missing'),
+        (["ae-plan"], {"id": [], **TRIALS}, '"id" must be a string, got a list'),
+    ],
+    ids=["trials without an id", "an id that is a list"],
+)
+def test_a_record_that_was_an_internal_error(args: list[str], record: Record, says: str) -> None:
+    done = run(*args, stdin=jsonl({"id": "good", **TRIALS}, record))
+    assert f"{args[0]}: stdin:2: {says}" in done.messages and "internal" not in done.stderr, done
+
+
+@pytest.mark.parametrize("columns", ["9" * 5000, "²"])
+def test_a_width_that_is_no_number_is_ignored(columns: str) -> None:
+    for args in (["-f", "table"], ["--help"]):
+        run("ae-format", *args, stdin=jsonl({"id": "a", "output": "o"}), env={"COLUMNS": columns}).expect(0, stderr="")

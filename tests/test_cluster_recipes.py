@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from agenteval.cli.cluster.share import parse_shard
+from tests.support.slurm import missing as slurm_missing
+from tests.support.slurm import slurm_cluster
 from tests.support.tool import BIN, ROOT, read, run, script, write
+from tests.support.watching import until
 
 EXAMPLE = ROOT / "examples" / "cluster"
 PROMPTS = [{"id": f"p{number}", "input": f"question {number}"} for number in range(12)]
@@ -116,6 +119,34 @@ def test_slurm_array_job(folder: Path) -> None:
         assert done.out == b"", done
     merge(folder)
     expect_whole_run(folder, 3)
+
+
+@pytest.mark.cluster
+def test_a_real_slurm_array_job_that_is_cancelled_and_submitted_again(folder: Path) -> None:
+    """The tasks run side by side with one --workspace-dir; SIGTERM ends them, the same sbatch command goes on."""
+    if why := slurm_missing():
+        pytest.skip(why)
+    agent = "test -e slow && exec sleep 1000; echo you asked: $PROMPT"
+    command = ["--array=1-3", "slurm.sh", "--shell", agent]
+    (folder / "slow").touch()
+    with slurm_cluster(folder / "slurm") as cluster:
+        env = {**cluster, "PATH": f"{BIN}{os.pathsep}{cluster['PATH']}"}
+
+        def call(*words: str) -> str:
+            done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done
+            return done.stdout.strip()
+
+        job = call("sbatch", "--parsable", *command)
+        until(lambda: len(list((folder / "ws").glob("prompt-*"))) >= 3, "agents of all tasks run", within=60)
+        (folder / "slow").unlink()
+        call("scancel", "--batch", "--signal=TERM", job)
+        until(lambda: not call("squeue", "-h", "-j", job), "the array has ended", within=60)
+        assert sum(len(read(path)) for path in (folder / "shards").glob("*.jsonl")) < len(PROMPTS)
+        call("sbatch", "--wait", *command)
+    merge(folder)
+    expect_whole_run(folder, 3)
+    assert all(record["output"].startswith("you asked: ") for record in read(folder / "results.jsonl"))
 
 
 def manifest(folder: Path) -> dict[str, Any]:

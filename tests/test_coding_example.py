@@ -30,7 +30,9 @@ def without_times(text: str) -> str:
 
 def test_the_evaluation_is_what_its_readme_shows(copy: Path) -> None:
     done = make(copy, "show").expect(0)
-    assert done.stderr.startswith("ae-compare: cannot tell hasty from careful") and done.stderr.count("\n") == 1
+    failed, verdict = done.messages
+    assert failed.startswith("ae-capture: 1 of 5 agents failed: ")
+    assert verdict.startswith("ae-compare: cannot tell hasty from careful")
     for variant, ids in PASSED.items():
         graded = read(copy / "build" / f"{variant}.graded.jsonl")
         assert [record["id"] for record in graded if record["score"]["pass"]] == ids

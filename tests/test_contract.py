@@ -32,7 +32,7 @@ import agenteval
 from agenteval.cli.startup import click
 from agenteval.cli.tool import Tool
 from tests.support.privileges import unprivileged
-from tests.support.tool import BIN, ROOT, Done, Record, jsonl, on_terminal, read, run, start, write
+from tests.support.tool import BIN, ROOT, TIMEOUT, Done, Record, jsonl, on_terminal, read, run, start, write
 
 SHELL_COMMANDS = {"cat", "echo", "grep", "head", "jq", "less", "printf", "sort", "tail", "xargs"}
 SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -319,7 +319,9 @@ def check_example(example: str) -> None:
 
 @every_tool
 def test_version(name: str) -> None:
-    assert run(name, "--version").expect(0, stderr="").stdout == f"{name} {agenteval.__version__}\n"
+    """Started from bin/."""
+    done = run(str(BIN / name), "--version").expect(0, stderr="")
+    assert done.stdout == f"{name} {agenteval.__version__}\n"
 
 
 @every_tool
@@ -352,11 +354,25 @@ def test_tab_offers_the_options_of_the_help(name: str) -> None:
 
 
 @every_reader
-def test_empty_input(name: str, tmp_path: Path) -> None:
+def test_empty_input_and_output_in_a_new_directory(name: str, tmp_path: Path) -> None:
     write(tmp_path / "empty.jsonl")
+    case, output = CASES[name], ("-o", "results/new/out.jsonl")
     for path in ("empty.jsonl", "-") if name in THOROUGH else ("-",):
-        done = run(name, *arguments(name, path, tmp_path), cwd=tmp_path).expect(CASES[name].empty)
-        assert CASES[name].processed(done) == 0, done
+        file = output if path == "-" and case.output else ()
+        done = run(name, *arguments(name, path, tmp_path), *file, cwd=tmp_path).expect(case.empty)
+        if file:
+            assert done.out == b"", done
+            done.out = (tmp_path / file[1]).read_bytes()
+        assert case.processed(done) == 0, done
+
+
+@pytest.mark.parametrize("name", [name for name in TOOLS if CASES[name].output and name not in {*READERS, "ae-ray"}])
+def test_lists_in_a_new_directory(name: str, tmp_path: Path) -> None:
+    """What reads no records has -o too; ae-ray needs a cluster, and opens its output as the others do."""
+    required = {"ae-import": ["claude", "."]}
+    args = [*CASES[name].args, *required.get(name, ())]
+    run(name, *args, "-o", "results/new/out.json", cwd=tmp_path).expect(0)
+    assert (tmp_path / "results/new/out.json").exists()
 
 
 @every_reader
@@ -418,7 +434,7 @@ def test_terminal_on_stdin_is_not_waited_for(name: str, tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
     try:
         process = start(name, *arguments(name, "-", tmp_path), stdin=terminal, cwd=tmp_path)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=TIMEOUT)
     finally:
         os.close(keyboard)
         os.close(terminal)
@@ -480,7 +496,7 @@ def test_reader_that_goes_after_one_line(name: str, tmp_path: Path) -> None:
         process.stdin.write(jsonl(*records(name, 53)[3:]).encode())
     with suppress(BrokenPipeError):
         process.stdin.close()
-    code = process.wait(10)
+    code = process.wait(TIMEOUT)
     Done([name], tmp_path, code, b"", process.stderr.read(), 0).expect(0, stderr="")
     process.stderr.close()
 
@@ -586,7 +602,7 @@ def test_signal_while_waiting_for_input(name: str, signum: signal.Signals, code:
     wait_until_read(process)
     process.send_signal(signum)
     try:
-        returned = process.wait(10)
+        returned = process.wait(TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -679,7 +695,7 @@ def test_first_record_is_out_before_the_last_is_in(name: str, tmp_path: Path) ->
         process.stdin.write(jsonl(record).encode())
         process.stdin.flush()
         assert process.stdout.readline().endswith(b"\n")
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=TIMEOUT)
     Done([name], tmp_path, process.returncode, out, err, 0).expect(0, stderr="")
 
 
@@ -690,7 +706,7 @@ def test_first_record_is_out_before_the_last_is_in(name: str, tmp_path: Path) ->
 def test_bare_on_a_terminal_says_what_is_missing(name: str, tmp_path: Path) -> None:
     if CASES[name].make is None:
         pytest.skip("reads nothing")
-    done = on_terminal(name, cwd=tmp_path, timeout=10)
+    done = on_terminal(name, cwd=tmp_path)
     assert done.code == 2, done
     assert done.stdout.startswith(f"{name}: ") and done.stdout.count("\n") == 1, done
 

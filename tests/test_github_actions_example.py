@@ -58,4 +58,4 @@ def test_its_gate_stops_a_bad_agent(tmp_path: Path) -> None:
     (tmp_path / "build" / "graded.jsonl").write_text(json.dumps(record))
     env = {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
     done = run("/bin/bash", "-e", "-c", gate["run"], cwd=tmp_path, env=env).expect(1)
-    assert "FAIL  passRate >= 0.6: 0 " in done.stdout and "gate failed" in (tmp_path / "summary.md").read_text()
+    assert "FAIL  passRate >= 0.6: 0 " in done.stdout and "gate not passed" in (tmp_path / "summary.md").read_text()

@@ -91,6 +91,15 @@ def test_a_full_disk_when_an_acp_agent_writes(tmp_path: Path) -> None:
 # --- regular expressions ------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_a_pattern_that_calls_itself_is_said_to_take_too_much_memory() -> None:
+    """(?R) takes 500 MB without a limit, and seconds."""
+    record = {"id": "a", "input": "x", "output": "a", "hint": "(?R)"}
+    command = ["sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", f"{ROOT}/bin/ae-grader-hint", "--regex"]
+    done = subprocess.run(command, input=json.dumps(record), capture_output=True, text=True, timeout=60)
+    assert "took too much memory on a text of 1 characters" in json.loads(done.stdout)["error"], done
+
+
 def test_a_pattern_has_a_limit_of_time() -> None:
     with pytest.raises(SlowPattern, match="took too long on a text of 61 characters"):
         Pattern(EVIL).search(EVIL_TEXT, seconds=0.2)

@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import BIN, ROOT, TOOLS, run, script
+from release.entry_scripts import write_scripts
+from tests.support.tool import BIN, ROOT, TOOLS, run
 from tests.support.worked_examples import new_files, scripts
 
 PACKAGE = ROOT / "agenteval" / "cli"
@@ -107,13 +109,6 @@ def test_launcher_without_an_installation_says_what_to_do(tmp_path: Path) -> Non
 # --- a new tool and a new grader ----------------------------------------------------------------
 
 SOME = "help_is_a_page or redirection_and_pipe or bad_line"  # of the contract, for each
-SCRIPT = """\
-#!{python}
-import sys
-sys.path.insert(0, {root!r})
-from {module} import main
-sys.exit(main())
-"""
 
 
 def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(tmp_path: Path) -> None:
@@ -156,9 +151,10 @@ def edit(path: Path, before: str, line: str) -> None:
 
 
 def install(checkout: Path) -> None:
-    """Writes the scripts that pip writes for [project.scripts]."""
-    scripts = checkout / ".venv" / "bin"
-    scripts.mkdir(parents=True)
-    for name, entry in tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"].items():
-        module = entry.removesuffix(":main")
-        script(scripts / name, SCRIPT.format(python=sys.executable, root=str(checkout), module=module))
+    """Makes an environment with the scripts that pip installs for [project.scripts]."""
+    root = checkout / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    (site,) = root.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(f"{checkout}\n{sysconfig.get_path('purelib')}\n")
+    entries = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"]
+    write_scripts(root / "bin", entries, str(root / "bin" / "python"))

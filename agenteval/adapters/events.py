@@ -17,7 +17,7 @@ import msgspec
 
 from agenteval.adapters.conditions import LookUp
 from agenteval.adapters.jsonpath import ITEMS
-from agenteval.streams.jsonl import Fragment
+from agenteval.streams.jsonl import Fragment, value_of
 
 Tree = dict[str, Any]  # field → what is read below it; None: all of it
 
@@ -35,14 +35,16 @@ class EventShape:
         as_json: bool = False,
     ) -> None:
         paths = [*reads, *copies]
-        self._json = {path for path in copies if as_json and as_struct and not _is_read(path, reads)}
         self.tree: Tree | None = None if () in paths else _tree(paths)
         self.as_struct = as_struct and self.tree is not None
+        self._json = {path for path in copies if as_json and self.as_struct and not _is_read(path, reads)}
         self.names = names  # gets the names that look-ups use
-        self._structs: dict[int, str] = {}
+        self._structs: dict[int, list[str]] = {}  # id of a tree → names of its types
         kind: Any = Any if self.tree is None else self._object_type(self.tree)
-        self.kind = kind if self.as_struct else dict  # the type of a decoded event
         self.decode: Callable[[str], Any] = msgspec.json.Decoder(kind).decode
+        self.decode_long: Callable[[str], Any] | None = None  # for lines in which as_json() gets what may stay JSON
+        if self._json and self.tree is not None:
+            self.decode_long = msgspec.json.Decoder(self._object_type(self.tree, raw=True)).decode
 
     def convert(self, event: dict[str, Any]) -> Any:
         """Returns an event that was decoded in another way, with its fields where look-ups expect them."""
@@ -66,7 +68,9 @@ class EventShape:
             name = f"rest{len(self.names)}"
             self.names[name] = path.rest
             return f"{name}({found})"
-        return f"as_json({found})" if base is not None and (*base, *(path.reads or ())) in self._json else found
+        if base is None or (*base, *(path.reads or ())) not in self._json:
+            return found
+        return f"(as_json(v) if type(v := {found}) is Raw else v)"
 
     def _step(self, found: str, below: Tree | None, key: str | int, is_object: bool) -> tuple[str, Tree | None]:
         """Returns the expression for what is under a key of a value, and what is read below that."""
@@ -77,41 +81,59 @@ class EventShape:
             inner = below[ITEMS] if below is not None and ITEMS in below else None
             return f"({value}[{key}] if type({given}) is list and {enough} else None)", inner
         inner = None if below is None else below[key]
-        struct = self._structs.get(id(below)) if self.as_struct else None
-        field = f"{value}.{_attribute(list(below).index(key), key)}" if struct and below else f"{value}.get({key!r})"
-        return field if is_object else f"({field} if type({given}) is {struct or 'dict'} else None)", inner
+        is_struct = self.as_struct and below is not None
+        field = f"{value}.{_attribute(list(below or ()).index(key), key)}" if is_struct else f"{value}.get({key!r})"
+        return field if is_object else f"({field} if type({given}) {self._is_object(below)} else None)", inner
 
-    def _object_type(self, tree: Tree, at: tuple[str, ...] = ()) -> Any:
-        fields = {key: self._value_type(below, (*at, key)) for key, below in tree.items() if key != ITEMS}
+    def _object_type(self, tree: Tree, at: tuple[str, ...] = (), *, raw: bool = False) -> Any:
+        """Returns the type of an object of which the tree is read; with `raw`, what may stay JSON does."""
+        fields = {key: self._value_type(below, (*at, key), raw) for key, below in tree.items() if key != ITEMS}
         if not self.as_struct:
             return TypedDict("Event", fields, total=False)  # type: ignore[operator]
+        classes = self._structs.setdefault(id(tree), [])
+        if raw and not any(path[: len(at)] == at for path in self._json):
+            return self.names[classes[0]]
         places = {key: n for n, key in enumerate(tree)}
         attributes = {_attribute(places[key], key): key for key in fields}
         typed = [(name, fields[key], None) for name, key in attributes.items()]
-        name = f"Object{len(self._structs)}"
-        self._structs[id(tree)] = name
+        name = f"{classes[0]}Raw" if raw else f"Object{len(self._structs)}"
+        classes.append(name)
         self.names[name] = msgspec.defstruct(name, typed, rename=attributes, gc=False)
         return self.names[name]
 
-    def _value_type(self, tree: Tree | None, at: tuple[str, ...]) -> Any:
+    def _is_object(self, below: Tree | None) -> str:
+        """Returns the second half of a test whether the type of a value is that of objects of which a tree is read."""
+        classes = self._structs.get(id(below)) if self.as_struct else None
+        if classes is None:
+            return "is dict"
+        if len(classes) == 1:
+            return f"is {classes[0]}"
+        self.names[f"Any{classes[0]}"] = tuple(self.names[name] for name in classes)
+        return f"in Any{classes[0]}"
+
+    def _value_type(self, tree: Tree | None, at: tuple[str, ...], raw: bool) -> Any:
         """Returns the type of a JSON value of which objects and lists are built only as far as the tree goes."""
         if tree is None:
-            return msgspec.Raw if at in self._json else Any
-        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS)) if ITEMS in tree else Any
-        return self._object_type(tree, at) | list[item] | str | int | float | bool | None
+            return msgspec.Raw if raw and at in self._json else Any
+        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS), raw) if ITEMS in tree else Any
+        return self._object_type(tree, at, raw=raw) | list[item] | str | int | float | bool | None
 
 
-_OBJECT_IN_TEXT = re.compile(rb'"(?:\s|\\[nrt])*\{')
+# Whether to keep what may stay JSON, as code: if there seems to be an object in a long line. To keep a text takes more
+# time than to decode it.
+KEEPS_JSON = """len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)"""
+
+_OTHER_ESCAPES = re.compile(rb"\\[u/]")
 
 
-def as_json(found: msgspec.Raw | None) -> Any:
-    """Returns JSON that is written as it came; None for null, as for what is not there."""
-    if found is None:
-        return None
+def as_json(found: msgspec.Raw) -> Any:
+    """Returns an object or a list as JSON, to be written as it came; the value of anything else.
+
+    And the value if it has other escapes than encode() writes, because a secret could hide in `\\u0073k-…`.
+    """
     data = bytes(found)
-    if data[:1] == b'"' and _OBJECT_IN_TEXT.match(data):  # it may be the input of a tool
-        return msgspec.json.decode(data)
-    return None if data == b"null" else Fragment(data)
+    is_kept = data[0] in b"[{" and not (b"\\" in data and _OTHER_ESCAPES.search(data))
+    return Fragment(data) if is_kept else value_of(data)
 
 
 def _is_read(path: tuple[str, ...], reads: Iterable[tuple[str, ...]]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agenteval.adapters.reader import Adapter, Reading
+from agenteval.streams.jsonl import encode
 from agenteval.wire.records import VERDICT_FIELDS, Record
 from agenteval.wire.richness import richness_of
 
 # Fields that become something else in a result; all others of a raw record stay as they are.
-RAW_ONLY = frozenset(("lineTimes", "turns", "exitCode", "signal", "timedOut", "error"))
+RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "exitCode", "signal", "timedOut", "error"))
 NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on what was extracted before is none on this
 ENDING = ("exitCode", "signal", "timedOut")
 
@@ -17,8 +18,20 @@ def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> R
     turns = raw.get("turns")
     counts = [turn["lines"] for turn in turns] if turns else None
     reading = reading or adapter.begin(raw["id"])
-    reading.add_turns(raw["rawLines"], raw.get("lineTimes"), counts)
+    reading.add_turns(answered_lines(raw), raw.get("lineTimes"), counts)
     return reading
+
+
+def answered_lines(raw: Record) -> list[str]:
+    """Returns the lines of a raw record; a request for permission has the answer that was given in `permission`."""
+    lines: list[str] = raw["rawLines"]
+    if answers := raw.get("permissions"):
+        lines = list(lines)
+        for answer in answers:
+            at = answer["line"] - 1
+            if at < len(lines) and (line := lines[at].rstrip()).endswith("}"):
+                lines[at] = f'{line[:-1]},"permission":{encode(answer["outcome"]).decode()}}}'
+    return lines
 
 
 def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:

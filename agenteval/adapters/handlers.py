@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, Event, SchemaCompiler, item_kind
-from agenteval.adapters.events import EventShape
+from agenteval.adapters.events import KEEPS_JSON, EventShape
 from agenteval.adapters.events import as_json as keep_json
 from agenteval.adapters.jsonpath import Path
 from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
@@ -36,10 +36,10 @@ def read_lines(lines, times, out):
     session_id = spare_id = None
     for line, time in zip(lines, times):
         try:
-            event = decode(line)
+            event = {decode}
         except DECODE_ERRORS:
             event = decode_otherwise(line, out)
-        {check}
+            if event is None: continue
 {handle}
         found = {session}
         if found is not None:
@@ -47,6 +47,7 @@ def read_lines(lines, times, out):
         {spare}
     return session_id, spare_id
 """
+DECODE_LONG = f"decode_long(line) if {KEEPS_JSON} else decode(line)"
 HANDLE = [
     "try:",
     "    handle = table.get(kind, other)",
@@ -105,9 +106,11 @@ class CompiledSchema:
         as_struct = plain and not dicts
         shape = EventShape(compiler.reads, names, as_struct=as_struct, copies=compiler.copies, as_json=as_json)
         self.shape = shape
-        check = "if event is None: continue" if shape.tree is not None else "if type(event) is not dict: continue"
-        handle = "\n".join(_indented(["read_event(event, time, out)"] if read_event else self._handling(), 2))
-        loop = LOOP.format(session=self._session, spare=self._spare, check=check, handle=handle)
+        check = [] if shape.tree is not None else ["if type(event) is not dict: continue"]
+        handling = ["read_event(event, time, out)"] if read_event else self._handling()
+        handle = "\n".join(_indented([*check, *handling], 2))
+        decode = DECODE_LONG if shape.decode_long else "decode(line)"
+        loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
         source = re.sub("@([0-9]+)@", lambda found: look_ups[int(found[1])], parts)
@@ -118,8 +121,14 @@ class CompiledSchema:
             "stop_reason": stop_reason,
             "item_kind": item_kind,
             "as_json": keep_json,
+            "Raw": msgspec.Raw,
         }
-        names |= {"decode": shape.decode, "decode_otherwise": decode_otherwise, "DECODE_ERRORS": DECODE_ERRORS}
+        names |= {
+            "decode": shape.decode,
+            "decode_long": shape.decode_long,
+            "decode_otherwise": decode_otherwise,
+            "DECODE_ERRORS": DECODE_ERRORS,
+        }
         names["read_event"] = read_event
         self.source = source
         exec(source, names)
@@ -132,7 +141,8 @@ class CompiledSchema:
         """Returns the code that handles an event in the loop: pieces of texts, often most of the lines, at once."""
         code = [f"kind = {self._key}"]
         for n, (word, piece) in enumerate(self._pieces.items()):
-            code += [f"{'elif' if n else 'if'} kind == {word!r}:", *_indented(["out.time = time", *piece])]
+            timed = [line.replace("else: ", "else: out.time = time; ", 1) for line in piece]
+            code += [f"{'elif' if n else 'if'} kind == {word!r}:", *_indented(timed)]
         return [*code, "else:", *_indented(HANDLE)] if self._pieces else [*code, *HANDLE]
 
     def _handler(self, rules: list[Rule], actions: list[Rule], path: Path | None, word: str | None = "") -> Code:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 
 Getter = Callable[[Any], Any]
@@ -139,8 +140,8 @@ def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
             value = value.get(key)
         elif type(value) is list:
             # `$.list.0` is `$.list[0]` in agent-eval-harness, because it is in JavaScript
-            index = int(key) if isinstance(key, int) or key.isdecimal() else len(value)
-            value = value[index] if -len(value) <= index < len(value) else None
+            index = key if isinstance(key, int) else whole_number(key)
+            value = value[index] if index is not None and -len(value) <= index < len(value) else None
         else:
             return None
     return value

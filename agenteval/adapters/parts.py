@@ -118,18 +118,21 @@ def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
     def search(pattern: Pattern) -> Any:
         return pattern.search(text, at, seconds=deadline - time.monotonic())
 
-    ahead = [(name, pattern, search(pattern)) for name, pattern in patterns]
-    while True:
-        ahead = [(n, p, search(p) if m and m.start() < at else m) for n, p, m in ahead]
-        name, match = min(((n, m) for n, _, m in ahead if m), key=lambda one: one[1].start(), default=("", None))
-        if between := text[at : match.start() if match else len(text)].strip():
+    def add_text(end: int) -> None:
+        if between := text[at:end].strip():
             start = text.index(between, at)
             pieces.append(Piece(start, start + len(between), {"type": "text", "text": between}))
-        if match is None:
-            return pieces
+
+    ahead = [(name, pattern, match) for name, pattern in patterns if (match := search(pattern))]
+    while ahead:
+        name, _, match = min(ahead, key=lambda one: one[2].start())
+        add_text(match.start())
         groups = {group: found for group, found in match.groupdict().items() if found is not None}
         pieces.append(Piece(match.start(), match.end(), {"type": name, **groups}))
         at = max(match.end(), match.start() + 1)  # an empty match must not stop the loop from advancing
+        ahead = [(n, p, m) for n, p, old in ahead if (m := old if old.start() >= at else search(p))]
+    add_text(len(text))
+    return pieces
 
 
 def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:

@@ -68,7 +68,9 @@ class Adapter:
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
-        return self.compiled.read_lines(lines, chain(times, repeat(None)), out)
+        if type(times) is not list or len(times) < len(lines):
+            times = chain(times, repeat(None))
+        return self.compiled.read_lines(lines, times, out)
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""

@@ -134,12 +134,16 @@ def _tool_call(source: _Source, found: dict[str, list[str]]) -> str:
     """Returns the statement for a call or a result, and for the times that the agent itself gives."""
     times = _firsts(found, "extract.start", "extract.end")
     call = _call_or_result(source, found)
+    if found.get("extract.outputDelta"):
+        call = source.call("add_output", {"step": call, **_firsts(found, "extract.outputDelta")})
     return source.call("clock", {"step": call, **times}) if any(found.get(name) for name in times) else call
 
 
 def _call_or_result(source: _Source, found: dict[str, list[str]]) -> str:
     given = _firsts(found, "extract.id", "extract.title", "extract.input")
     result = _firsts(found, "extract.output", "extract.status", "extract.isError", "extract.duration")
+    if found.get("extract.permission"):
+        return source.call("ask", {**given, **_firsts(found, "extract.permission")})
     if not any(found.get(name) for name in result):
         return source.call("call", given)
     status = known_status(found) if source.compiler.trace is None else None

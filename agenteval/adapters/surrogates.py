@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agenteval.streams.jsonl import Fragment, decode, encode
+from agenteval.streams.jsonl import Fragment, encode, value_of
 
 _PLANE = 0x10F800 - 0xD800
 _LONE = re.compile("[\ud800-\udfff]")
@@ -32,6 +32,11 @@ def joined(text: str) -> str:
     return _KEPT.sub(_character, text)
 
 
+def held_back(text: str) -> tuple[str, str]:
+    """Returns a piece of a text without the first half of a pair at its end, and that half, "" if there is none."""
+    return (text[:-1], text[-1]) if "\U0010f800" <= text[-1:] <= "\U0010fbff" else (text, "")
+
+
 def without_halves(value: Any) -> Any:
     """Returns a JSON value with all its texts joined."""
     if type(value) is str:
@@ -40,7 +45,7 @@ def without_halves(value: Any) -> Any:
         return [without_halves(item) for item in value]
     if type(value) is dict:
         return {joined(key): without_halves(item) for key, item in value.items()}
-    return without_halves(decode(encode(value))) if isinstance(value, Fragment) else value
+    return without_halves(value_of(encode(value))) if isinstance(value, Fragment) else value
 
 
 def _character(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agenteval.adapters.surrogates import joined
 from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
+from agenteval.streams.jsonl import Fragment, encode
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -17,6 +18,8 @@ Time = int | float | None
 
 UNCHANGED = "unchanged"  # as status: the event adds to what is known of the call, and leaves its status
 UNEXPLAINED = "the agent reports an error"
+DENIED = "denied"
+PERMISSIONS = ("allowed", DENIED)
 
 
 class Trajectory:
@@ -27,7 +30,7 @@ class Trajectory:
     """
 
     def __init__(self, record_id: str, most_steps: int | None = MOST_STEPS) -> None:
-        self.most_steps = most_steps
+        self.most_steps = float("inf") if most_steps is None else most_steps
         self.steps: list[Step] = []
         self._last: Step = {}  # the step that was added last, also if it is one too many
         self.time: Time = None
@@ -49,6 +52,7 @@ class Trajectory:
         self._closed: dict[str | None, Step] = {}
         self._count = 0
         self._began: dict[str, float] = {}  # step id → when the call began by the agent's own clock
+        self._outputs: dict[str, tuple[Step, list[str]]] = {}  # step id → a call and the pieces of its output
 
     def begin_turn(self) -> None:
         """Resets what belongs to one turn only."""
@@ -61,7 +65,12 @@ class Trajectory:
         if self.pieces:
             self._join()
         self.fail(self.result_errors)
+        for step, pieces in self._outputs.values():
+            step["output"] = "".join(pieces)
+        self._outputs.clear()
         for step in self._open.values():
+            if step.get("permission") == DENIED:  # some agents do not mention the call again
+                step["status"], self.tool_errors = "failed", True
             _leave_out_unknown(step)
         self._open.clear()
         self._closed.clear()
@@ -166,8 +175,8 @@ class Trajectory:
             return self._open[ident]
         if self.pieces:
             self._join()
-        step = {"type": "tool_call", "name": name or "unknown", "status": "pending", "input": given}
-        step |= {"output": None, "duration": None}
+        step = {"type": "tool_call", "name": name or "unknown", "status": "pending", "input": given, "output": None}
+        step["duration"] = None  # both are here because of the order of fields, until the result is known
         self._add(step)
         if ident is None:
             self._count += 1
@@ -194,9 +203,29 @@ class Trajectory:
 
     def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
         """Adds to what is known of a call, whether it is open or not."""
+        return self._complete(self._step_named(ident, name, given), name, given, output)
+
+    def ask(self, ident: Any, name: Any, given: Any, permission: Any) -> Step:
+        """Takes in that permission was asked for a call, and whether it was given; what is known of the call stays."""
+        step = self._step_named(ident, name, given)
+        if permission in PERMISSIONS:
+            step["permission"] = permission
+        known = step.get("input")
+        is_known = bool(known) and not (type(known) is Fragment and encode(known) == b"{}")
+        return self._complete(step, name, None if is_known else given, None)
+
+    def add_output(self, step: Step, piece: Any) -> Step:
+        """Adds a piece to the output of a call, and returns its step."""
+        if piece is not None:
+            pieces = self._outputs.setdefault(step["stepId"], (step, []))[1]
+            pieces.append(as_text(piece))
+            step["output"] = ""  # until the pieces are joined
+        return step
+
+    def _step_named(self, ident: Any, name: Any, given: Any) -> Step:
+        """Returns the step of the call with that id, whether it is open or not; adds one for an unknown call."""
         key = ident if ident is None else as_text(ident)
-        step = self._open.get(key) or self._closed.get(key) or self.call(ident, name, given)
-        return _completed(step, name, given, output)
+        return self._open.get(key) or self._closed.get(key) or self.call(ident, name, given)
 
     def settle(self, ident: Any, name: Any, given: Any, status: str, output: Any, duration: Any) -> Step:
         """Takes in that a call runs or has ended, and returns its step."""
@@ -204,17 +233,32 @@ class Trajectory:
             ident = as_text(ident)
         if self.pieces:
             self._join()
-        step = self._step_for(ident, name if name is None or type(name) is str else as_text(name), status)
+        ended = status != "in_progress"
+        if ended and ident in self._open:  # the usual case
+            step = self._ended(ident)
+        else:
+            step = self._step_for(ident, name if name is None or type(name) is str else as_text(name), status)
         step["status"] = status
         if duration is not None and type(duration) in (int, float) and abs(duration) <= LARGEST:
             step["duration"] = duration
-        _completed(step, name, given, output)
-        if status != "in_progress":
+        if given is not None or self._outputs or step["name"] == "unknown":
+            self._complete(step, name, given, output)
+        elif output is not None:
+            step["output"] = output
+        if ended:
             if status == "failed":
                 self.tool_errors = True
             if ident is not None and not self.cut_short:
                 self._closed[ident] = step
-            _leave_out_unknown(step)
+            if None in step.values():
+                _leave_out_unknown(step)
+        return step
+
+    def _ended(self, key: str | int | None) -> Step:
+        """Returns the step of an open call, which is open no longer, with how long it took."""
+        step = self._open.pop(key)
+        if self.time is not None and "timestamp" in step:
+            step["duration"] = self.time - step["timestamp"]
         return step
 
     def clock(self, step: Step, start: Any, end: Any) -> Step:
@@ -239,12 +283,7 @@ class Trajectory:
             if status != "in_progress" and len(opened) > count:
                 opened.popitem()
             return self._last
-        if status == "in_progress":
-            return opened[key]
-        step = opened.pop(key)
-        if self.time is not None and "timestamp" in step:
-            step["duration"] = self.time - step["timestamp"]
-        return step
+        return opened[key] if status == "in_progress" else self._ended(key)
 
     def _partner(self, ident: str | None, name: str | None, status: str) -> str | int | None:
         """Returns the key of the oldest open call that an event without a known id can be about."""
@@ -272,11 +311,11 @@ class Trajectory:
     def _add(self, step: Step) -> None:
         if self.time is not None:
             step["timestamp"] = self.time
-        step["stepId"] = f"{self._prefix}{len(self.steps) + 1}"
+        step["stepId"] = f"{self._prefix}{(number := len(self.steps) + 1)}"
         if self.parent is not None:
             self._nest(step, as_text(self.parent))
         self._last = step
-        if self.most_steps is None or len(self.steps) < self.most_steps:
+        if number <= self.most_steps:
             self.steps.append(step)
         elif not self.cut_short:
             self.cut_short = True
@@ -288,16 +327,17 @@ class Trajectory:
         if (caller := self._open.get(parent) or self._closed.get(parent)) is not None:
             caller["callId"] = parent
 
-
-def _completed(step: Step, name: Any, given: Any, output: Any) -> Step:
-    """Returns the step of a call with what an event adds to it."""
-    if given is not None:
-        step["input"] = decoded(given) if type(given) is str else given
-    if output is not None:
-        step["output"] = output
-    if name and step["name"] == "unknown":
-        step["name"] = as_text(name)
-    return step
+    def _complete(self, step: Step, name: Any, given: Any, output: Any) -> Step:
+        """Returns the step of a call with what an event adds to it."""
+        if given is not None:
+            step["input"] = decoded(given) if type(given) is str else given
+        if output is not None:
+            step["output"] = output
+            if self._outputs:
+                self._outputs.pop(step["stepId"], None)  # this is the whole of it
+        if name and step["name"] == "unknown":
+            step["name"] = as_text(name)
+        return step
 
 
 def _leave_out_unknown(step: Step) -> None:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from agenteval.errors import UserError
 
+TEMPORARY = "TMPDIR"
 # Kept by --clean-env: programs need them, or find their own files by them.
-ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ")
+ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", TEMPORARY, "TZ")
 
 
 class Environment(NamedTuple):
@@ -19,9 +20,13 @@ class Environment(NamedTuple):
     chosen: dict[str, str] = {}
     alone: bool = False
 
-    def with_own(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Returns the variables to set for a command whose schema sets some of its own."""
-        return {**self.variables, **own, **self.chosen}
+    def with_own(self, own: Mapping[str, str], temporary: str | None = None) -> dict[str, str]:
+        """Returns the variables to set for a command whose schema sets some of its own.
+
+        `temporary` is the directory that was made for its temporary files.
+        """
+        made = {} if temporary is None else {TEMPORARY: temporary}
+        return {**self.variables, **made, **own, **self.chosen}
 
 
 def agent_environment(named: Iterable[str], *, clean: bool, ours: Mapping[str, str] = os.environ) -> Environment:

@@ -39,7 +39,7 @@ def _content(agent: Agent) -> tuple[str, Any]:
     if isinstance(agent, SchemaAgent):
         return agent.config.name, [agent.config, *agent.arguments] if agent.arguments else agent.config
     if isinstance(agent, AcpAgent):
-        return "acp", ["--", agent.deny, *agent.argv]
+        return "acp", ["--", agent.deny, *([] if agent.files else ["--no-acp-fs"]), *agent.argv]
     if isinstance(agent, TemplateAgent):
         return "text", ["--simple", *agent.argv]
     assert isinstance(agent, ShellAgent)

@@ -233,14 +233,21 @@ class Journal:
                 self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
 
     def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
-        """Replaces the file by one with these lines, in one step, and opens it."""
-        self._close_file()
+        """Replaces the file by one with these lines, in one step, and opens it; if that fails, the old one stays."""
+        before = self._lines, self._size
         self._lines, self._size = {}, 0
         fd = create_file(f"{self.path}.new")
-        with os.fdopen(fd, "wb", closefd=False) as new:
-            new.writelines(self._add(key, line) for key, line in lines)
-        if self.durable:
-            os.fsync(fd)
+        try:
+            with os.fdopen(fd, "wb", closefd=False) as new:
+                new.writelines(self._add(key, line) for key, line in lines)
+            if self.durable:
+                os.fsync(fd)
+        except OSError as error:
+            self._lines, self._size = before
+            os.close(fd)
+            os.unlink(f"{self.path}.new")
+            raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
+        self._close_file()
         os.replace(f"{self.path}.new", self.path)
         self._file = Output.of_file(fd, self.path)
         self._file.durable = self.durable

@@ -228,10 +228,10 @@ class AcpAgent:
 
     timeout: float | None = None
 
-    def __init__(self, argv: Sequence[str], *, deny_permissions: bool = False) -> None:
+    def __init__(self, argv: Sequence[str], *, deny_permissions: bool = False, files: bool = True) -> None:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
-        self.argv, self.deny = list(argv), deny_permissions
+        self.argv, self.deny, self.files = list(argv), deny_permissions, files
         self.program = find_program(self.argv[0])
 
     def adapter(self) -> Adapter:
@@ -241,7 +241,7 @@ class AcpAgent:
         """Returns how to start it, and the client that converses with it about these turns."""
         from agenteval.agents.acp.client import Client
 
-        client = Client(texts, cwd, deny=self.deny)
+        client = Client(texts, cwd, deny=self.deny, files=self.files)
         return Invocation(self.program, self.argv, {}, client.opening), client
 
 

@@ -32,6 +32,8 @@ class RawRecordBuilder:
         self.last: Outcome | None = None
         self.turn_start = self.zero
         self.left_helpers = False
+        self.permissions: list[Record] = []
+        self.no_session = False  # whether the agent failed before it opened one, as if it had not started
         self.redacted = False  # whether `lines` differ from what was printed
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
@@ -60,8 +62,8 @@ class RawRecordBuilder:
             self._end_turn(lines - before, moment)
             left -= lines - before
             before = lines
-        answered = client.ends[client.turn - 1 :]
-        self._end_turn(left, answered[0][1] if answered else time.monotonic(), outcome)
+        self.permissions, self.no_session = client.permissions, client.no_session
+        self._end_turn(left, client.ended or time.monotonic(), outcome)
 
     def _add_output(self, outcome: Outcome) -> list[str]:
         lines = printed_lines(outcome)
@@ -92,7 +94,7 @@ class RawRecordBuilder:
 
     def fields(self, cwd: str) -> Record:
         """Returns the raw record's own fields, in the order of the contract."""
-        total = self._ms(time.monotonic())
+        total = self._ms(self.turn_start if self.turns else time.monotonic())  # not the time to end what it left
         start = round(self.epoch * 1000)
         timing: dict[str, Any] = {"start": start, "end": start + total, "total": total}
         if self.session_creation is not None:
@@ -101,6 +103,8 @@ class RawRecordBuilder:
         if first is not None:
             timing["firstResponse"] = first
         fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
+        if self.permissions:
+            fields["permissions"] = self.permissions
         if self.stderr:
             fields["stderr"] = self.stderr.decode("utf-8", "replace")
         last = self.last

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenteval.agents.environment import Environment
+from agenteval.agents.environment import TEMPORARY, Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, SchemaAgent, TurnAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
+from agenteval.agents.warm_up import WarmUp
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command, ProcessPeer
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -27,6 +28,7 @@ DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 REASON_LENGTH = 300  # characters that are kept of a reason to try again
+FEW_LINES = 5  # that an agent may print about a failed start
 REFUSAL_LENGTH = 8192  # bytes of stdout in which a refused flag is looked for
 COMMAND_LENGTH = 2000  # characters of a command line that --debug shows
 # How providers ask for fewer requests.
@@ -38,7 +40,11 @@ OVERLOAD = re.compile(
 
 
 # What agents print when another one sets up the same HOME at the same time.
-RACE = re.compile(rb"database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration", re.IGNORECASE)
+RACE = re.compile(
+    rb"database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration|(?:CREATE|ALTER) TABLE"
+    rb"|table \S+ already exists|no such table",
+    re.IGNORECASE,
+)
 
 
 class Limits(NamedTuple):
@@ -56,6 +62,7 @@ class Conditions(NamedTuple):
     pacer: RateLimiter
     limits: Limits = Limits()
     environment: Environment = Environment()
+    warm_up: WarmUp = WarmUp(wanted=False)
     redact: Redactor = Redactor({})
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
@@ -107,6 +114,7 @@ class PromptJob(NamedTuple):
     prepare: Callable[[], str] | str
     conditions: Conditions
     trace: Callable[[str], None] | None = None  # takes each command line
+    temporary: str | None = None  # the agent's TMPDIR
 
     @property
     def timeout(self) -> float:
@@ -115,7 +123,11 @@ class PromptJob(NamedTuple):
         return own or self.conditions.limits.timeout or self.agent.timeout or DEFAULT_TIMEOUT
 
     def run(self) -> Answer:
-        """Runs the prompt until a try succeeds or there are no retries left."""
+        """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
+        with self.conditions.warm_up.turn():
+            return self._run()
+
+    def _run(self) -> Answer:
         retried: list[str] = []
         while True:
             self._wait_for_start()
@@ -149,6 +161,20 @@ class PromptJob(NamedTuple):
                 self.processes.pause(wait)
 
     def _try(self) -> Attempt:
+        """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
+        own = self.agent.config.env or {} if isinstance(self.agent, SchemaAgent) else {}
+        if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
+            return self._run_once()
+        try:
+            temporary = self.processes.scratch.new_directory()
+        except OSError:  # a full disk: the agent may do without
+            return self._run_once()
+        try:
+            return self._replace(temporary=temporary)._run_once()
+        finally:
+            self.processes.scratch.give_back(temporary)
+
+    def _run_once(self) -> Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         texts = self.prompt["input"] if isinstance(self.prompt["input"], list) else [self.prompt["input"]]
@@ -161,7 +187,7 @@ class PromptJob(NamedTuple):
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
-        return self._assess(answer, raw.last) if self.conditions.limits.retries else Attempt(answer)
+        return self._assess(answer, raw) if self.conditions.limits.retries else Attempt(answer)
 
     def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
         """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
@@ -193,7 +219,7 @@ class PromptJob(NamedTuple):
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
         environment, limits = self.conditions.environment, self.conditions.limits
-        env = environment.with_own(invocation.env)
+        env = environment.with_own(invocation.env, self.temporary)
         command = Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, environment.alone)
         max_output = limits.max_output - printed
         return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=max_output, peer=peer)
@@ -203,10 +229,10 @@ class PromptJob(NamedTuple):
         error = f"output exceeded {limit} bytes (--max-output); the agent was ended"
         return error if outcome.too_much else None
 
-    def _assess(self, answer: Answer, last: Outcome | None) -> Attempt:
+    def _assess(self, answer: Answer, raw: RawRecordBuilder) -> Attempt:
         """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
-        fields = answer.raw
-        if last is not None and (last.timed_out or failed_to_start(last)):
+        fields, last = answer.raw, raw.last
+        if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
             return Attempt(answer, fields["errors"][0])
         from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
 
@@ -240,12 +266,19 @@ def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
     return explain_refusal(flag, agent.config.name, agent.config.proven_on) if flag else ""
 
 
-def failed_to_start(outcome: Outcome) -> bool:
-    """Whether a process failed before it printed anything, as when several set up an empty HOME at once."""
+def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
+    """Whether a process failed before it did anything, as when several set up an empty HOME at once.
+
+    Its output (`lines`) is then nothing, or a few lines about that and no event.
+    """
     if outcome.error is not None and outcome.started is None:
         return True
-    failed = bool(outcome.exit_code) or outcome.signal is not None
-    return failed and not outcome.arrivals and (not outcome.stderr.strip() or bool(RACE.search(outcome.stderr)))
+    if not outcome.exit_code and outcome.signal is None:
+        return False
+    said = outcome.stderr.strip() + "\n".join(lines).strip().encode()
+    if len(lines) > FEW_LINES or any(line.startswith("{") for line in lines):
+        return False
+    return not said or bool(RACE.search(said))
 
 
 def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:

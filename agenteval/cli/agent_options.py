@@ -22,20 +22,20 @@ from agenteval.cli.options import (
     progress_option,
     redact_option,
     stream_option,
-    strict_option,
 )
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
+from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 
 
 def parse_size(text: str) -> int:
     """Returns a number of bytes, in which K, M and G are understood."""
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    number = text if scale == 1 else text[:-1]
-    if not number.isdigit() or int(number) == 0:
+    number = whole_number(text if scale == 1 else text[:-1])
+    if not number:
         raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
-    return int(number) * scale
+    return number * scale
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -46,19 +46,23 @@ def parse_pattern(text: str) -> Pattern:
         raise ValueError(f"{text!r} is {error}") from None
 
 
-EXIT_1 = "finished, but some lines were refused, graders erred or, with -e, agents failed; each is reported"
+EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
+STRICT: Decorator = click.option(
+    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
+)
 AGENT_OPTIONS: list[Decorator] = [
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     agent_arg_option,
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
     click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell command line; the prompt is in $PROMPT."),
     click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
+    click.option("--no-acp-fs", is_flag=True, help="With -- CMD: let the agent itself read and write files."),
     concurrency_option("Agents"),
     click.option(
         "-t",
         "--timeout",
         type=MILLISECONDS,
-        help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: 60000]",
+        help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
     ),
     click.option("-c", "--cwd", metavar="DIR", help="Working directory of the agents.  [default: the current one]"),
     click.option(
@@ -66,7 +70,7 @@ AGENT_OPTIONS: list[Decorator] = [
         metavar="DIR",
         help="A fresh directory per prompt below DIR: prompt-<id>. One that you put there is used as it is.",
     ),
-    click.option("--fresh-workspaces", is_flag=True, help="Replace also directories that this suite did not make."),
+    click.option("--fresh-workspaces", is_flag=True, help="Also replace directories that the suite did not make."),
     click.option("--workspace-template", metavar="DIR|GIT-REPO", help="Content of each fresh directory at the start."),
     click.option("--workspace-git", is_flag=True, help="Make each fresh directory a git repository of one commit."),
     click.option(
@@ -76,9 +80,14 @@ AGENT_OPTIONS: list[Decorator] = [
         help="Which fresh directories to keep; failed: where the agent failed or the result did not pass.",
     ),
     click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable."),
-    click.option("--clean-env", is_flag=True, help="Pass on nothing else but PATH, HOME, LANG and the like."),
+    click.option("--clean-env", is_flag=True, help="Pass on only PATH, HOME, LANG and the like, and what --env names."),
     redact_option,
-    click.option("--rate", type=Parsed("rate", parse_rate), metavar="N/s|N/min", help="Most starts per unit of time."),
+    click.option(
+        "--rate",
+        type=Parsed("rate", parse_rate),
+        metavar="N/s|N/min",
+        help="Start at most so many agents per unit of time.",
+    ),
     click.option(
         "--retries",
         type=click.IntRange(0),
@@ -86,7 +95,12 @@ AGENT_OPTIONS: list[Decorator] = [
         metavar="N",
         help="Retry a failed start, a timeout or an overloaded provider, with growing pauses.",
     ),
-    click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Retry also if the agent prints this."),
+    click.option(
+        "--warm-up/--no-warm-up",
+        default=None,
+        help="Let the first agent finish before others start, to set up an empty HOME.  [default: as its schema says]",
+    ),
+    click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Also retry if the agent prints this."),
     click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]"),
     click.option(
         "--shard",
@@ -99,7 +113,7 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option(
         "--max-failures", type=click.IntRange(1), metavar="N", help="Stop after N failed agents, with exit 1."
     ),
-    click.option("--retry-failed", is_flag=True, help="--resume, and run prompts whose agent failed again."),
+    click.option("--retry-failed", is_flag=True, help="--resume, and run again the prompts whose agent failed."),
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
@@ -113,7 +127,7 @@ extraction_option: Decorator = click.option(
 
 def agent_options(function: F) -> F:
     """Adds all options above, those of the output, and the command after `--`."""
-    function = output_option(append_options(strict_option(progress_option(function))))
+    function = output_option(append_options(STRICT(progress_option(function))))
     for option in reversed(AGENT_OPTIONS):
         function = option(function)
     function.takes_command = True  # type: ignore[attr-defined]
@@ -136,6 +150,7 @@ class AgentSettings(NamedTuple):
     shell: str | None
     command: list[str] | None  # after --
     deny_permissions: bool
+    no_acp_fs: bool
     concurrency: int
     timeout: float | None
     cwd: str | None
@@ -149,6 +164,7 @@ class AgentSettings(NamedTuple):
     no_redact: bool
     rate: float | None
     retries: int
+    warm_up: bool | None
     retry_on: Pattern | None
     keep_order: bool
     shard: tuple[int, int] | None
@@ -192,9 +208,11 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.agent_arg and settings.schema is None:
         raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
     if settings.command is not None:
-        return AcpAgent(settings.command, deny_permissions=settings.deny_permissions)
+        return AcpAgent(settings.command, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs)
     if settings.deny_permissions:
         raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
+    if settings.no_acp_fs:
+        raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
     if settings.schema is not None:
         from agenteval.adapters.bundled import load_adapter
 

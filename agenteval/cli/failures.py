@@ -1,4 +1,4 @@
-"""Agents that fail, and workspaces that cannot be made: counted, and reported loudly when all of them do."""
+"""Agents that fail, and workspaces that cannot be made: counted, and reported with the reason."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from agenteval.errors import CannotGoOn, StrictStop, WorkspaceError
 
 FIRST = 5  # agents that fail in the same way before it is reported
 REASON_LENGTH = 300
+MOST_REASONS = 100  # different ones that are counted: memory must not grow with the number of agents
 VERBS = ("exited", "killed", "printed", "closed")  # how a reason begins that lacks its subject
 
 
@@ -19,8 +20,7 @@ class FailureCount:
     def __init__(self, agent: str, say: Callable[[str], None], limit: int | None, *, resumable: bool) -> None:
         self.agent, self.say, self.limit, self.resumable = agent, say, limit, resumable
         self.ended = self.failed = 0
-        self.reason: str | None = None  # of the first failure
-        self._same = True
+        self._reasons: dict[str, tuple[int, str]] = {}  # how often each occurred, and the first of its kind in full
 
     def add(self, errors: list[str] | None, total: int | None) -> None:
         """Counts an agent that has ended; raises StrictStop at the limit (--max-failures)."""
@@ -29,22 +29,31 @@ class FailureCount:
             return
         self.failed += 1
         reason = self._describe(errors)
-        self._same = self._same and (self.reason is None or _shape(reason) == _shape(self.reason))
-        self.reason = self.reason or reason
+        shape = _shape(reason)
+        if shape in self._reasons or len(self._reasons) < MOST_REASONS:
+            count, first = self._reasons.get(shape, (0, reason))
+            self._reasons[shape] = count + 1, first
         if self.limit is not None and self.failed >= self.limit:
             go_on = "; run it again with --resume to go on" if self.resumable else ""
             raise StrictStop(
                 f"stopped after {self.failed} failed agent{'s' * (self.failed != 1)} (--max-failures), "
                 f"the last: {reason}{go_on}"
             )
-        if self.ended == self.failed == FIRST and self._same and (total is None or total > FIRST):
-            self.say(f"the first {FIRST} agents failed in the same way: {self.reason}")
+        if self.ended == self.failed == FIRST and len(self._reasons) == 1 and (total is None or total > FIRST):
+            self.say(f"the first {FIRST} agents failed in the same way: {reason}")
 
-    def report(self, *, some: bool) -> None:
-        """Reports, at the end, that no agent was successful; with `some`, also how many were not."""
-        if self.failed and (some or self.failed == self.ended):
-            first = "" if self._same else " the first:"
-            self.say(f"{self.failed} of {self.ended} agents failed:{first} {self.reason}")
+    def report(self) -> None:
+        """Reports, at the end, how many agents failed, and the most common reason."""
+        if not self.failed:
+            return
+        count, reason = max(self._reasons.values(), key=lambda kind: kind[0])
+        if count == self.failed:
+            which = ""
+        elif count == 1:
+            which = ", the first"
+        else:
+            which = f", {count} of them in the same way"
+        self.say(f"{self.failed} of {self.ended} agents failed{which}: {reason}")
 
     def _describe(self, errors: list[str]) -> str:
         reason = re.sub(r"^turn \d+ of \d+: ", "", "; ".join(errors))

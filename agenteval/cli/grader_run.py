@@ -11,7 +11,7 @@ from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
-from agenteval.grading.verdict import GraderError, passed
+from agenteval.grading.verdict import GraderError, ending_of
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
@@ -81,15 +81,20 @@ class GraderRun:
             record = finish(graded)
             if record is not None:
                 write_record(self.output, record, self.console)
-            failed = bool(graded.get("errors")) and not graded.get("gradedFailed")
-            self.console.advance(failed=failed, passed=passed(graded), label=graded["id"])
+            self.console.advance(graded["id"], ending_of(graded, graded=True))
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
         items = batches(self.graders.batch_size(self.workers))
-        run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
+        run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
+
+    def _begun(self, items: Iterator[list[Record]]) -> Iterator[list[Record]]:
+        """The records, the first of which are of the right kind: only now the file that is there is replaced."""
+        for batch in items:
+            self.output.begin()
+            yield batch
 
 
 # --- comparison graders ------------------------------------------------------------------------

@@ -90,8 +90,9 @@ def input_argument(metavar: str) -> Decorator:
 
 
 output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
-strict_option: Decorator = click.option(
-    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
+strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at the first refused line.")
+strict_grading_option: Decorator = click.option(
+    "--strict", is_flag=True, help="Stop at the first refused line or grader error."
 )
 progress_option: Decorator = click.option(
     "--progress/--no-progress",
@@ -182,7 +183,7 @@ def grader_timeout_option(*names: str) -> Decorator:
 
 
 grade_failed_option: Decorator = click.option(
-    "--grade-failed", is_flag=True, help="Grade also what agents that failed have left; else it does not pass."
+    "--grade-failed", is_flag=True, help="Grade what failed agents left, too; by default it does not pass."
 )
 
 

@@ -17,7 +17,7 @@ from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of, option_after_dashes
 from agenteval.cli.failures import FailureCount, MissingWorkspaces
-from agenteval.cli.resume import describe_resumption, refuse_another_agent
+from agenteval.cli.resume import describe_resumption, refuse_another_agent, refuse_another_kind
 from agenteval.cli.rights import warn_of_rights
 from agenteval.cli.run_setup import (
     adapter_named,
@@ -30,11 +30,11 @@ from agenteval.cli.run_setup import (
     specs_of,
     workspace_option,
 )
-from agenteval.errors import FAILED, OK, StrictStop, UserError, WorkspaceError
+from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
-from agenteval.streams.console import Console
+from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
@@ -80,6 +80,7 @@ class PromptRun:
             raise UserError(f"{option} needs --workspace-dir")
         source = Source(path)
         resume = settings.resume or settings.retry_failed
+        refuse_another_kind(settings.output if resume else None, tool)
         self.output, done = open_output(
             settings.output,
             source,
@@ -126,19 +127,21 @@ class PromptRun:
 
             return print_starts(self, items)
         workers = self._open()
-        if trials is None:
-            self.console.begin(total)
-        else:
-            self.console.begin(total and total * trials, "trials")
         if line := describe_resumption(self.output, total, retry_failed=self.settings.retry_failed):
             self.console.say(line)
         if total != 0 and self.settings.progress is not False:
             warn_of_rights(self.console, self.agent, self.cwd, workspaces=self.workspaces is not None)
+        if trials is None:
+            self.console.begin(total, at_once=True)
+        else:
+            self.console.begin(total and total * trials, "trials", at_once=True)
         pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
             run_pool(pool, items, self.processes, self.output, self.console, finish)
-        except BaseException:
+        except BaseException as reason:
+            if isinstance(reason, Stopped):
+                self.failures.report()
             if self.journal:
                 self.journal.settle()
             raise
@@ -149,7 +152,7 @@ class PromptRun:
             self.console.say(self.stopping.summary())
         if self.fit:
             self.fit.finish()
-        self.failures.report(some=self.console.shows_progress)
+        self.failures.report()
         self.missing.report()
         ungraded = self.graders is not None and self.graders.erred
         failed = self.console.refused or ungraded or self.missing.count
@@ -185,6 +188,7 @@ class PromptRun:
                     trace=self.console.say if settings.debug else None,
                 )
             self.output.open()
+            self.output.begin()
             if self.journal:
                 self.journal.open()
                 for line in skipped_lines(self.journal):
@@ -299,15 +303,15 @@ class PromptRun:
         if self.stopping:
             self.stopping.add(record)
 
-    def report(self, name: str, errors: list[str] | None, *, passed: bool = True, grader_error: bool = False) -> None:
+    def report(self, name: str, errors: list[str] | None, ending: Ending | None) -> None:
         """Reports one more that is done: progress, --debug, -e and --strict."""
-        self.console.advance(failed=bool(errors), passed=passed, label=name)
+        self.console.advance(name, ending)
         message = "; ".join(errors or ())
         if self.settings.debug:
             self.console.say(f"{name}: {message or 'done'}")
         if message and self.settings.strict:
             raise StrictStop(f"{name}: {message} (stopped by --strict)")
-        if grader_error and self.settings.strict:
+        if ending is Ending.GRADER_ERROR and self.settings.strict:
             raise StrictStop("stopped at the first grader error (--strict)")
         self.failures.add(errors, self.console.total)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agenteval.cli.options import Decorator, F
 from agenteval.cli.startup import click
-from agenteval.errors import FAILED, OK
+from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -66,9 +66,12 @@ def write_results(
         wishes["against"] = ResultReader(other, console)
     console.begin(None, "records")
     try:
-        seen = (lambda id: console.advance(label=visible(id))) if console.shows_progress else None
+        seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None
         reader = ResultReader(source, console, seen)
         forms.write(form, reader, target, at_once=reader.at_once, source=source.name, say=console.say, **wishes)
+    except UserError:
+        target.abandon()
+        raise
     finally:
         console.finish()
     return FAILED if console.refused else OK

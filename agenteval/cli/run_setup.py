@@ -11,6 +11,7 @@ from agenteval.agents.journal import Journal, StoredRaw, StoredResult
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits
+from agenteval.agents.warm_up import WarmUp
 from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings, GraderSettings
 from agenteval.errors import UserError
@@ -37,8 +38,15 @@ def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
         pacer=RateLimiter(settings.rate),
         limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
         environment=environment,
+        warm_up=WarmUp(_wants_warm_up(settings, agent)),
         redact=Redactor(secrets),
     )
+
+
+def _wants_warm_up(settings: AgentSettings, agent: Agent) -> bool:
+    """Returns what the user says or, if nothing, the agent's schema."""
+    own = isinstance(agent, SchemaAgent) and agent.config.warm_up
+    return own if settings.warm_up is None else settings.warm_up
 
 
 def specs_of(graders: GraderSettings) -> list[GraderSpec]:

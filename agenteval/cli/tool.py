@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
@@ -14,14 +15,16 @@ from agenteval.cli.startup import cleandoc, click
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
+from agenteval.streams.terminal.progress_line import PROGRESS
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
-    1: "finished, but some lines were refused or graders erred; each is reported",
+    1: "finished, but some lines were refused; each is reported",
     2: "usage or configuration error; nothing was run",
     130: "interrupted (Ctrl-C); 143 terminated",
 }
-
+OF_GRADING = {1: "finished, but some lines were refused or graders erred; each is reported"}
+OF_LISTS = {1: "the output cannot be written"}
 
 FEWEST_FILES = 20  # what a tool that runs one agent or sends one request has open
 
@@ -37,13 +40,13 @@ class Tool(click.Command):
         """Runs with these arguments, else with those of the process, and exits."""
         _fill_standard_descriptors()
         replace_stdout()
-        try:
-            code = self._run(self.name or "ae", sys.argv[1:] if args is None else args)
+        try:  # nothing is left to clean up, and finalizing the interpreter takes 5 ms
+            os._exit(self._run(self.name or "ae", sys.argv[1:] if args is None else args))
         except Stopped as stopped:  # while an error was being reported
-            code = stopped.exit_code
-        os._exit(code)  # nothing is left to clean up, and finalizing the interpreter takes 5 ms
+            os._exit(stopped.exit_code)
 
     def _run(self, name: str, args: list[str]) -> int:
+        sys.unraisablehook = _raise_again
         gc.set_threshold(50_000)  # records are trees: reference counts free them, and the collector finds nothing
         say = Console(name, progress=False).say
         try:
@@ -78,6 +81,8 @@ class Tool(click.Command):
 
             say(describe(error) or f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             return FAILED
+        finally:
+            PROGRESS.end()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off an agent's command first: Click itself would drop the `--`."""
@@ -149,7 +154,22 @@ def _stop(signum: int, _frame: object) -> None:
     raise Stopped(signum)
 
 
-def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable[[Callable[..., int | None]], Tool]:
+def _raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """Sends a signal again whose exception nothing could catch, as it was raised in a destructor or a callback."""
+    if not isinstance(lost.exc_value, Stopped):
+        sys.__unraisablehook__(lost)
+        return
+    import _thread  # a threading.Thread waits until it has started: the signal would come in here
+
+    _thread.start_new_thread(_send_later, (lost.exc_value.signum,))
+
+
+def _send_later(signum: int) -> None:
+    time.sleep(0.05)  # until the destructor has returned
+    os.kill(os.getpid(), signum)
+
+
+def tool(name: str, *, exit_status: Mapping[int, str] | None = None) -> Callable[[Callable[..., int | None]], Tool]:
     """Makes a function the tool `name`: its docstring is the help, what it returns is the exit code.
 
     exit_status replaces the meaning of single codes in the help.
@@ -159,7 +179,7 @@ def tool(name: str, *, exit_status: Mapping[int, str] = EXIT_STATUS) -> Callable
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
         help = cleandoc(function.__doc__ or "")
         made = click.command(name, cls=Tool, help=help, context_settings=settings)(function)
-        made.exit_status = {**EXIT_STATUS, **getattr(function, "exit_status", {}), **exit_status}
+        made.exit_status = {**EXIT_STATUS, **getattr(function, "exit_status", {}), **(exit_status or {})}
         made.takes_command = getattr(function, "takes_command", False)
         made.fill_help = getattr(function, "fill_help", str)
         click.option("--debug", is_flag=True, help="Trace on stderr what is done; show tracebacks.")(made)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
 
+from agenteval.comparison.analysis.differences import cluster_name
 from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.inference.intervals import bounds
 from agenteval.comparison.pairing import (
@@ -24,6 +25,7 @@ from agenteval.comparison.preference.outcome import decide_by_preference
 from agenteval.comparison.preference.preference import preference_of
 from agenteval.comparison.ranking import by_rankings
 from agenteval.comparison.row_facts import RowOptions
+from agenteval.streams.text import counted
 from agenteval.wire.comparison import PerformanceIntervals, ReportMeta, StrategyName
 from agenteval.wire.records import Record
 
@@ -57,6 +59,12 @@ class Comparison(ABC, Generic[R]):
     def clustered(self) -> bool:
         """Whether prompts that share a value of the metadata are a cluster."""
         return self.options.cluster_by is not None
+
+    def clusters(self, runs: Sequence[RunRows[R]]) -> int | None:
+        """How many clusters the prompts of all runs make; None without clusters."""
+        if not self.clustered:
+            return None
+        return len({cluster_name(id, row) for run in runs for id, row in run.rows.items()})
 
     # --- what a kind of record defines ---
 
@@ -100,9 +108,17 @@ class Comparison(ABC, Generic[R]):
         """Further fields of the report's meta."""
         return {}
 
-    def remarks(self, _report: Any) -> list[str]:
+    def remarks(self, report: Any) -> list[str]:
         """What a reader of the figures should know about the files."""
-        return []
+        lines = [
+            f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
+            for label, count in (report.meta.negative_durations or {}).items()
+        ]
+        meta = report.meta
+        if meta.clusters and meta.clusters == meta.prompt_count:
+            key = f"metadata.{meta.cluster_by}"
+            lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
+        return lines
 
     # --- what they share ---
 
@@ -162,7 +178,9 @@ class Comparison(ABC, Generic[R]):
             seed=settings.seed,
             by=".".join(self.options.by) if any(row.category for run in runs for row in run.rows.values()) else None,
             cluster_by=".".join(self.options.cluster_by) if self.options.cluster_by else None,
+            clusters=self.clusters(runs),
             changed_input={run.label: list(run.changed) for run in runs if run.changed} or None,
+            negative_durations=clocks_set_back(runs) or None,
             margin=settings.margin,
             grader_errors=None if rankings is None else sum(found.error is not None for found in rankings.values()),
             **self.more_meta(runs),
@@ -174,3 +192,9 @@ class Comparison(ABC, Generic[R]):
         prompt = {field: first[field] for field in ("input", "hint", "metadata") if first.get(field) is not None}
         runs = {label: self.run_payload(record, rows[label]) for label, record in records.items()}
         return {"id": id, **prompt, "runs": runs}
+
+
+def clocks_set_back(runs: Sequence[RunRows[R]]) -> dict[str, int]:
+    """For each run that has any: how many records have a negative duration."""
+    counts = {run.label: sum(row.clock_set_back for row in run.rows.values()) for run in runs}
+    return {label: count for label, count in counts.items() if count}

@@ -115,5 +115,5 @@ def read_runs(
     for label, source in zip(labels, sources, strict=True):
         runs.append(read_run(label, source, console, kind))
         if counted:
-            console.advance(label=f"{label}: {len(runs[-1].rows)} {kind.noun}")
+            console.advance(f"{label}: {len(runs[-1].rows)} {kind.noun}")
     return runs

@@ -23,6 +23,7 @@ class ComparedRow(msgspec.Struct, gc=False, frozen=True):
     category: str | None = None
     cluster: str | None = None
     cost_estimated: bool = False
+    clock_set_back: bool = False
 
 
 R = TypeVar("R", bound=ComparedRow)

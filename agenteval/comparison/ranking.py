@@ -11,7 +11,7 @@ from typing import Any
 from agenteval.comparison.pairing import PromptScores, R, RunRows, Strategy, shared_prompts
 from agenteval.comparison.preference.orders import PromptRanking, both_orders
 from agenteval.errors import BadRecord
-from agenteval.streams.console import Console
+from agenteval.streams.console import Console, Ending
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import BOM, Source
 from agenteval.wire.comparison import ComparisonAnswer
@@ -94,7 +94,7 @@ def rank_prompts(
         rankings[id] = ranked
         if not last:
             return
-        console.advance(failed=ranked.error is not None, label=id)
+        console.advance(id, None if ranked.error is None else Ending.GRADER_ERROR)
         if ranked.error is not None:
             console.refuse(id, ranked.error, "unranked prompt")
 

@@ -112,6 +112,7 @@ def result_row(result: ComparedResult, line: int = 0, options: RowOptions = RowO
         passed=grade is not None and grade.pass_,
         grader_error=bool(result.grader_error),
         duration=_float(result.duration),
+        clock_set_back=result.clock_set_back,
         first_response=_float(measured_time(result.timing.first_response)) if result.timing else None,
         tool_errors=bool(result.tool_errors),
         failed=bool(result.failures),

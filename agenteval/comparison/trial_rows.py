@@ -60,6 +60,11 @@ class ComparedTrial(Wire):
         return measured_time(given)
 
     @property
+    def clock_set_back(self) -> bool:
+        """Whether the measured duration is negative; it counts as unknown."""
+        return self.duration < 0 if self.duration is not None else bool(self.timing and self.timing.clock_set_back)
+
+    @property
     def agent_failed(self) -> bool:
         """Whether the agent failed and its answer does not count as graded (see ae-trials --grade-failed)."""
         return bool(self.errors) and not self.graded_failed
@@ -175,6 +180,7 @@ def trial_row(record: ComparedTrials, line: int = 0, options: RowOptions = RowOp
         pass_at_k=plug_in_pass_at_k(rate, k) if rate is not None and at is None else at,
         pass_exp_k=plug_in_pass_exp_k(rate, k) if rate is not None and exp is None else exp,
         scores=_scores(trials) if graded else (),
+        clock_set_back=any(trial.clock_set_back for trial in trials),
         durations=tuple([float(took) for trial in trials if (took := trial.milliseconds) is not None]),
     )
 
@@ -295,9 +301,8 @@ def trial_quality(run: RunRows[TrialRow], *, clustered: bool = False) -> TrialQu
     scores = [score for row in rows for score in row.scores]
     if not scores:
         return None
-    names = [
-        cluster_name(id, row) if clustered else id for id, row in run.rows.items() for _ in row.scores
-    ]  # the trials of a prompt are a cluster
+    # The trials of a prompt are a cluster.
+    names = [cluster_name(id, row) if clustered else id for id, row in run.rows.items() for _ in row.scores]
     interval = mean_interval(scores, names)
     grader_errors = sum(row.grader_errors for row in rows)
     failed = sum(row.failed for row in rows)

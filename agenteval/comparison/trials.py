@@ -158,7 +158,7 @@ class TrialsComparison(Comparison[TrialRow]):
 
     def remarks(self, report: TrialsComparisonReport) -> list[str]:
         """Where k differs, and where prompts do not have k trials."""
-        lines = []
+        lines = super().remarks(report)
         if report.meta.mixed_k:
             ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
             lines.append(

@@ -52,11 +52,6 @@ def normal_title(title: str) -> str:
     return plain.removesuffix(_DISAMBIGUATION)
 
 
-def same_title(one: str, other: str) -> bool:
-    """Whether two titles, or links, name one page."""
-    return normal_title(one) == normal_title(other)
-
-
 def titles_in(value: Any) -> list[str] | None:
     """Returns the titles in a list of strings or of objects with a title or url; None for anything else."""
     entries = [value] if isinstance(value, str | dict) else value

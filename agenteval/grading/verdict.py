@@ -6,8 +6,10 @@ import re
 from typing import Any, NamedTuple
 
 from agenteval.errors import BadRecord
+from agenteval.streams.console import Ending
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record
+from agenteval.wire.result_view import combine
 from agenteval.wire.validation import check
 
 STDERR_LINES = 5
@@ -84,8 +86,17 @@ def passed(record: Record) -> bool:
 
 
 def has_failed(record: Record) -> bool:
-    """Returns whether the agent of the record failed."""
+    """Returns whether the record is of an agent that failed."""
     return bool(record.get("errors") or record.get("error"))
+
+
+def ending_of(record: Record, *, graded: bool) -> Ending | None:
+    """Returns how a record ended if not well: for progress, which counts agents, records and graders apart."""
+    if has_failed(record) and not record.get("gradedFailed"):
+        return Ending.AGENT_FAILED
+    if record.get("graderError"):
+        return Ending.GRADER_ERROR
+    return Ending.NOT_PASSED if graded and not passed(record) else None
 
 
 def is_verdict(value: object) -> bool:
@@ -134,15 +145,3 @@ def _other_errors(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
     parts = earlier.split("; ") if isinstance(earlier, str) else []
     named = [part for part in parts if re.match(r"[A-Za-z][\w-]*: ", part)]
     return [part for part in named if part.partition(": ")[0] not in verdicts]
-
-
-def combine(results: list[Record]) -> Record:
-    """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
-    if len(results) == 1:
-        return results[0]
-    reasons = [result["reasoning"] for result in results if not result["pass"] and result.get("reasoning")]
-    combined: Record = {
-        "pass": all(result["pass"] for result in results),
-        "score": sum(result["score"] for result in results) / len(results),
-    }
-    return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})

@@ -11,14 +11,17 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import NoReturn
 
 from agenteval.processes.marks import find_mark, is_of
+from agenteval.processes.scratch import discard
 from agenteval.processes.tree import below, hopeless, process_table, send_signal
 
 NAME = b"agenteval guardian"
 HIGHEST_FD = 1 << 16
 LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
+LONGEST_WAIT = 60.0  # seconds until a directory is removed although a process has it in its arguments
 
 
 class Guardian:
@@ -35,7 +38,8 @@ class Guardian:
 
     def remove_at_end(self, folder: str) -> None:
         """Makes the guardian remove a directory if the tool is killed."""
-        os.write(self._lifeline, os.fsencode(folder) + b"\0")
+        with suppress(OSError):  # if the guardian was killed, the tool still removes it
+            os.write(self._lifeline, os.fsencode(folder) + b"\0")
 
     def dismiss(self) -> None:
         """Makes the guardian exit: everything has been terminated."""
@@ -77,11 +81,20 @@ def _read_folders() -> list[bytes] | None:
 
 
 def _remove(folders: list[bytes]) -> None:
-    if folders:
-        import shutil
+    """Removes the directories once no process has them in its arguments: those of a Ray cluster end by themselves."""
+    for folder in folders:
+        end = time.monotonic() + LONGEST_WAIT
+        while _is_named(folder) and time.monotonic() < end:
+            time.sleep(0.1)
+        discard(os.fsdecode(folder))
 
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+
+def _is_named(folder: bytes) -> bool:
+    for pid in process_table():
+        with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            if folder in file.read():
+                return True
+    return False
 
 
 def _kill_marked(tool: int) -> None:

@@ -68,7 +68,7 @@ class RunningProcess:
     ) -> None:
         self.supervisor, self.key, self.command = supervisor, key, command
         self.max_output, self.timeout, self.peer = max_output, timeout, peer
-        self.deadline = time.monotonic() + timeout if timeout is not None else None
+        self.deadline: float | None = None  # since its start, or that of a turn
         self.child: Child | None = None
         self.answer_file: str | None = None
         self.status: int | None = None
@@ -97,11 +97,8 @@ class RunningProcess:
         if self._name_answer_file():
             self._start()
         while not self._has_ended():
-            if self.kill_at is not None:
-                wait: float | None = TREE_INTERVAL
-            else:
-                wait = None if self.deadline is None else self.deadline - time.monotonic()
-            for fd, event in self.poll.poll(poll_timeout(wait)):
+            wait = None if self.deadline is None else self.deadline - time.monotonic()
+            for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
                 self._handle(fd, event)
         return self._outcome()
 
@@ -125,6 +122,7 @@ class RunningProcess:
             stderr = self._open_output(self._take_stderr, theirs)
             stdin = self._open_stdin(self.command.stdin, theirs) if self.command.stdin is not None else None
             self.child = self.supervisor.start(self.key, self.command, stdin, stdout, stderr)
+            self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
             self.poll.register(self.child.ended, select.POLLIN)
         except (OSError, ValueError) as error:
             self.error = describe_start_failure(error, self.command.argv[0])

@@ -13,6 +13,7 @@ from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import ENDING_SIGNALS, Pool, T
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
+from agenteval.streams.terminal.progress_line import PROGRESS
 
 FLUSH_TIME = 2.0  # seconds for the reader of our output to take the records that are ready
 
@@ -29,9 +30,14 @@ def run_pool(
 
     On a signal, a closed output or an error, terminates all processes and raises it again.
     """
+
+    def tick() -> None:
+        processes.reap_orphans()
+        console.redraw()
+
     raise_on_signals()
     try:
-        pool.run(items, None if output.path else output.fd, processes.reap_orphans)
+        pool.run(items, None if output.path else output.fd, tick)
         finish()
     except (Stopped, Exception) as reason:
         _stop(processes)
@@ -39,10 +45,10 @@ def run_pool(
         console.finish()
         if isinstance(reason, Stopped):
             go_on = "; run it again with --resume to go on" if output.resumable else ""
-            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
+            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}", alone=True)
         _close(processes, console)
         try:
-            output.close()
+            output.close(complete=False)
         except CannotGoOn as problem:
             console.say(str(problem))
         raise
@@ -75,4 +81,5 @@ def _raise_stopped(signum: int, _frame: FrameType | None) -> None:
 
 
 def _exit_at_once(signum: int, _frame: FrameType | None) -> None:
+    PROGRESS.abandon()
     os._exit(128 + signum)

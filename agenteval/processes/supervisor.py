@@ -7,6 +7,7 @@ this process is killed. On Linux this process is a child subreaper: orphaned hel
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -16,10 +17,12 @@ import time
 from contextlib import suppress
 from itertools import count
 
+from agenteval.errors import CannotGoOn
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, ProcessPeer, RunningProcess
+from agenteval.processes.scratch import Scratch
 from agenteval.processes.tree import (
     Orphans,
     Table,
@@ -33,21 +36,23 @@ from agenteval.processes.tree import (
     send_signal,
     tree_of,
 )
+from agenteval.streams.system_errors import describe
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 M_ARENA_MAX = -8  # of mallopt(3)
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
 SUSPEND_PAUSE = 0.001  # seconds
+OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
+START_PATIENCE = 2.0  # seconds in which other programs of the user may end
+START_INTERVAL = 0.05
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
-# Signals that Python or the tool ignore or handle; an agent starts with their defaults.
+# An agent starts with the default of the signals that Python or the tool ignore or handle. Those that have it already
+# are named, too: for each signal that is not named, glibc makes two system calls instead of one.
+SETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 DEFAULTED = [
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ),
+    *sorted(one for one in SETTABLE if signal.getsignal(one) == signal.SIG_DFL),
 ]
 
 
@@ -99,8 +104,7 @@ class ProcessSupervisor:
         self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
-        self._answers: str | None = None  # the directory of answer files, made when it is needed
-        self._answer_numbers = count(1)
+        self.scratch = Scratch(self.guardian.remove_at_end)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
 
     @property
@@ -119,14 +123,8 @@ class ProcessSupervisor:
         return RunningProcess(self, key, command, timeout, max_output, peer).run()
 
     def new_answer_file(self) -> str:
-        """Returns the name of a new file, for a process to write its answer to; nothing of it outlives the tool."""
-        with self._lock:
-            if self._answers is None:
-                import tempfile
-
-                self._answers = os.path.realpath(tempfile.mkdtemp(prefix="agenteval-"))
-                self.guardian.remove_at_end(self._answers)
-            return os.path.join(self._answers, f"answer-{next(self._answer_numbers)}")
+        """Returns the name of a new file, for a process to write its answer to."""
+        return self.scratch.new_name("answer-")
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -135,7 +133,23 @@ class ProcessSupervisor:
     # --- start ---
 
     def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
-        """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started."""
+        """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started.
+
+        What our own limits refuse is not the program's failure: it is tried again while others run, or for a moment,
+        then CannotGoOn is raised.
+        """
+        give_up_at = time.monotonic() + START_PATIENCE
+        while True:
+            try:
+                return self._spawn(key, command, stdin, stdout, stderr)
+            except OSError as error:
+                if error.errno not in OWN_LIMITS:
+                    raise
+                if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
+                    raise CannotGoOn(f"cannot start {describe(error)}") from None
+            self.pause(START_INTERVAL)
+
+    def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         mark = mark_of(self._pid, key)
         env = {} if command.alone else dict(self._environment)
         env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
@@ -257,10 +271,7 @@ class ProcessSupervisor:
     def close(self) -> None:
         """Terminates what is left, then the guardian."""
         self.stop()
-        if self._answers is not None:
-            import shutil
-
-            shutil.rmtree(self._answers, ignore_errors=True)
+        self.scratch.remove()
         self.guardian.dismiss()
 
     def _give_up(self, key: int | None, left: set[int], denied: set[int], since_kill: float) -> set[int]:

@@ -56,7 +56,12 @@ def figures(found: Agreement) -> list[Row]:
     human = "Recall: of the human's passes, the grader's", counts.human_passes
     return [
         ("Labelled records (n)", whole(n), UNKNOWN, n),
-        rate("Agreement", found.agreement, found.interval, n),
+        rate(
+            f"Agreement{'' if found.scope == 'all' or not n else f' on {found.scope}'}",
+            found.agreement,
+            found.interval,
+            n,
+        ),
         beyond_chance("Cohen's kappa (0: chance, 1: perfect)", found.kappa, intervals.kappa),
         beyond_chance("Gwet's AC1 (0: chance, 1: perfect)", found.ac1, intervals.ac1),
         rate("Base rate: human passes", found.human_pass_rate, intervals.human_pass_rate, n),

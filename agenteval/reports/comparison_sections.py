@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import TypeVar
 
+from agenteval.comparison.analysis.verdicts import change, p_text
 from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, signed, span, whole
 from agenteval.reports.markup import inline, table
 from agenteval.streams.text import first_few
@@ -53,8 +54,7 @@ def verdicts(pairs: Sequence[PairStatistics | TrialsPairStatistics]) -> list[str
         if pair.better is None:
             claim = f"{a} and {b}: {inline(pair.verdict)}."
         else:
-            worse = b if pair.better == pair.run_a else a
-            claim = f"{inline(pair.better)} is better than {worse}."
+            claim = f"{b} is {'better' if pair.better == pair.run_b else 'worse'} than {a}."
         lines += ["", f"**{claim}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
     if len(pairs) > 1:
         lines += ["", f"The verdicts are adjusted for all tests of the {len(pairs)} pairs (Holm's method)."]
@@ -148,13 +148,15 @@ def wins_table(by: str, pairwise: Iterable[Pairwise]) -> list[str]:
     return [f"Prompts won, by {by}:", "", *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
 
 
-DIFFERENCE_TITLES = ("n", "A", "B", "A - B", INTERVAL, "p", "Adjusted p")
+DIFFERENCE_TITLES = ("n", "Mean A", "Mean B", "B - A", INTERVAL, "p", "Adjusted p")
 
 
 def difference_cells(found: Difference) -> list[str]:
     """Both means, their difference with its interval and p values, and the number of prompts that they are over."""
-    means = [number(found.mean_a), number(found.mean_b), signed(found.mean_difference), interval_text(found.interval)]
-    tests = [UNKNOWN if p is None else f"{p:.3g}" for p in (found.p, found.adjusted_p)]
+    value, bounds = change(found)
+    sure = f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else UNKNOWN
+    means = [number(found.mean_a), number(found.mean_b), signed(value), sure]
+    tests = [p_text(p).removeprefix("p ") or UNKNOWN for p in (found.p, found.adjusted_p)]
     return [str(found.n), *means, *tests]
 
 

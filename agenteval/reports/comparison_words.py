@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agenteval.comparison.analysis.verdicts import points
+from agenteval.comparison.analysis.verdicts import change_words, points
 from agenteval.comparison.inference.distributions import detectable_shift
 from agenteval.comparison.inference.intervals import LEVEL
 from agenteval.comparison.inference.paired import POWER
@@ -57,16 +57,8 @@ def summary_line(report: Report) -> str:
 
 
 def _rates(found: Difference) -> str:
-    change = points(-(found.mean_difference or 0.0))
     rates = f"passed {found.mean_a or 0:.1%}, then {found.mean_b or 0:.1%} of {counted(found.n, 'prompt')}"
-    return f" ({rates}, {change}{_interval(found)})"
-
-
-def _interval(found: Difference) -> str:
-    if found.interval is None:
-        return ""
-    low, high = -found.interval.high, -found.interval.low
-    return f", 95 % interval {points(low).removesuffix(' points')} to {points(high)}"
+    return f" ({rates}, {change_words(found, points)})"
 
 
 def needed_prompts(found: Difference) -> int | None:

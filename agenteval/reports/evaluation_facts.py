@@ -17,6 +17,14 @@ METADATA = {
     "model": "Model",
     "judge_model": "Judge",
 }
+REMARKS = {  # by the field of a question that is true where it holds
+    "failed": "the agent failed on {}",
+    "grader_errors": "a grader erred on {}: no value there",
+    "tokens_not_positive": "the agent's tokens are not above 0 on {}: no combined score there",
+    "tokens_missing": "only part of the tokens is reported for {}: their number is not known",
+    "negative_duration": "the duration is negative on {}: the clock was set back, so it is not known",
+    "tokens_approximate": "no tokens reported for {}: question and answer were counted, fewer than were used",
+}
 GRADERS = {"hit_rate": "sources=ae-grader-sources", "judge_score": "judge=ae-grader-judge"}
 
 
@@ -30,25 +38,8 @@ class EvaluationReport(NamedTuple):
 def remarks(evaluation: Evaluation) -> list[str]:
     """What the means leave out, and which values in them are estimates."""
     counts, results = evaluation.summary.counts, evaluation.results
-    notes = []
-    if counts.failed:
-        notes.append(f"the agent failed on {which([r.id for r in results if r.failed], evaluation)}")
-    if counts.grader_errors:
-        notes.append(
-            f"a grader erred on {which([r.id for r in results if r.grader_errors], evaluation)}: no value there"
-        )
-    if counts.tokens_not_positive:
-        about = which([r.id for r in results if r.tokens_not_positive], evaluation)
-        notes.append(f"the agent's tokens are not above 0 on {about}: no combined score there")
-    if counts.tokens_missing:
-        about = which([r.id for r in results if r.tokens_missing], evaluation)
-        notes.append(f"only part of the tokens is reported for {about}: their number is not known")
-    if counts.negative_durations:
-        about = which([r.id for r in results if r.negative_duration], evaluation)
-        notes.append(f"the duration is negative on {about}: the clock was set back, so it is not known")
-    if counts.tokens_approximate:
-        about = which([r.id for r in results if r.tokens_approximate], evaluation)
-        notes.append(f"no tokens reported for {about}: question and answer were counted, fewer than were used")
+    about = {name: [each.id for each in results if getattr(each, name)] for name in REMARKS}
+    notes = [REMARKS[name].format(which(ids, evaluation)) for name, ids in about.items() if ids]
     for name, grader in GRADERS.items():
         if results and not getattr(counts, name):
             notes.append(f"no record has a {name}: grade with ae-grade -g {grader}")
@@ -92,4 +83,4 @@ def cells(result: QuestionScore) -> list[str]:
 
 def asked(result: QuestionScore) -> str:
     """The question, and what went wrong with it."""
-    return f"FAILED: {result.question} ({'; '.join(result.errors)})" if result.errors else result.question
+    return f"{result.question} (agent failed: {'; '.join(result.errors)})" if result.errors else result.question

@@ -49,7 +49,7 @@ def percent_interval(found: ConfidenceInterval | None) -> str:
 
 
 def breakdown(*parts: tuple[int, str]) -> str:
-    """What a total is made of, to stand behind it: ` (1 passed, 2 failed)`; empty if all parts are 0."""
+    """What a total is made of, to stand behind it: ` (1 passed, 2 did not pass)`; empty if all parts are 0."""
     shown = ", ".join(f"{count:,} {what}" for count, what in parts if count)
     return f" ({shown})" if shown else ""
 

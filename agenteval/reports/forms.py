@@ -43,7 +43,7 @@ class ReportContext(NamedTuple):
     terminal: bool = False  # whether the report is written to one
     every: bool = False  # whether training data is made of answers that did not pass, too
     against: Any = None  # a ResultReader: another run of the same prompts
-    reader: str = "trl"  # whose training reads the pairs
+    reader: str = ""  # whose training reads the examples: trl or openai
     prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again
 
 

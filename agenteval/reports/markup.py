@@ -19,8 +19,7 @@ _BACKTICKS = re.compile("`+")
 def fenced(text: str, language: str) -> str:
     """The text as it is, between fences longer than any it contains."""
     shown = visible(_LINE_END.sub("\n", text) if "\r" in text else text)
-    runs = map(len, _BACKTICKS.findall(shown)) if "`" in shown else ()
-    fence = "`" * max(3, 1 + max(runs, default=0))
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(shown)))) if "`" in shown else "```"
     return f"{fence}{language}\n{shown}\n{fence}"
 
 

@@ -150,6 +150,7 @@ class RunSummary(msgspec.Struct):
     graded_failures: int = 0  # of these, the ones with a score
     ungraded_failures: int = 0  # of these, the ones without a score, which count as 0 if anything is graded
     tool_errors: int = 0
+    clocks_set_back: int = 0  # records whose duration is negative: it is not known
     durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
     measured: dict[str, Mean] = msgspec.field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
 
@@ -166,6 +167,8 @@ class RunSummary(msgspec.Struct):
             return
         if (duration := timing.duration) is not None:
             self.durations.append(duration)
+        else:
+            self.clocks_set_back += row.clock_set_back
         for name, mean in self.measured.items():
             if (value := getattr(timing, name)) is not None:
                 mean.total += value
@@ -232,6 +235,8 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
         facts.append(("Tool errors", f"in {summary.tool_errors:,} of {summary.records:,} records"))
     if summary.durations:
         facts.append(("Duration", duration_line(summary.durations)))
+    if back := summary.clocks_set_back:
+        facts.append(("Negative duration", f"in {back:,} of {summary.records:,} records: the clock was set back"))
     for name, title in TOKENS.items():
         if (mean := summary.measured[name]).count:
             facts.append((title, f"{whole(mean.total)}, mean {whole(mean.value)} over {mean.count:,}"))

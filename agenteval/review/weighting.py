@@ -1,8 +1,11 @@
 """Figures of a 2x2 table from labels that were drawn by verdict, weighted to the whole file, with their intervals.
 
 A person may label failures only, or many failures and few passes. How many records have which verdict is known, so each
-label stands for its share of the records with that verdict. Interval: Wilson's, with the effective number of labels,
-which is the number of equally weighted ones that would give the same variance (by the delta method).
+label stands for its share of the records with that verdict. Interval: a figure is moved by as much as Wilson's
+intervals of the rates that it is made of allow, and the distances are added as squares (MOVER: Newcombe 1998, Zou and
+Donner 2008). Where every record has a label, and of a grader other than the recorded one, whose verdicts make more than
+two kinds of label, it is Wilson's with the effective number of labels: that of equally weighted ones with the same
+variance (by the delta method).
 """
 
 from __future__ import annotations
@@ -106,6 +109,10 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     if value is None:
         return Estimate()
     low = -1.0 if name in FROM_MINUS_ONE else 0.0
+    two_kinds = all(stratum.known or sum(stratum.possible) == 2 for stratum in strata)
+    if two_kinds and not complete(strata):
+        down, up = distances(figure, strata, value)
+        return Estimate(value, (max(low, value - down), min(1.0, value + up)))
     centre, variance, quantile = smoothed(figure, strata)
     share, middle = (value - low) / (1 - low), (centre - low) / (1 - low)
     effective = math.fsum(stratum.labels for stratum in strata)
@@ -115,9 +122,52 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
 
 
+def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[float, float]:
+    """Returns how far the bounds are below and above a figure, from the rates of right labels and of verdicts.
+
+    The records are a sample of all that could be asked, so that the share of each verdict varies, too.
+    """
+    sizes = [float(stratum.size) for stratum in strata]
+    cells = [stratum.counts for stratum in strata]
+    moved: list[list[float | None]] = []
+    for at, stratum in enumerate(strata):
+        if not stratum.known:
+            first, second = (place for place in range(4) if stratum.possible[place])
+            ends = wilson_bounds(stratum.counts[first] / stratum.labels, stratum.labels)
+            others = [_two(first, end, second) for end in ends]
+            moved.append([figure(_weighted(sizes, [*cells[:at], other, *cells[at + 1 :]])) for other in others])
+        if rest := math.fsum(sizes[at + 1 :]):  # of the records that are left, how many have this verdict
+            ends = wilson_bounds(sizes[at] / (sizes[at] + rest), sizes[at] + rest)
+            shares = [end * (sizes[at] + rest) for end in ends]
+            moved.append([figure(_weighted(_resized(sizes, at, share), cells)) for share in shares])
+    known = [[end for end in ends if end is not None] for ends in moved]
+    down = math.fsum(max(0.0, *(value - end for end in ends)) ** 2 for ends in known if ends)
+    up = math.fsum(max(0.0, *(end - value for end in ends)) ** 2 for ends in known if ends)
+    return math.sqrt(down), math.sqrt(up)
+
+
+def _two(first: int, share: float, second: int) -> Cells:
+    cells = [0.0] * 4
+    cells[first], cells[second] = share, 1 - share
+    return _four(cells)
+
+
+def _resized(sizes: Sequence[float], at: int, size: float) -> list[float]:
+    """Returns the sizes with another one at a place; those behind it share what is left, those before it stay."""
+    left = math.fsum(sizes[at:])
+    scale = (left - size) / (left - sizes[at])
+    return [*sizes[:at], size, *(later * scale for later in sizes[at + 1 :])]
+
+
+def _weighted(sizes: Sequence[float], cells: Sequence[Cells]) -> Cells:
+    """Returns how many of all records are in each cell, given the sizes of the strata and counts or shares of each."""
+    pairs = [(size, cells, math.fsum(cells)) for size, cells in zip(sizes, cells, strict=True)]
+    return _four([math.fsum(size * cells[at] / total for size, cells, total in pairs) for at in range(4)])
+
+
 def estimated_counts(strata: Sequence[Stratum]) -> Cells:
     """Returns how many of all records are in each cell, by their labels; exact if all are labelled."""
-    return _four([math.fsum(s.size * s.counts[at] / s.labels for s in strata) for at in range(4)])
+    return _weighted([float(s.size) for s in strata], [s.counts for s in strata])
 
 
 def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, float]:
@@ -139,8 +189,12 @@ def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, f
     overall = math.fsum(weight * mean for weight, mean in means)
     between = math.fsum(weight * (mean - overall) ** 2 for weight, mean in means) / total
     variance = math.fsum(part for part, _ in parts) + between
-    complete = all(stratum.known or stratum.labels == stratum.size for stratum in strata)
-    return figure(centre) or 0.0, variance, Z if complete else quantile_of(parts, variance)
+    return figure(centre) or 0.0, variance, Z if complete(strata) else quantile_of(parts, variance)
+
+
+def complete(strata: Sequence[Stratum]) -> bool:
+    """Whether every record has a label."""
+    return all(stratum.known or stratum.labels == stratum.size for stratum in strata)
 
 
 def quantile_of(parts: Sequence[tuple[float, float]], variance: float) -> float:

@@ -7,13 +7,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
-from agenteval.streams import descriptors
+from agenteval.streams.terminal.progress_line import PROGRESS, is_terminal
 
 BAR_WIDTH = 24
+LEAST_BAR = 8  # a shorter one shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REDRAW = 0.1  # seconds between two drawings of the bar
+
+
+class Ending(Enum):
+    """How a record ended that did not end well, as progress counts it."""
+
+    AGENT_FAILED = "agent failed", "agents failed"
+    NOT_PASSED = "did not pass", "did not pass"
+    GRADER_ERROR = "grader error", "grader errors"
+
+    def __init__(self, one: str, many: str) -> None:
+        self.one, self.many = one, many
 
 
 class Console:
@@ -26,24 +39,23 @@ class Console:
         self.strict = strict
         self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
-        self.done = self._failed = self._not_passed = 0
-        shared = output in (None, "-") and _is_terminal(1)  # records on the same terminal would break the bar
-        self._bar = _is_terminal(2) and progress is not False and not shared
+        self.done = 0
+        self._endings: dict[Ending, int] = {}
+        shared = output in (None, "-") and is_terminal(1)  # records on the same terminal would break the bar
+        self._bar = is_terminal(2) and progress is not False and not shared
         self._lines = bool(progress) and not self._bar
         self.shows_progress = self._bar or self._lines
         self._lock = threading.Lock()
-        self._shown = ""
+        self._counting = False  # whether the bar has begun, and is not finished
         self.total: int | None = None
         self._noun = "records"
         self._start = self._drawn = 0.0
 
     # --- messages ---
 
-    def say(self, message: str) -> None:
-        """Writes one line that starts with the tool's name."""
-        text = f"{self.tool}: {_printable(self.redact(message))}"
-        with self._lock:
-            self._write(self._erase() + text + "\n" + self._shown)
+    def say(self, message: str, *, alone: bool = False) -> None:
+        """Writes one line that starts with the tool's name; `alone` removes what the terminal has put there (^C)."""
+        PROGRESS.say(f"{self.tool}: {_printable(self.redact(message))}", alone=alone)
 
     def refuse(self, where: str, why: str, what: str = "refused line") -> None:
         """Reports a line that is refused and counts it for the exit code; with --strict, stops there."""
@@ -66,79 +78,88 @@ class Console:
 
     def show(self, draw: Callable[[int], Iterable[str]]) -> None:
         """Writes lines that are drawn for the width of the terminal; nothing if stderr is no terminal."""
-        if _is_terminal(2):
-            self._write("".join(f"{_printable(line)}\n" for line in draw(_columns())))
+        if is_terminal(2):
+            PROGRESS.say("\n".join(_printable(line) for line in draw(_columns())))
 
     # --- progress ---
 
-    def begin(self, total: int | None, noun: str = "prompts") -> None:
-        """Starts to count; total is None while the input is a stream."""
+    def begin(self, total: int | None, noun: str = "prompts", *, at_once: bool = False) -> None:
+        """Starts to count; total is None while the input is a stream. `at_once` shows the bar before the first."""
         self.total, self._noun, self._start = total, noun, time.monotonic()
+        if at_once and self._bar and total != 0:
+            self._draw()
 
     def count(self) -> str:
         """Returns how many are done, such as `1 prompt`."""
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
-    def advance(self, *, failed: bool = False, passed: bool = True, label: str = "") -> None:
-        """Counts one more as done; `failed` if its agent has, else whether it `passed`."""
+    def advance(self, label: str, ending: Ending | None = None) -> None:
+        """Counts one more as done, and how it ended if not well."""
         self.done += 1
-        self._failed += failed
-        self._not_passed += not (failed or passed)
+        if ending:
+            self._endings[ending] = self._endings.get(ending, 0) + 1
         if not self.shows_progress:
             return
         with self._lock:
             if self._lines:
-                ending = " failed" if failed else "" if passed else " did not pass"
-                self._write(f"{self.tool}: [{self._of_total()}] {_printable(label)}{ending}\n")
+                how = f": {ending.one}" if ending else ""
+                PROGRESS.say(f"{self.tool}: [{self._of_total()}] {_printable(label)}{how}")
             elif time.monotonic() - self._drawn >= REDRAW or self.done == self.total:
                 self._draw()
 
-    def finish(self) -> None:
-        """Replaces the bar by one line of summary."""
+    def redraw(self) -> None:
+        """Brings the bar up to date: what was counted just after the last drawing, the time left."""
         with self._lock:
-            if self._shown:
+            if self._counting and time.monotonic() - self._drawn >= REDRAW:
+                self._draw()
+
+    def finish(self) -> None:
+        """Replaces the bar by one line of summary; one that another tool shows stays below it."""
+        with self._lock:
+            if self._counting:
+                self._counting = False
                 took = _clock(time.monotonic() - self._start)
-                parts = [f"{self.tool}: {self.count()} in {took}", *self._bad()]
-                self._write(f"{self._erase()}{', '.join(parts)}\n")
-                self._shown = ""
+                PROGRESS.end(", ".join([f"{self.tool}: {self.count()} in {took}", *self._bad()]))
 
     def _bad(self) -> list[str]:
-        """Returns how many failed, and how many did not pass."""
-        counts = ((self._failed, "failed"), (self._not_passed, "did not pass"))
-        return [f"{count} {what}" for count, what in counts if count]
+        """Returns how many ended in each way that is not well."""
+        counts = ((ending, self._endings.get(ending, 0)) for ending in Ending)
+        return [f"{count} {ending.one if count == 1 else ending.many}" for ending, count in counts if count]
 
     def _of_total(self) -> str:
         return str(self.done) if self.total is None else f"{self.done}/{self.total}"
 
     def _draw(self) -> None:
+        self._counting = True
         self._drawn = time.monotonic()
         elapsed = self._drawn - self._start
         rate = self.done / elapsed if elapsed > 0 else 0.0
-        parts = [f"{self._of_total()} {self._noun}", f"{rate:.1f}/s"]
-        if self.total:
-            full = int(BAR_WIDTH * min(1.0, self.done / self.total))
-            parts.insert(0, "█" * full + "░" * (BAR_WIDTH - full))
-        parts += self._bad()
-        if self.total and rate:
-            parts.append(f"{_clock((self.total - self.done) / rate)} left")
-        erase = self._erase()
-        self._shown = f"{self.tool}: {'  '.join(parts)}"[: _columns() - 1]
-        self._write(erase + self._shown)
+        left = f"{_clock((self.total - self.done) / rate)} left" if self.total and rate else ""
+        parts = [f"{self._of_total()} {self._noun}", f"{rate:.1f}/s" if rate else "", *self._bad(), left]
+        share = min(1.0, self.done / self.total) if self.total else None
+        PROGRESS.show(fit_progress(self.tool, share, parts, _columns() - 1))
 
-    def _erase(self) -> str:
-        return "\r\x1b[K" if self._shown else ""
 
-    def _write(self, text: str) -> None:
-        try:
-            descriptors.write(2, [text.encode("utf-8", "replace")])
-        except OSError:
-            pass  # stderr is closed or full; the data on stdout still counts
+def fit_progress(tool: str, share: float | None, parts: list[str], width: int) -> str:
+    """Returns the line of progress: the bar gets what the text leaves of the width, and long text loses its end."""
+    text = "  ".join(part for part in parts if part)
+    bar = min(BAR_WIDTH, width - len(f"{tool}:   {text}"))
+    if share is not None and bar >= LEAST_BAR:
+        full = int(bar * share)
+        text = f"{'█' * full}{'░' * (bar - full)}  {text}"
+    line = f"{tool}: {text}"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def describe_fault(error: Exception) -> str:
     """Returns one line about an error that nothing foresaw."""
     if isinstance(error, BadRecord):
         return str(error)
+    if isinstance(error, MemoryError | SystemError | ImportError):
+        from agenteval.streams.system_errors import describe
+
+        if found := describe(error):
+            return found
     return f"internal error: {type(error).__name__}: {' '.join(str(error).split())[:FAULT_LENGTH]}"
 
 
@@ -153,10 +174,6 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _is_terminal(fd: int) -> bool:
-    return os.environ.get("TERM") != "dumb" and os.isatty(fd)
-
-
 def _columns() -> int:
     try:
         return os.get_terminal_size(2).columns or 80
@@ -166,4 +183,4 @@ def _columns() -> int:
 
 def supports_color() -> bool:
     """Returns whether stdout is a terminal, and NO_COLOR is not set."""
-    return not os.environ.get("NO_COLOR") and _is_terminal(1)
+    return not os.environ.get("NO_COLOR") and is_terminal(1)

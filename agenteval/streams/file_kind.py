@@ -8,6 +8,8 @@ from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 
 ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
+CSV = "looks like CSV, not like a JSON object per line; mlr --icsv --ojsonl cat {file} makes lines of it"
+COMPRESSED = "is compressed; read it with {command} {file} | …"
 PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
 RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
 TRIALS = "holds trials, as ae-trials writes them; ae-format, ae-show, ae-gate and ae-compare read them"
@@ -15,7 +17,17 @@ RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-
 PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
 
 
-OF_ANOTHER_KIND = re.compile(r'"(output|rawLines|input|trials|k)" is missing|not JSON|a record must be a JSON object')
+COMPRESSORS = {
+    b"\x1f\x8b": "gzip -dc",
+    b"BZh": "bzip2 -dc",
+    b"\xfd7zXZ": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"PK\x03\x04": "unzip -p",
+}
+NAMED = rb"(?=.*\b(?:id|input|prompt|question|output)\b)"  # a column that records have, by one of its usual names
+HEADER = re.compile(NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+', re.IGNORECASE)
+MISSING = r'"(output|rawLines|input|trials|k)" is missing'
+OF_ANOTHER_KIND = re.compile(f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object")
 
 
 def other_kind(line: bytes, why: str, name: str) -> str | None:
@@ -24,19 +36,27 @@ def other_kind(line: bytes, why: str, name: str) -> str | None:
         return None
     text = line.strip()
     file = name if name != "stdin" else ""
+    if command := next((command for magic, command in COMPRESSORS.items() if line.startswith(magic)), None):
+        return COMPRESSED.format(command=command, file=file).replace("  ", " ")
     try:
         record = decode(text)
     except BadRecord:
         form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
+        form = form or (CSV if HEADER.fullmatch(text) else None)
         return form and form.format(file=file).replace("  ", " ")
     if isinstance(record, list):
         return ARRAY.format(file=file).replace("  ", " ") if record and isinstance(record[0], dict) else None
+    return kind_of(record)
+
+
+def kind_of(record: object) -> str | None:
+    """Returns what a record is, and what reads it; None if that is not known."""
     if not isinstance(record, dict) or not isinstance(record.get("id"), str):
         return None
-    if isinstance(record.get("rawLines"), list):
-        return RAW
     if isinstance(record.get("trials"), list) and "k" in record:
         return TRIALS
     if isinstance(record.get("output"), str) and isinstance(record.get("trajectory"), list):
-        return RESULTS
+        return RESULTS  # with --keep-raw it has rawLines, too
+    if isinstance(record.get("rawLines"), list):
+        return RAW
     return PROMPTS if "input" in record and "output" not in record else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -11,6 +12,20 @@ from agenteval.errors import CannotGoOn
 
 PIECE = 1 << 16  # bytes that are written or read at a time
 NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_directories(path: str) -> None:
+    """Makes the directories of a file that are missing; NotADirectoryError names the one that is a file."""
+    folder = os.path.dirname(path)
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError):  # which of them depends on how deep it is
+        while folder and not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not folder or os.path.isdir(folder):
+            raise
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a directory") from None
 
 
 def create_file(path: str, mode: int = 0o666) -> int:

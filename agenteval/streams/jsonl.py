@@ -2,6 +2,9 @@
 
 orjson writes: it takes about half of msgspec's time. msgspec reads, because it keeps integers of any length as they
 are, and writes what orjson refuses: such integers, types of the wire format, more than 254 levels.
+
+Both crash where the system refuses them memory. Under a limit (ulimit -v), what is large is read and written only if
+there is room for it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,62 @@ from agenteval.wire.records import Record
 
 _decode = msgspec.json.Decoder().decode
 LONGEST_INTEGER = 4300  # digits; Python converts no longer ones
+MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 Fragment = orjson.Fragment  # JSON that encode() writes as it is
-_dumps = orjson.dumps
+LARGE = 1 << 12  # bytes; less is there if the tool could start
+LIMITS = (b"Max address space", b"Max data size")  # of memory, in /proc/self/limits
+
+
+def _memory_is_limited() -> bool:
+    try:
+        with open("/proc/self/limits", "rb", buffering=0) as file:
+            lines = file.readall().splitlines()
+    except OSError:  # macOS limits no memory
+        return False
+    return any(line.startswith(LIMITS) and line.split()[3] != b"unlimited" for line in lines)
+
+
+MEMORY_IS_LIMITED = _memory_is_limited()
+
+
+def require_room(line: bytes | str) -> None:
+    """Raises BadRecord for a line that cannot be worked on within the limit on memory."""
+    if MEMORY_IS_LIMITED and len(line) > LARGE:
+        from agenteval.streams.system_errors import MORE_MEMORY, has_room
+
+        if not has_room(4 * len(line)):  # the line as values, changed, and as text again
+            raise BadRecord(f"{len(line):,} bytes, for which there is not enough memory: {MORE_MEMORY}")
+
+
+def _dumps_if_room(value: Any) -> bytes:
+    from agenteval.streams.system_errors import has_room
+
+    total, longest = _lengths(value)
+    if total > LARGE and not has_room(2 * total + 16 * longest):  # orjson reserves eight bytes for each of a text
+        raise MemoryError
+    return orjson.dumps(value)
+
+
+def _lengths(value: Any) -> tuple[int, int]:
+    """Returns about how many bytes a value has as JSON, and its longest text."""
+    total = longest = 0
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, str):
+            size = len(inner) if inner.isascii() else 4 * len(inner)
+            total, longest = total + size, max(longest, size)
+        elif isinstance(inner, dict):
+            left += inner
+            left += inner.values()
+        elif isinstance(inner, list | tuple):
+            left += inner
+        total += 8
+    return total, longest
+
+
+_dumps = _dumps_if_room if MEMORY_IS_LIMITED else orjson.dumps
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -40,6 +96,7 @@ def encode(value: Any) -> bytes:
 
 def decode(line: bytes | str) -> Any:
     """Returns the JSON value of a line; the message of BadRecord says what is wrong with it."""
+    require_room(line)
     try:
         return _decode(line)
     except RecursionError:
@@ -65,22 +122,39 @@ def _without_huge_numbers(line: bytes) -> Record | None:
 
     What an agent writes must not make its record unreadable. Returns None for anything else that is no JSON.
     """
+    try:
+        record = _huge_as_null(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and not record.keys().isdisjoint(("trajectory", "trials")) else None
+
+
+def _huge_as_null(data: bytes) -> Any:
     import json
     from math import isfinite
 
     def real(digits: str) -> float | None:
         return found if isfinite(found := float(digits)) else None
 
+    return json.loads(data, parse_float=real, parse_int=integer_of, parse_constant=_refuse)
+
+
+def value_of(data: bytes) -> Any:
+    """Returns the value of correct JSON, in which numbers may be too large for any type: those become null."""
     try:
-        record = json.loads(line, parse_float=real, parse_int=integer_of, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and not record.keys().isdisjoint(("trajectory", "trials")) else None
+        return _decode(data)
+    except (msgspec.DecodeError, ValueError, ArithmeticError):
+        return _huge_as_null(data)
 
 
 def integer_of(digits: str) -> int | None:
     """Returns the integer, or None if it is longer than Python converts."""
     return int(digits) if len(digits) <= LONGEST_INTEGER else None
+
+
+def whole_number(text: str) -> int | None:
+    """Returns the number that ASCII digits are; None for other text, and for more digits than a count has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 def _refuse(constant: str) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
+from agenteval.streams.files import make_directories
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
+from agenteval.streams.terminal.progress_line import ERASE, another_shows, is_terminal
 from agenteval.streams.watched_file import WatchedFile
 from agenteval.streams.written import WrittenRecords, drop_superseded, read_written
 
@@ -34,10 +36,12 @@ class Output:
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self.durable = False  # whether what is written is on the disk when it is closed
         self._append = append
+        self._replaces = self._made = False  # whether its content goes at the first write, whether it is a new file
         self._lock = threading.Lock()
         self._file: WatchedFile | None = None  # if it is a regular file
         self._unsynced = False
         self.fd = 1
+        self._on_terminal = self.path is None and is_terminal(1)
         _refuse_input_as_output(self.path, inputs)
         if not lazy:
             self.open()
@@ -50,25 +54,42 @@ class Output:
         return output
 
     def open(self) -> None:
-        """Opens the file, in directories that it makes if need be, and truncates it unless it is appended to.
+        """Opens the file, in directories that it makes if need be.
 
-        Called when no usage error can come any more.
+        Its content is kept until begin(), the first write or close(): an input of the wrong kind, which shows only when
+        it is read, must not cost the file that is there.
         """
         if self.path is None or self.fd != 1:
             return
         # O_APPEND: if another program cuts the file short, no hole comes before the next record.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
         try:
-            if folder := os.path.dirname(self.path):
-                os.makedirs(folder, exist_ok=True)
+            make_directories(self.path)
+            self._made = not os.path.lexists(self.path)
             self.fd = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
         if stat.S_ISREG(os.fstat(self.fd).st_mode):  # several tools may write to /dev/null at a time
             self._lock_file()
-            if not self._append:
-                os.ftruncate(self.fd, 0)
+            self._replaces = not self._append
             self.watch()
+
+    def begin(self) -> None:
+        """Removes what was in the file, unless it is appended to: the work begins.
+
+        A tool with --resume calls it before its first record is ready; if it is killed until then, the records of an
+        earlier run are not taken for its own.
+        """
+        if self._replaces and self._file is not None:
+            self._replaces = False
+            os.ftruncate(self.fd, 0)
+            self._file.size = 0
+
+    def abandon(self) -> None:
+        """Removes the file if this output has made it and nothing was written."""
+        if self._replaces and self._made:
+            with suppress(OSError):
+                os.unlink(self.absolute)
 
     def watch(self) -> None:
         """Takes the file as it is now for what it should be."""
@@ -89,7 +110,10 @@ class Output:
         with self._lock:
             try:
                 if self._file is not None:
+                    self.begin()
                     self._file.check()
+                if self._on_terminal and another_shows(1):  # an earlier tool of the pipeline
+                    parts = [ERASE.encode(), *parts]
                 descriptors.write(self.fd, parts)
                 if self._file is not None:
                     self._file.size += sum(map(len, parts))
@@ -118,14 +142,19 @@ class Output:
         """Returns whether it is a terminal."""
         return os.isatty(self.fd)
 
-    def close(self) -> None:
-        """Closes the file; a delayed write error (NFS, quota), and what others did to it, shows only now."""
+    def close(self, *, complete: bool = True) -> None:
+        """Closes the file; a delayed write error (NFS, quota), and what others did to it, shows only now.
+
+        A file to which nothing was written is empty now, unless the output is not `complete`.
+        """
         if self.path is None or self.fd == 1:
             return
         self._lock.acquire(timeout=1)  # until a record that is being written is complete
         problems: list[str] = []
         try:
             if self._file is not None:
+                if complete:
+                    self.begin()
                 problems = self._finish(self._file)
             os.close(self.fd)
         except OSError as error:
@@ -175,7 +204,7 @@ def open_output(
 ) -> tuple[Output, set[str]]:
     """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
 
-    With `retry_failed` the ids of failed records are not among them. With `read_only` nothing is ever written.
+    With `retry_failed`, not those whose agent failed. With `read_only` nothing is ever written.
     """
     if not (append or resume):
         output = Output(path, inputs=(source,), lazy=True)
@@ -193,8 +222,3 @@ def open_output(
         return output, set()
     output.written, output.replaces_failed = written, retry_failed
     return output, written.ids.keys() - written.failed if retry_failed else set(written.ids)
-
-
-def written_ids(path: str) -> set[str]:
-    """Returns the ids in an output file; removes a last line that a crash cut off."""
-    return set(read_written(path).ids)

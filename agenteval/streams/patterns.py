@@ -48,15 +48,17 @@ class Pattern:
         return self._within(self._compiled.fullmatch, text, 0, seconds)
 
     def _within(self, search: Any, text: str, at: int, seconds: float) -> Any:
-        try:
-            return search(text, at, timeout=max(0.0, min(FIRST, seconds)))
-        except TimeoutError:
-            pass
-        try:
-            return search(text, at, timeout=max(0.0, seconds - FIRST), concurrent=True)
-        except TimeoutError:
-            shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}…"
-            raise SlowPattern(
-                f"the regular expression {shown!r} took too long on a text of {len(text):,} characters: "
-                "it backtracks too much, make it simpler"
-            ) from None
+        problem = "took too long"
+        for limit, concurrent in ((min(FIRST, seconds), None), (seconds - FIRST, True)):
+            try:
+                return search(text, at, timeout=max(0.0, limit), concurrent=concurrent)
+            except TimeoutError:
+                continue
+            except MemoryError:  # a pattern that calls itself, such as (?R)
+                problem = "took too much memory"
+                break
+        shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}…"
+        raise SlowPattern(
+            f"the regular expression {shown!r} {problem} on a text of {len(text):,} characters: "
+            "it backtracks too much, make it simpler"
+        )

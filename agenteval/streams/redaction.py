@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from agenteval.streams.jsonl import encode
+from agenteval.streams.jsonl import Fragment, encode, value_of
 from agenteval.streams.secrets import forms_of, secrets_in
 from agenteval.wire.records import Record
 
@@ -60,6 +60,16 @@ class Redactor:
                     text = f"{text[:-size]}[redacted:{name}]"
         return text
 
+    def split_off_begun(self, text: str) -> tuple[str, str]:
+        """Splits a text that goes on: its end may be the beginning of a secret, which is found only if it is whole."""
+        begun = 0
+        for secret in self.secrets:
+            for size in range(min(len(secret) - 1, len(text)), begun, -1):
+                if text.endswith(secret[:size]):
+                    begun = size
+                    break
+        return text[: len(text) - begun], text[len(text) - begun :]
+
     def record(self, record: Record) -> Record:
         """Returns the record without secrets in derived fields: pieces of output may have been joined there."""
         if not self.secrets:
@@ -92,6 +102,8 @@ def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
         for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
             if isinstance(inner, str):
                 place[key] = replace(inner)
+            elif isinstance(inner, Fragment):
+                place[key] = replace_texts(value_of(encode(inner)), replace)
             elif isinstance(inner, dict | list):
                 copy = {replace(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
                 place[key] = copy

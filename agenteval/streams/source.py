@@ -9,18 +9,20 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import decode_record, require_room
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
 CHUNK = 1 << 18
+KEPT = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
 
@@ -58,15 +60,17 @@ class Source:
         number = 0
         pieces: list[bytes] = []
         ended = False
+        bytes(KEPT)  # once freed, glibc keeps memory of up to this size instead of getting it anew for each chunk
         while not ended:
             chunk = self._read()
             ended = not chunk
-            first, *more = (chunk or b"\n").split(b"\n")  # the last line may lack its end
-            pieces.append(first)
-            if not more:
+            first, *more = BytesIO(chunk or b"\n").readlines()  # the last line may lack its end; split() is slower
+            if first[-1:] != b"\n":
+                pieces.append(first)
                 continue
-            lines = [b"".join(pieces), *more]
-            pieces = [lines.pop()]
+            last = more.pop() if more and more[-1][-1:] != b"\n" else b""
+            lines = [b"".join([*pieces, first[:-1]]), *[line[:-1] for line in more]]
+            pieces = [last]
             if number == 0:
                 lines[0] = lines[0].removeprefix(BOM)
             if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
@@ -160,8 +164,9 @@ def read_typed(
     for batch in source.lines():
         for number, line in batch:
             try:
+                require_room(line)
                 yield parse(line)
-            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+            except (BadRecord, msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
                 try:
                     record = decode_record(line)
                     found = parts(record)

@@ -1,4 +1,4 @@
-"""Describes errors of the operating system: what was attempted, why it failed, and which limit to raise."""
+"""Errors and limits of the operating system: what was attempted, why it failed, and which limit to raise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ ATTEMPTS = {
     "getcwd": "looking up the current directory",
     "socket": "opening a connection",
 }
+MORE_MEMORY = "raise the limit on memory (ulimit -v)"
 ADVICE = {
     errno.EMFILE: "raise the limit on open files (ulimit -n), or lower -j",
     errno.ENFILE: "the whole system has too many open files",
     errno.EAGAIN: "raise the limit on processes (ulimit -u), or lower -j",
-    errno.ENOMEM: "raise the limit on memory (ulimit -v), or lower -j",
+    errno.ENOMEM: f"{MORE_MEMORY}, or lower -j",
 }
+NOT_LOADED = "failed to map segment"  # of dlopen's message
 NO_THREAD = "can't start new thread"  # the text of Python's RuntimeError
 
 
@@ -25,11 +27,29 @@ def describe(error: BaseException) -> str | None:
     """Returns an error of the system, or of its limits, in one line; None for any other error."""
     if isinstance(error, OSError):
         return _describe_os_error(error)
-    if isinstance(error, MemoryError):
+    if _is_of_memory(error):
         return f"not enough memory: {ADVICE[errno.ENOMEM]}"
     if isinstance(error, RuntimeError) and NO_THREAD in str(error):
         return f"starting a thread: {os.strerror(errno.EAGAIN)}; {ADVICE[errno.EAGAIN]}"
     return None
+
+
+def has_room(size: int) -> bool:
+    """Whether the system would give this process so many bytes more; nothing is used up."""
+    from mmap import mmap
+
+    try:
+        mmap(-1, size).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Whether memory was refused: packages in C also lose the error, or cannot be loaded."""
+    if isinstance(error, SystemError):
+        return "without exception set" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, ImportError) and NOT_LOADED in str(error))
 
 
 def _describe_os_error(error: OSError) -> str:

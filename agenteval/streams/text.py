@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from agenteval.streams.jsonl import whole_number
+
 GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 
@@ -22,7 +24,9 @@ _INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\uf
 
 def visible(text: str) -> str:
     """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
-    return text if _is_visible(text.encode("utf-8", "surrogatepass")) else _CONTROLS.sub(_picture, text)
+    if text.isprintable() or _is_visible(text.encode("utf-8", "surrogatepass")):
+        return text
+    return _CONTROLS.sub(_picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
@@ -55,9 +59,9 @@ def one_line(text: str, limit: int) -> str:
 
 def terminal_columns() -> int:
     """The width of the terminal on stdout: $COLUMNS if it is set, NO_TERMINAL if there is no terminal."""
-    columns = os.environ.get("COLUMNS", "")  # not shutil.get_terminal_size: importing it takes 5 ms
-    if columns.isdecimal() and int(columns):
-        return int(columns)
+    columns = whole_number(os.environ.get("COLUMNS", ""))  # not shutil.get_terminal_size: importing it takes 5 ms
+    if columns:
+        return columns
     try:
         return os.get_terminal_size(1).columns or NO_TERMINAL
     except OSError:

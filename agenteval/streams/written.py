@@ -62,7 +62,7 @@ def _parse(line: bytes) -> _Line:
 
 
 def has_failed(line: bytes) -> bool:
-    """Returns whether the agent of a record failed; of several trials, in any."""
+    """Returns whether a record is of an agent that failed; of several trials, in any."""
     return _parse(line).failed()
 
 
@@ -101,7 +101,7 @@ def _note(record: _Line, written: WrittenRecords) -> None:
 
 
 def drop_superseded(path: str) -> bool:
-    """Removes the failed records that have a later one of the same id, in one step; returns whether there were any.
+    """Removes the records of failed agents that have a later one of the same id, in one step; returns whether any did.
 
     Until the whole new file is on the disk, the old one stays as it is.
     """

@@ -86,6 +86,11 @@ class Extract(_Part):
     """What the tool was given; any JSON value. A text that is a JSON object is decoded."""
     output: Paths | None = None
     """What the tool gave back; any JSON value. An event that has it is a result."""
+    output_delta: Paths | None = None
+    """A piece of what the tool gave back: the pieces of a call are joined, unless `output` follows them."""
+    permission: Paths | None = None
+    """The event asks for permission to run the tool: allowed or denied. It does not replace what is known of the call;
+    a call that was denied has failed, unless the agent says otherwise. Only `id`, `title` and `input` go with it."""
     is_error: Paths | None = None
     """The call failed when any of these paths finds true, a number other than 0 (an exit code), a text other than
     "", "false", "0", "no", "none", "null", or a non-empty list or object."""
@@ -272,6 +277,9 @@ class HeadlessAdapter(_Part):
     """Flag before the working directory."""
     env: Environment | None = None
     """Environment variables of the agent."""
+    warm_up: bool = False
+    """true: the first agent of a run finishes before others start, because several that set up the same empty HOME
+    at once may fail."""
     output_mode: OutputMode = "jsonpath"
     """jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. text: all that is
     printed in a turn is one message; with `outputEvents` it is one event, {"text": …}."""

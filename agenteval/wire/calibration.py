@@ -15,11 +15,11 @@ class AgreementTable(Wire, omit_defaults=False):
     true_pass: int = 0
     """Both pass the answer."""
     false_pass: int = 0
-    """The grader passes what the person fails."""
+    """The grader passes what the person does not pass."""
     false_fail: int = 0
-    """The grader fails what the person passes."""
+    """The grader does not pass what the person passes."""
     true_fail: int = 0
-    """Both fail the answer."""
+    """Neither passes the answer."""
 
     @property
     def n(self) -> int:
@@ -86,9 +86,9 @@ class Agreement(Wire):
     recall: Rate | None
     """Of what the person passes, the share that the grader passes too."""
     failure_precision: Rate | None
-    """Of what the grader fails, the share that the person fails too."""
+    """Of what the grader does not pass, the share that the person does not pass either."""
     failure_recall: Rate | None
-    """Of what the person fails, the share that the grader fails too."""
+    """Of what the person does not pass, the share that the grader does not pass either."""
     intervals: AgreementIntervals
     """The interval of each figure."""
     table: AgreementTable

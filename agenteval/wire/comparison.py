@@ -44,8 +44,12 @@ class ReportMeta(Wire):
     """Key below `metadata` that the categories are read from; null if no record has it."""
     cluster_by: str | None = None
     """Key below `metadata` whose value prompts that belong together share."""
+    clusters: Count | None = None
+    """Clusters with `clusterBy`; a prompt without the key is one of its own."""
     changed_input: dict[str, list[str]] | None = None
     """For each run, the prompts left out because their `input` is not that of the first run that has them."""
+    negative_durations: dict[str, Count] | None = None
+    """For each run that has any: records with a negative duration, which is not known: the clock was set back."""
     margin: float | None = None
     """How much worse a pass rate may be and still count as no worse."""
     grader_errors: Count | None = None

@@ -7,7 +7,9 @@ from agenteval.wire.records import Count, Rate, Wire
 
 
 class Difference(Wire, kw_only=True):
-    """Difference of a value between two runs, A minus B, over the `n` prompts that have it in both."""
+    """Difference of a value between two runs, over the `n` prompts that have it in both: A, the earlier one, minus B.
+
+    Sentences, tables and pages give it the other way round, as B minus A: what has changed since A."""
 
     run_a: str
     """Name of run A."""
@@ -20,9 +22,9 @@ class Difference(Wire, kw_only=True):
     mean_b: float | None = None
     """Mean of B over these prompts."""
     mean_difference: float | None
-    """Mean of A minus that of B; null if there are no such prompts."""
+    """Mean of A minus that of B, so above 0 if A is better; null if there are no such prompts."""
     interval: ConfidenceInterval | None
-    """95 % interval of the difference; null if there are no such prompts."""
+    """95 % interval of A minus B; null if there are no such prompts."""
     wins: Count
     """Prompts on which A is better."""
     losses: Count

@@ -62,6 +62,15 @@ class Turn(Wire):
     """Milliseconds it took."""
 
 
+class Permission(Wire):
+    """The answer to an agent that asked for permission through the Agent Client Protocol."""
+
+    line: Count
+    """Which of `rawLines` asked, counted from 1."""
+    outcome: str
+    """allowed or denied."""
+
+
 class Timing(Wire):
     """When a run took place, how long it took, and the tokens and cost of it."""
 
@@ -105,6 +114,8 @@ class Raw(Wire):
     """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
     """How each turn ended."""
+    permissions: list[Permission] | None = None
+    """What the agent asked permission for, and the answers."""
     stderr: str | None = None
     """The last 8 KiB of stderr, if there was any."""
     cwd: str | None = None
@@ -158,6 +169,8 @@ class Step(Wire):
     """Entries of a plan."""
     duration: float | None = None
     """Milliseconds from a tool call to its result."""
+    permission: str | None = None
+    """Whether the call was allowed or denied, if the agent asked for permission."""
     timestamp: float | None = None
     """When its line arrived, in milliseconds from the start."""
     step_id: str | None = None
@@ -323,7 +336,7 @@ class Validation(Wire):
 
 # What a run writes: in a prompt they are left from an earlier run, and no part of it.
 RAW_FIELDS = (
-    *("rawLines", "lineTimes", "turns", "stderr", "cwd", "timing", "exitCode", "signal", "timedOut"),
+    *("rawLines", "lineTimes", "turns", "permissions", "stderr", "cwd", "timing", "exitCode", "signal", "timedOut"),
     *("errors", "error", "attempts", "retried"),
 )
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")

@@ -53,6 +53,13 @@ class Measured(Wire):
             return measured_time(self.end - self.start)
         return measured_time(self.total)
 
+    @property
+    def clock_set_back(self) -> bool:
+        """Whether the measured duration is negative."""
+        if self.total is not None:
+            return self.total < 0
+        return self.start is not None and self.end is not None and self.end < self.start
+
 
 class ResultFacts(Wire, kw_only=True):
     """What every later stage reads of a result: what was measured, what failed and how it was graded."""
@@ -109,12 +116,7 @@ class ResultFacts(Wire, kw_only=True):
     @property
     def clock_set_back(self) -> bool:
         """Whether the measured duration is negative; it counts as unknown."""
-        timing = self.timing
-        if timing is None:
-            return False
-        if timing.total is not None:
-            return timing.total < 0
-        return timing.start is not None and timing.end is not None and timing.end < timing.start
+        return self.timing is not None and self.timing.clock_set_back
 
 
 class ResultView(ResultFacts, kw_only=True):
@@ -186,3 +188,15 @@ class TrialView(ResultWithSteps, kw_only=True):
     """How many trials the prompt has."""
     pass_rate: float | None = None
     """Share of the prompt's graded trials that passed."""
+
+
+def combine(verdicts: list[Record]) -> Record:
+    """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    reasons = [one["reasoning"] for one in verdicts if not one["pass"] and one.get("reasoning")]
+    combined: Record = {
+        "pass": all(one["pass"] for one in verdicts),
+        "score": sum(one["score"] for one in verdicts) / len(verdicts),
+    }
+    return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})

@@ -16,7 +16,9 @@ def richness_of(noted: object, step_types: Iterable[str | None]) -> Richness:
     """Returns what the record already notes if that is a richness, else what the types of its steps show."""
     if isinstance(noted, str) and noted in _RICHNESS:
         return _RICHNESS[noted]
-    types = set(step_types)
-    if types & _MORE_THAN_MESSAGES:
-        return "full"
-    return "messages-only" if types else "minimal"
+    found: Richness = "minimal"
+    for kind in step_types:
+        if kind in _MORE_THAN_MESSAGES:
+            return "full"
+        found = "messages-only"
+    return found

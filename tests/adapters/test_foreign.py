@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
-from agenteval.adapters.foreign import atif, otlp
-from tests.support.tool import run
+import pytest
+
+from agenteval.adapters.foreign import atif, inspect, otlp
+from tests.support.tool import BIN, ROOT, run
+
+FOREIGN = ROOT / "tests" / "data" / "foreign"
 
 START = 1794891695000
 
@@ -157,4 +162,159 @@ def test_files_of_others(tmp_path: Path) -> None:
     assert "logs/b.jsonl: document 2: not an ATIF trajectory" in done.stderr and "logs/b.jsonl:3: " in done.stderr
     piped = run("ae-import", "otlp", stdin=json.dumps(OTLP), cwd=tmp_path).expect(0, stderr="")
     assert piped.ids == ["c1"]
-    run("ae-import", "atif", "nowhere", cwd=tmp_path).expect(1).says("nowhere", "No such file")
+    run("ae-import", "atif", "nowhere", cwd=tmp_path).expect(2).says("nowhere", "No such file")
+
+
+# --- files that inspect_ai 0.3.285 and promptfoo 0.123.1 wrote --------------------------------------
+
+
+def steps_of(record: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (step["type"], step.get("name"), step.get("status"), step.get("input"), step.get("output", step.get("content")))
+        for step in record["trajectory"]
+    ]
+
+
+@pytest.mark.parametrize("file", ["inspect.eval", "inspect.json"])
+def test_a_log_of_inspect(file: str, tmp_path: Path) -> None:
+    records = {one["id"]: one for one in run("ae-import", "inspect", FOREIGN / file, cwd=tmp_path).expect(0).records}
+    one, two = records["one"], records["2"]
+    assert (one["input"], one["output"], one["hint"]) == ("What is 1+41?", "The answer is 42.", "42")
+    assert steps_of(one) == [
+        ("message", None, None, None, "I add."),
+        ("tool_call", "add", "completed", {"x": 1, "y": 41}, "42"),
+        ("thought", None, None, None, "Simple sum."),
+        ("message", None, None, None, "The answer is 42."),
+    ]
+    assert steps_of(two)[1] == ("tool_call", "add", "failed", {"x": 99, "y": 41}, "no 99") and two["toolErrors"] is True
+    assert one["metadata"]["category"] == "math" and one["metadata"]["model"] == "mockllm/model"
+    timing = one["timing"]
+    assert (timing["inputTokens"], timing["outputTokens"], timing["cachedTokens"]) == (200, 20, 80)
+    assert 0 < timing["total"] < 10_000 and all(0 <= step["timestamp"] <= timing["total"] for step in one["trajectory"])
+    assert (one["score"]["pass"], two["score"]["pass"], list(one["scores"])) == (True, False, ["includes", "match"])
+
+
+def test_a_sample_of_inspect_that_failed_and_its_epochs() -> None:
+    task = {"task": "t", "model": "m", "config": {"epochs": 2}}
+    long = {"content": "attachment://1a", "role": "user"}
+    first = {
+        "id": 7,
+        "epoch": 1,
+        "messages": [long],
+        "attachments": {"1a": "a long question"},
+        "scores": {"s": {"value": 9}},
+    }
+    second = {"id": 7, "epoch": 2, "input": "q", "error": {"message": "boom"}, "scores": {"s": {"value": "C"}}}
+    good, bad = inspect.results_of({"eval": task, "samples": [first, second, "no sample"]})
+    assert (good["id"], good["input"], bad["id"], bad["input"]) == ("7-epoch-1", "a long question", "7-epoch-2", "q")
+    assert bad["errors"] == ["boom"] and "score" not in bad, "an agent that failed has no verdict"
+    assert "score" not in good, "9 is no score from 0 to 1"
+
+
+def changed_member(archive: bytes, number: int, local: int, central: int, value: bytes) -> bytes:
+    """Returns a zip file with other bytes in both headers of its nth member."""
+    changed = bytearray(archive)
+    for signature, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+        at = -1
+        for _ in range(number):
+            at = changed.index(signature, at + 1)
+        changed[at + offset : at + offset + len(value)] = value
+    return bytes(changed)
+
+
+def test_an_archive_with_broken_samples(tmp_path: Path) -> None:
+    """Cut off, encrypted, of a wrong kind: each costs itself. A sample that claims 200 GB takes no memory."""
+    text = b'{"id": "bomb", "input": "q", "messages": []}'
+    claims = (200 << 30).to_bytes(8, "little")
+    frame = b"\x28\xb5\x2f\xfd\xe0" + claims + (len(text) << 3 | 1).to_bytes(3, "little") + text
+    members: dict[str, str | bytes] = {
+        "_journal/start.json": json.dumps({"eval": {"task": "t"}}),
+        "samples/1_epoch_1.json": "{",
+        "samples/2_epoch_1.json": frame,
+        "samples/3_epoch_1.json": json.dumps({"id": 3, "input": "q"}),
+        "samples/4_epoch_1.json": json.dumps({"id": 4, "input": "q", "target": 5, "messages": "x", "scores": [1]}),
+    }
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    whole = (tmp_path / "a.eval").read_bytes()
+    zstandard_, encrypted = (93).to_bytes(2, "little"), b"\1\0"
+    whole = changed_member(changed_member(whole, 3, 8, 10, zstandard_), 4, 6, 8, encrypted)
+    (tmp_path / "a.eval").write_bytes(whole)
+    (tmp_path / "b.eval").write_bytes(whole[:-30])
+    limited = f"ulimit -v 1500000; exec {BIN}/ae-import inspect ."
+    done = run("/bin/sh", "-c", limited, cwd=tmp_path).expect(1)
+    assert done.ids == ["4"] and done.records[-1]["hint"] == "5", "a run that did not end has no header: it is read"
+    said = "\n".join(done.messages)
+    assert "./a.eval: samples/1_epoch_1.json: not JSON" in said and "samples/2_epoch_1.json: cannot be unpacked" in said
+    assert "samples/3_epoch_1.json: encrypted" in said and "./b.eval: the archive is broken or not whole" in said
+    assert "internal error" not in said and "not enough memory" not in said
+
+
+def test_results_of_promptfoo(tmp_path: Path) -> None:
+    whole = run("ae-import", "promptfoo", FOREIGN / "promptfoo.json", cwd=tmp_path).expect(0, stderr="").records
+    rows = json.loads((FOREIGN / "promptfoo.json").read_text())["results"]["results"]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    piped = run("ae-import", "promptfoo", stdin=lines, cwd=tmp_path).expect(0, stderr="").records
+    records = {record["id"]: record for record in whole}
+    assert [record["id"] for record in piped] == list(records) == ["1-1", "1-3", "2-1", "2-3", "3-1", "3-3"]
+    good = records["1-1"]
+    assert (good["input"], good["output"]) == ("Say hello please", "said: Say hello please")
+    assert good["metadata"]["agent"] == "mine" and good["metadata"]["category"] == "easy"
+    assert good["timing"]["total"] == 12 and good["timing"]["costUsd"] == 0.002
+    assert (good["timing"]["inputTokens"], good["timing"]["outputTokens"]) == (20, 10)
+    assert good["score"]["pass"] is True and list(good["scores"]) == ["contains", "javascript"]
+    assert records["2-1"]["score"]["pass"] is False and "nope" in records["2-1"]["score"]["reasoning"]
+    assert records["3-1"]["errors"] == ["Error: exploded"] and "score" not in records["3-1"]
+    assert "score" not in records["3-3"], "without an assertion nothing was graded"
+    assert "inputTokens" not in records["3-3"]["timing"], "0 tokens are unknown tokens"
+
+
+# --- what ae-format writes ------------------------------------------------------------------------
+
+RESULTS: list[dict[str, Any]] = [
+    {
+        "id": "a",
+        "input": "Fix it, ünter",
+        "output": "Done.",
+        "trajectory": [
+            {"type": "thought", "content": "Hm.", "timestamp": 5, "stepId": "a-step-1"},
+            {"type": "message", "content": "I look.", "timestamp": 6, "stepId": "a-step-2"},
+            *(
+                {"type": "tool_call", "name": name, "status": status, "input": {"path": "y"}, "output": output}
+                for name, status, output in (("Read", "completed", "text"), ("Edit", "failed", "no such file"))
+            ),
+            {"type": "message", "content": "Done.", "timestamp": 30, "stepId": "a-step-5"},
+        ],
+        "metadata": {"agent": "claude", "model": "opus", "turnCount": 1},
+        "timing": {"start": START, "end": START + 1066, "total": 1066, "inputTokens": 200, "outputTokens": 20},
+        "toolErrors": True,
+        "score": {"pass": True, "score": 0.75, "reasoning": "good"},
+    },
+    {
+        "id": "b",
+        "input": "q",
+        "output": "",
+        "trajectory": [],
+        "metadata": {"agent": "claude", "turnCount": 1},
+        "timing": {"start": START, "end": START + 1066, "total": 1066},
+        "errors": ["claude exited with 1: oops"],
+    },
+]
+
+
+@pytest.mark.parametrize("format_", ["atif", "otlp", "inspect"])
+def test_what_ae_format_exports_ae_import_reads(format_: str, tmp_path: Path) -> None:
+    lines = "".join(json.dumps(one) + "\n" for one in RESULTS)
+    exported = run("ae-format", "-f", format_, stdin=lines, cwd=tmp_path).expect(0).stdout
+    records = run("ae-import", format_, stdin=exported, cwd=tmp_path).expect(0, stderr="").records
+    for before, after in zip(RESULTS, records, strict=True):
+        for field in ("id", "input", "output", "errors"):
+            assert after.get(field) == before.get(field), field
+        assert after["metadata"]["agent"] == "claude"
+        for name in ("inputTokens", "outputTokens"):
+            assert after["timing"].get(name) == before["timing"].get(name)
+        kept = [step for step in steps_of(before) if format_ != "otlp" or step[0] == "tool_call"]
+        assert steps_of(after) == kept
+    if format_ == "inspect":
+        assert records[0]["score"] == RESULTS[0]["score"] and "score" not in records[1]

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Adapter, Reading
+from agenteval.streams.jsonl import encode
 from tests.support.schema_building import adapter, event, is_type
 from tests.support.tool import ROOT, run
 
 TRANSCRIPTS = ROOT / "tests/data/transcripts"
-STRUCTS = ("acp", "claude", "codex", "gemini", "opencode", "qwen", "wikiagent")  # schemas of plain paths only
+STRUCTS = ("claude", "codex", "gemini", "opencode", "qwen", "wikiagent")  # schemas of plain paths only
 HUGE = 10**40
 
 
@@ -85,17 +87,51 @@ def test_debug_shows_the_code() -> None:
     assert "ae-extract: wikiagent:     for line, time in zip(lines, times):" in shown
 
 
-@pytest.mark.parametrize("secret", [None, "caf\u00e9-and-more"])
-def test_tool_input_is_written_as_it_came_unless_there_are_secrets(secret: str | None) -> None:
-    given = f'{{"path" : "caf\\u00e9-and-more", "n": [1, {HUGE}, 1e999, {"9" * 5000}]}}'
+def extract_input(given: str, secret: str | None) -> str:
+    """Returns what ae-extract writes for a tool call with this JSON as its input, in a line that is long."""
     item = f'{{"id":"a","type":"mcp_tool_call","tool":"Read","arguments":{given}}}'
-    line = f'{{"type":"item.started","item":{item}}}'
+    line = f'{{"type":"item.started","note":"{"." * 2000}","item":{item}}}'
     raw = {"id": "x", "input": "?", "rawLines": [line], "timing": {"start": 0, "end": 1, "total": 1}}
     environment = {"MY_API_KEY": secret} if secret else {}
-    done = run("ae-extract", "-s", "codex", stdin=json.dumps(raw) + "\n", env=environment).expect(0)
-    if secret:
-        assert "[redacted:MY_API_KEY]" in done.stdout and "and-more" not in done.stdout
-    else:
-        assert f'"input":{given}' in done.stdout
-        table = run("ae-format", "-f", "jsonl", stdin=done.stdout).expect(0).stdout
-        assert json.loads(table)["trajectory"][0]["input"]["n"] == [1, HUGE, None, None]
+    return run("ae-extract", "-s", "codex", stdin=json.dumps(raw) + "\n", env=environment).expect(0).stdout
+
+
+@pytest.mark.parametrize("secret", [None, "not-in-there"])
+def test_tool_input_is_written_as_it_came(secret: str | None) -> None:
+    given = f'{{"path" : "caf\u00e9\\n \\" \\\\", "n": [1, {HUGE}, 1e999, {"9" * 5000}]}}'
+    written = extract_input(given, secret)
+    assert f'"input":{given}' in written
+    table = run("ae-format", "-f", "jsonl", stdin=written).expect(0).stdout
+    assert json.loads(table)["trajectory"][0]["input"]["n"] == [1, HUGE, None, None]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "café/and-more",
+        "caf\\u00e9/and-more",
+        "caf\\u00E9\\/and\\u002dmore",
+        "Y2Fmw6kvYW5kLW1vcmU=",
+        "\\u0063af%C3%A9%2Fand-more",
+    ],
+)
+def test_no_escape_hides_a_secret_in_tool_input(shown: str) -> None:
+    given = f'{{"path" : ["{shown}"], "n": [1, {HUGE}, 1e999, {"9" * 5000}]}}'
+    written = extract_input(given, "café/and-more")
+    assert json.loads(written)["trajectory"][0]["input"]["path"][0].startswith("[redacted:MY_API_KEY]")
+    assert json.loads(written)["trajectory"][0]["input"]["n"] == [1, HUGE, None, None]
+
+
+@pytest.mark.parametrize(
+    "given", ['"text"', "null", "1e999", "[]", "-1.5", "true", '{"a": "\\\\u0041"}', '["\\u0041", 1e999]']
+)
+def test_long_and_short_lines_give_the_same_output(given: str) -> None:
+    schema = load_adapter("codex", as_json=True)
+
+    def extracted(note: str) -> Any:
+        item = f'{{"id":"a","type":"mcp_tool_call","tool":"Read","result":{given}}}'
+        raw: Any = {"id": "x", "input": "?", "timing": {}, "rawLines": []}
+        raw["rawLines"] += [f'{{"type":"item.completed","note":"{note}","item":{item}}}']
+        return json.loads(encode(result_of(raw, schema)))
+
+    assert extracted("." * 2000) == extracted("")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Reading
 from agenteval.agents.acp.client import Client, RequestHandler
 from agenteval.agents.acp.rpc import find_message
-from tests.support.tool import BIN, ROOT, Done, Record, jsonl, run, write
+from tests.support.tool import BIN, ROOT, TIMEOUT, Done, Record, jsonl, run, write
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
 DATA = ROOT / "tests" / "data"
@@ -115,9 +114,7 @@ def test_other_lines_on_stdout_are_kept_and_passed_over(tmp_path: Path) -> None:
 
 def test_an_agent_that_stays_is_ended_which_is_no_failure(tmp_path: Path) -> None:
     with marked() as mark:
-        began = time.monotonic()
         raw = one(tmp_path, ["start", "sleep", mark], ["message", "done"], ["stay"])
-        assert time.monotonic() - began < 8
         assert "errors" not in raw, raw
         assert raw["signal"] == "SIGTERM", "the record says how it ended"
         assert reading(raw).output == "done"
@@ -424,7 +421,7 @@ def test_nothing_survives_the_tool(signum: int, tmp_path: Path) -> None:
         tool.feed({"id": "a", "input": hang}, {"id": "b", "input": hang})
         until(lambda: len(sleepers(mark)) == 2, "both agents have started a helper")
         tool.signal(signum)
-        tool.process.wait(10)
+        tool.process.wait(TIMEOUT)
         expect_gone(mark)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from agenteval.agents import journal
 from agenteval.agents.journal import Journal
-from tests.support.tool import Record, read, run, script, write
+from agenteval.errors import CannotGoOn
+from tests.support.tool import TIMEOUT, Record, read, run, script, write
 from tests.support.watching import Running, until
 
 IDS = ["1", "2", "3", "4", "5", "6"]
@@ -40,7 +42,7 @@ def test_what_waits_for_its_turn_is_not_run_again(args: list[str], signum: int, 
             "all others are done",
         )
         tool.signal(signum)
-        tool.process.wait(10)
+        tool.process.wait(TIMEOUT)
     assert [record["id"] for record in read(tmp_path / "out")] in ([], ["1"]), "the first may be at its grader"
     (tmp_path / "quick").touch()
     run(*command, "--resume", cwd=tmp_path).expect(0)
@@ -152,7 +154,7 @@ def test_a_new_journal_follows_no_link(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(victim)
     line = '[ -e mended ] || [ "$PROMPT" != 3 ] || exit 1; sleep 0.0$((7 - PROMPT))'
     args = ("ae-run", "prompts", "--shell", line, "-j", 3, "--keep-order", "-o", "out")
-    run(*args, cwd=tmp_path).expect(0, stderr="")
+    run(*args, cwd=tmp_path).expect(0).says("1 of 6 agents failed")
     (tmp_path / "mended").touch()
     run(*args, "--retry-failed", cwd=tmp_path).expect(0)
     assert victim.read_text() == "precious\n"
@@ -188,7 +190,7 @@ def test_what_another_tool_has_left_is_not_used(tmp_path: Path) -> None:
     with Running("ae-trials", "prompts", "-k", "2", "-j", "2", "--shell", line, "-o", "out", cwd=tmp_path) as tool:
         until(lambda: (tmp_path / "out.unfinished").exists() and read(tmp_path / "out.unfinished"), "a trial is kept")
         tool.signal(signal.SIGKILL)
-        tool.process.wait(10)
+        tool.process.wait(TIMEOUT)
     before = (tmp_path / "out.unfinished").read_bytes()
     (tmp_path / "out").unlink(missing_ok=True)
     for name in ("ae-run", "ae-capture"):
@@ -207,3 +209,24 @@ def test_a_record_that_a_power_cut_cost_the_output_is_still_in_the_journal(tmp_p
         again = Journal(str(tmp_path / "out"), resume=True, done=done, written={"there"})
         assert again.earlier({"id": "lost", "input": "x"}, 1) is not None
         assert again.earlier({"id": "there", "input": "x"}, 1) is None
+
+
+def test_a_full_disk_costs_nothing_that_was_kept(tmp_path: Path) -> None:
+    """The file is written anew when a run is resumed and when it stops; if there is no room, the old one stays."""
+    prompts = [{"id": name, "input": "x"} for name in "abc"]
+    journal = Journal(str(tmp_path / "out"), resume=False, done=())
+    for prompt in prompts:
+        journal.keep(prompt, {"id": prompt["id"], "output": "y" * 2000}, 1, graded=False)
+    content = (tmp_path / "out.unfinished").read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resumed = Journal(str(tmp_path / "out"), resume=True, done=())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))  # Python ignores SIGXFSZ
+    try:
+        with pytest.raises(CannotGoOn, match="cannot write to .*out.unfinished: File too large"):
+            resumed.open()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.unfinished"]
+    assert (tmp_path / "out.unfinished").read_bytes() == content
+    resumed.open()
+    assert all(resumed.earlier(prompt, 1) for prompt in prompts)

@@ -34,10 +34,18 @@ LATE = GOOD._replace(exit_code=None, signal="SIGTERM", timed_out=True)
 UNSTARTED = GOOD._replace(stdout=b"", arrivals=[], exit_code=None, started=None, error="cannot start x: not executable")
 
 
+class FullDisk:
+    """A disk on which no directory for temporary files can be made: agents do without."""
+
+    def new_directory(self) -> str:
+        raise OSError
+
+
 class Script:
     """A process layer that returns these outcomes one after the other, and keeps what it was asked for."""
 
     stopping = False
+    scratch = FullDisk()
 
     def __init__(self, *outcomes: Outcome) -> None:
         self.outcomes = list(outcomes)

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
+from agenteval.agents.workspaces.copy_tree import copy_tree
 from agenteval.agents.workspaces.git import forget_repository, git_environment
 from agenteval.agents.workspaces.workspace import workspace_name
+from agenteval.processes.remove_tree import remove_tree
 from tests.support.privileges import removed, unprivileged
-from tests.support.tool import run
+from tests.support.tool import run, script, write
+from tests.support.watching import Running, sleepers, until
 
 SAFE = re.compile(r"prompt-[A-Za-z0-9._-]+\Z")
 
@@ -158,7 +160,8 @@ def test_what_is_locked_is_removed_and_what_must_stay_costs_nothing_else(tmp_pat
     """Without root's privileges; in a read-only base, the workspace is emptied but cannot be removed itself."""
     code = """
 import os, sys
-from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
+from agenteval.agents.workspaces.copy_tree import copy_tree
+from agenteval.processes.remove_tree import remove_tree
 os.makedirs("ws/locked/deep/none")
 open("ws/locked/deep/file", "w").close()
 for name in ("ws/locked/deep/none", "ws/locked/deep", "ws/locked"):
@@ -190,22 +193,22 @@ def test_a_tree_with_a_mount_in_it_is_left_alone(tmp_path: Path) -> None:
     """Nothing on the mounted file system is removed: neither on another device nor behind a bind mount."""
     code = """
 import os, subprocess, sys
-from agenteval.agents.workspaces import copy_tree
+from agenteval.processes import remove_tree
 for number, options in enumerate((["-t", "tmpfs", "none"], ["--bind", "other"])):
     place = f"ws{number}/a sub/\\u00e9"
     os.makedirs(place)
     os.makedirs("other", exist_ok=True)
     subprocess.run(["mount", *options, place], check=True)
     open(f"{place}/kept", "w").close()
-    for copy_tree.MOUNTS in ("/proc/self/mountinfo", "/no/such/file")[: 2 - number]:
+    for remove_tree.MOUNTS in ("/proc/self/mountinfo", "/no/such/file")[: 2 - number]:
         try:
-            copy_tree.remove_tree(os.path.abspath(f"ws{number}"))
+            remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
             sys.exit("removed")
         except OSError as error:
             assert "a file system is mounted there" in str(error) and "\\u00e9" in str(error), error
     assert os.listdir(place) == ["kept"]
     subprocess.run(["umount", place], check=True)
-    copy_tree.remove_tree(os.path.abspath(f"ws{number}"))
+    remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
 assert os.listdir("other") == ["kept"], "what was mounted is still there"
 """
     namespace = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--mount"]
@@ -238,3 +241,66 @@ def test_git_of_ours_heeds_none_of_the_users_variables() -> None:
     assert alone["GIT_CONFIG_GLOBAL"] == os.devnull
     forget_repository(given)
     assert "GIT_DIR" not in given and "GIT_INDEX_FILE" not in given and access.items() <= given.items()
+
+
+# --- crashes ------------------------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from agenteval.agents.workspaces import markers
+
+write = markers.replace_file
+
+def killed(path, content):
+    if os.path.basename(path).startswith("prompt-"):
+        if sys.argv.pop(1) == "after":
+            write(path, content)
+        os.kill(os.getpid(), 9)
+    write(path, content)
+
+markers.replace_file = killed
+from agenteval.cli.tools.run import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_what_a_crash_leaves_is_not_taken_for_the_users(moment: str, tmp_path: Path) -> None:
+    """Killed when the workspace is being marked as made by the suite: the next run makes it anew."""
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template" / "note").write_text("from the template\n")
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    args = ["prompts", "--shell", "cat note", "--workspace-dir", "ws", "--workspace-template", "template"]
+    run(sys.executable, "-c", KILLED, moment, *args, cwd=tmp_path).expect(-9)
+    done = run("ae-run", *args, cwd=tmp_path).expect(0, stderr="")
+    assert done.records[0]["rawLines"] == ["from the template"], done
+    assert {path.name for path in (tmp_path / "ws" / ".agenteval").iterdir()} == {".gitignore", "locks", "prompt-a"}
+
+
+def test_no_temporary_file_is_left_by_a_tool_that_is_killed(mark: str, tmp_path: Path) -> None:
+    """Killed while git commits what is in a workspace."""
+    for name in ("programs", "tmp"):
+        (tmp_path / name).mkdir()
+    script(tmp_path / "programs" / "git", f"sleep {mark}")
+    env = {"TMPDIR": str(tmp_path / "tmp"), "PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+    args = ["--simple", "true {}", "--workspace-dir", "ws", "--workspace-git"]
+    with Running("ae-run", *args, cwd=tmp_path, env=env) as tool:
+        tool.feed({"id": "a", "input": "x"})
+        until(lambda: sleepers(mark), "git runs")
+        assert list((tmp_path / "tmp").iterdir())
+        tool.process.kill()
+        until(lambda: not list((tmp_path / "tmp").iterdir()), "the temporary files are removed")
+
+
+def test_a_workspace_that_cannot_be_made_leaves_nothing_that_looks_like_the_users(tmp_path: Path) -> None:
+    """All workspaces are removed while git works in one: git makes the directory again, and the marker is gone."""
+    (tmp_path / "programs").mkdir()
+    removed_meanwhile = f"rm -rf {tmp_path}/ws; mkdir -p {tmp_path}/ws/prompt-a/.git; exit 1"
+    git = f'[ -e {tmp_path}/mended ] && exec {shutil.which("git")} "$@"; {removed_meanwhile}'
+    script(tmp_path / "programs" / "git", git)
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    env = {"PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+    args = ["ae-run", "prompts", "--simple", "echo {}", "--workspace-dir", "ws", "--workspace-git"]
+    run(*args, cwd=tmp_path, env=env).expect(1)
+    (tmp_path / "mended").touch()
+    assert run(*args, cwd=tmp_path, env=env).expect(0, stderr="").records[0]["rawLines"] == ["x"]

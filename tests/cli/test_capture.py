@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import ROOT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
+from tests.support.tool import (
+    ROOT,
+    TIMEOUT,
+    Done,
+    Record,
+    jsonl,
+    meeting,
+    python_script,
+    read,
+    run,
+    script,
+    start,
+    write,
+)
 from tests.support.watching import expect_gone, marked, sleepers, until
 
 PROMPTS: list[Record] = [
@@ -241,7 +254,7 @@ def test_nothing_survives(where: str, signum: signal.Signals, tmp_path: Path) ->
         process.stdin.close()
         until(lambda: sleepers(mark), "it has started")
         process.send_signal(signum)
-        code = process.wait(10)
+        code = process.wait(TIMEOUT)
         assert code == (-9 if signum == signal.SIGKILL else 128 + signum)
         expect_gone(mark)
         assert (tmp_path / "out").read_bytes() == b"", "a record cut short is not written"
@@ -258,7 +271,7 @@ def test_first_record_is_out_before_the_second_prompt_is_in(tmp_path: Path) -> N
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["id"] == prompt["id"]
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 def test_stream_grader_is_started_once_per_worker(tmp_path: Path) -> None:

@@ -151,10 +151,10 @@ def test_markdown(three: Path) -> None:
     assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
     assert (
-        "**a is better than b.**\n\n- a passes more often than b: a 100.0%, b 0.0% of 8 prompts graded in both; "
+        "**b is worse than a.**\n\n- b passes less often than a: a 100.0%, then b 0.0% of 8 prompts graded in both; "
         in text
     )
-    assert "\n- a scores higher than b: mean 0.865 and 0.170 on 8 prompts; difference +0.695, 95 % interval " in text
+    assert "\n- b scores lower than a: mean 0.865, then 0.170 on 8 prompts; difference -0.695, 95 % interval " in text
     assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.833 to 0.877 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0

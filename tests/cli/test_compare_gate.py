@@ -85,7 +85,7 @@ def test_scores_are_reported_not_gated(tmp_path: Path) -> None:
     done = run("ae-compare", "before.jsonl", "now.jsonl", "--fail-if-worse", cwd=tmp_path).expect(0, stderr="")
     [pair] = json.loads(done.stdout)["statistics"]["pairs"]
     assert (pair["better"], pair["passRate"]["better"]) == ("before", None)
-    assert pair["sentences"][1].startswith("before scores higher than now: mean 0.900 and 0.649 on 40 prompts;")
+    assert pair["sentences"][1].startswith("now scores lower than before: mean 0.900, then 0.649 on 40 prompts;")
 
 
 def test_the_same_id_with_another_input_is_another_prompt(tmp_path: Path) -> None:

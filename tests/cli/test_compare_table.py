@@ -50,7 +50,7 @@ def test_two_runs(runs: Path) -> None:
     assert plain.startswith("WORSE  new is worse than old.\n")
     assert re.search(r"^old +90\.0% +\S+ to \S+ +0\.900 +\S+ +\$0\.2000 +1\.50 s$", plain, re.M), plain
     assert "90.0% → 40.0%, -50.0 points (95% interval -7" in plain
-    assert re.search(r"Fails now +10: p8, p9, p10", plain)
+    assert re.search(r"Pass lost +10: p8, p9, p10", plain)
     assert "Passes now" not in plain and "To settle" not in plain
     assert shown("new.jsonl", "old.jsonl", cwd=runs).startswith("BETTER  old is better than new.\n")
 
@@ -59,7 +59,39 @@ def test_what_would_settle_it(runs: Path) -> None:
     plain = shown("old.jsonl", "same.jsonl", cwd=runs)
     assert plain.startswith("CANNOT TELL  same and old: no difference shown.\n")
     assert re.search(r"To settle +about \d+ prompts would show a difference of this size 4 times in\s+5", plain), plain
-    assert re.search(r"Fails now +1: p0\n", plain)
+    assert re.search(r"Pass lost +1: p0\n", plain)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "clusters", "said"),
+    [
+        (1, False, "1 prompt cannot tell, even if all change alike: at least 5 are needed"),
+        (20, True, "every prompt or cluster changed alike: more of them would show it"),
+    ],
+)
+def test_prompts_that_all_changed_are_not_said_to_be_equal(
+    prompts: int, clusters: bool, said: str, tmp_path: Path
+) -> None:
+    for name, passed in (("old", True), ("new", False)):
+        write(tmp_path / f"{name}.jsonl", *(graded(at, passed, metadata={"doc": "d"}) for at in range(prompts)))
+    more = ["--cluster-by", "doc"] if clusters else []
+    plain = shown("old.jsonl", "new.jsonl", *more, cwd=tmp_path, columns=120)
+    assert plain.startswith("CANNOT TELL") and said in plain
+
+
+def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
+    write(runs / "back.jsonl", *(graded(at, at < 18, timing={"start": 9, "end": 1}) for at in range(20)))
+    done = run("ae-compare", "old.jsonl", "back.jsonl", "--cluster-by", "metadata.doc", cwd=runs).expect(0)
+    assert "back: 20 records with a negative duration: the clock was set back, so it is not known\n" in done.stderr
+    assert "no two prompts have the same metadata.doc: each is a cluster of its own" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["meta"]["negativeDurations"] == {"back": 20}
+    assert report["meta"]["clusters"] == 20
+    assert report["performance"]["back"]["latency"]["n"] == 0
+    text = run("ae-format", "back.jsonl", "-f", "markdown", cwd=runs).expect(0).stdout
+    assert "**Negative duration**: in 20 of 20 records: the clock was set back" in text
+    summary = run("ae-summarize", "back.jsonl", "--markdown", cwd=runs).expect(0)
+    assert "**Duration:** not known: the clock was set back" in summary.stdout
 
 
 def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:

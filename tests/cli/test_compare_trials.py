@@ -243,7 +243,8 @@ def test_markdown_has_the_verdict_first_and_names_the_flaky(two: Path) -> None:
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert titles[0] == "## Verdict"
     assert (
-        "**good is better than bad.**\n\n- good passes more often than bad: good 71.9%, bad 21.9% of 8 prompts" in text
+        "**bad is worse than good.**\n\n- bad passes less often than good: good 71.9%, then bad 21.9% of 8 prompts"
+        in text
     )
     assert "- Trials: 4 per prompt" in text
     assert "| good | p0 | 50.0% |" in text

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -37,12 +40,17 @@ def test_readers_of_results_name_another_kind_once(tool: str, record: Record, sa
     if record is TRIALS and tool in ("ae-format", "ae-summarize"):
         assert run(tool, file, cwd=tmp_path).expect(0, stderr="").ids[0].startswith("0"), "these read trials, too"
         return
-    run(tool, file, *READERS[tool], cwd=tmp_path).expect(2).says("in.jsonl: ", says)
+    (tmp_path / "old").write_text("precious")
+    run(tool, file, *READERS[tool], "-o", "old", cwd=tmp_path).expect(2).says("in.jsonl: ", says)
+    assert (tmp_path / "old").read_text() == "precious"
 
 
 @pytest.mark.parametrize(("record", "says"), [(RESULT, "holds results"), (PROMPT, "holds prompts"), (TRIALS, "trials")])
 def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
-    run("ae-extract", "-s", "text", stdin=jsonl(record, record), cwd=tmp_path).expect(2).says("stdin: ", says)
+    (tmp_path / "old").write_text("precious")
+    done = run("ae-extract", "-s", "text", "-o", "old", stdin=jsonl(record, record), cwd=tmp_path)
+    done.expect(2).says("stdin: ", says)
+    assert (tmp_path / "old").read_text() == "precious"
 
 
 @pytest.mark.parametrize("tool", [*READERS, "ae-run", "ae-extract"])
@@ -59,6 +67,30 @@ def test_pretty_printed_json_is_met_with_advice(tmp_path: Path) -> None:
     run("ae-format", "in.json", cwd=tmp_path).expect(2).says(
         "in.json: holds JSON that is spread over lines", "jq -c . in"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"id,input,hint\r\na,what?,x\r\n", "looks like CSV, not like a JSON object per line; mlr --icsv"),
+        (b'"id";"input"\n"a";"b"\n', "looks like CSV"),
+        (b"id\tmy input\na\tb\n", "looks like CSV"),
+        (gzip.compress(b'{"id": "a", "input": "x"}\n' * 500, mtime=0), "is compressed; read it with gzip -dc in |"),
+        (bz2.compress(b'{"id": "a", "input": "x"}\n'), "bzip2 -dc in |"),
+        (lzma.compress(b'{"id": "a", "input": "x"}\n'), "xz -dc in |"),
+        (b"\x28\xb5\x2f\xfd\x24\x00\x01\x00", "zstd -dc in |"),
+    ],
+    ids=["csv", "quoted", "tabs", "gzip", "bzip2", "xz", "zstd"],
+)
+def test_what_is_no_json_lines_at_all_is_told_once(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(content)
+    run("ae-run", "in", "--simple", "echo {}", cwd=tmp_path).expect(2).says("ae-run: in: ", says)
+
+
+@pytest.mark.parametrize("line", ["not a record", "yes,it is", "id", "{a,b}", '{"id": "a", "input"'])
+def test_a_line_that_is_no_header_is_a_refused_line(line: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text(line + "\n")
+    run("ae-run", "in", "--simple", "echo {}", cwd=tmp_path).expect(1).says("in:1: not JSON")
 
 
 def test_a_later_line_of_another_kind_is_a_refused_line(tmp_path: Path) -> None:

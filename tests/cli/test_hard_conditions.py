@@ -10,13 +10,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import threading
+import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import BIN, Done, Record, clean_env, jsonl, run, write
+from tests.support.tool import BIN, ROOT, Done, Record, clean_env, jsonl, run, write
+from tests.support.watching import until
 
 RECORD: Record = {"id": "a", "input": "x", "output": "y", "hint": "y", "reference": "y"}
 RECORD |= {"rawLines": ["y"], "timing": {"start": 0, "end": 1}}
@@ -46,17 +50,25 @@ def finish(command: list[str | Path], cwd: Path, stdin: str = "") -> Done:
 
 
 def open_slow_pipe(text: bytes) -> int:
-    """The read end, in non-blocking mode, of a pipe into which the text comes in pieces."""
+    """The read end, in non-blocking mode, of a pipe into which the text comes in pieces; the tool finds it empty."""
     read, write_end = os.pipe()
     os.set_blocking(read, False)
 
     def feed() -> None:
         with suppress(BrokenPipeError), open(write_end, "wb", buffering=0) as file:
-            for start in range(0, len(text), 50_000):
+            for number, start in enumerate(range(0, len(text), 50_000)):
+                if number in (1, 2):
+                    until(lambda: not waiting_bytes(write_end), "the tool has read the piece")
+                    time.sleep(0.1)  # and looks for the next one
                 file.write(text[start : start + 50_000])
 
-    threading.Timer(0.2, feed).start()  # the tool finds an empty pipe first
+    threading.Thread(target=feed).start()
     return read
+
+
+def waiting_bytes(pipe: int) -> int:
+    """Returns how many bytes are in a pipe that nobody has read."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.parametrize("tool", COMMANDS)
@@ -145,6 +157,37 @@ def test_a_signal_while_the_tool_is_still_being_imported(signum: int, tmp_path: 
     done.expect(128 + signum, stderr="")
 
 
+@pytest.mark.parametrize("module", ["sitecustomize", "re"])
+def test_a_signal_before_the_tool_is_imported(module: str, tmp_path: Path) -> None:
+    """Python's own imports: those of site, and the first of the scripts that pip would write."""
+    (tmp_path / f"{module}.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
+    run("ae-run", "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(130, stderr="")
+
+
+SIGNAL_IN_A_DESTRUCTOR = """
+import os, sys, time
+from agenteval.cli.tool import tool
+
+class Left:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        sorted("x")
+
+@tool("ae-x")
+def main(debug):
+    Left()
+    time.sleep(60)
+
+main([])
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_destructor_ends_the_tool(signum: int) -> None:
+    """Python drops the exception that is raised there; also in callbacks of the import system."""
+    run(sys.executable, "-c", SIGNAL_IN_A_DESTRUCTOR, str(int(signum)), cwd=ROOT).expect(128 + signum, stderr="")
+
+
 @pytest.mark.parametrize("command", ["ae", "ae-run --help", "ae help completion", "ae-schemas"])
 def test_help_without_docstrings(command: str) -> None:
     tool, *args = command.split()
@@ -165,18 +208,76 @@ def test_few_open_files_are_one_line(tool: str, tmp_path: Path) -> None:
     finish(limited("-n", 7, INSTALLED / tool, *COMMANDS.get(tool, [])), tmp_path).expect(1, stderr=said)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_few_processes_are_one_line(processes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kilobytes, command",
+    [
+        (17_000, ["ae-extract", "-s", "text"]),  # modules cannot be loaded
+        (100_000, ["ae-grader-judge", "--model", "x"]),  # openai crashes, or loses the error
+        (60_000, ["ae-wikiagent", "Why?"]),
+        (140_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # so do msgspec when it reads
+        (200_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # and orjson when it writes
+        (140_000, ["ae-format", "-f", "csv", "large.jsonl"]),
+    ],
+)
+def test_little_memory_is_one_line(kilobytes: int, command: list[str], tmp_path: Path) -> None:
+    if "large.jsonl" in command:
+        write(tmp_path / "large.jsonl", {**RECORD, "rawLines": ["y" * 1000] * 30_000, "output": "y" * 10_000_000})
+    tool, *args = command
+    env = {**clean_env(tmp_path), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    limit: list[str | Path] = limited("-v", kilobytes, INSTALLED / tool, *args)
+    done = subprocess.run(limit, cwd=tmp_path, env=env, input=jsonl(RECORD).encode(), capture_output=True, timeout=60)
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, len(lines)) == (1, 1), done
+    assert lines[0].startswith(f"{tool}: ") and "not enough memory" in lines[0] and "ulimit -v" in lines[0]
+
+
+def test_a_large_record_costs_only_itself(tmp_path: Path) -> None:
+    large = {**RECORD, "id": "large", "rawLines": ["y" * 1000] * 20_000}
+    write(tmp_path / "raw.jsonl", {**RECORD, "id": "first"}, large, {**RECORD, "id": "last"})
+    done = finish(limited("-v", 100_000, INSTALLED / "ae-extract", "raw.jsonl", "-s", "text"), tmp_path).expect(1)
+    assert [record["id"] for record in done.records] == ["first", "last"]
+    assert done.stderr.startswith("ae-extract: raw.jsonl:2: 20,080,123 bytes, for which there is not enough memory: ")
+
+
+UNUSED_USERS = count(100_000 + 100 * os.getpid())  # the guardian of the last one may be still there
+
+
+def as_a_user_with(processes: int, *command: str | Path) -> list[str | Path]:
+    """The command as a user without other processes, who may have that many."""
     setpriv = shutil.which("setpriv")
     if os.geteuid() != 0 or setpriv is None or shutil.which("prlimit") is None:
         pytest.skip("only root can start a tool as a user without other processes, with setpriv")
     rights = "+dac_read_search,+dac_override"
-    user = ["--reuid=54399", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
+    user = [f"--reuid={next(UNUSED_USERS)}", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
+    return [setpriv, *user, "prlimit", f"--nproc={processes}", *command]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_few_processes_are_one_line(processes: int, tmp_path: Path) -> None:
     (tmp_path / "grader.py").write_text("def grade(record): return {'pass': True, 'score': 1.0}\n")
     schema = '{"version": 1, "name": "cat", "command": ["cat"], "prompt": {"stdin": true}, "sessionMode": "iterative"}'
     (tmp_path / "cat.json").write_text(schema)
     for tool, *args in (["ae-grade", "-g", "grader.py"], ["ae-headless", "-s", "cat.json"]):
-        command: list[str | Path] = [setpriv, *user, "prlimit", f"--nproc={processes}", BIN / tool, *args]
-        done = finish(command, tmp_path, jsonl(RECORD)).expect(1)
+        done = finish(as_a_user_with(processes, BIN / tool, *args), tmp_path, jsonl(RECORD)).expect(1)
         assert len(done.messages) == 1 and "Resource temporarily unavailable" in done.stderr, done
         assert "internal" not in done.stderr, done
+
+
+@pytest.mark.parametrize("tool, args", [("ae-run", ["--simple", "echo {}"]), ("ae-grade", ["-g", "sh -c 'echo {}'"])])
+def test_a_start_that_our_limit_refuses_is_no_failure_of_the_program(
+    tool: str, args: list[str], tmp_path: Path
+) -> None:
+    """The tool, its guardian and a worker's thread are three: there is no room for the agent or grader."""
+    done = finish(as_a_user_with(3, BIN / tool, *args), tmp_path, jsonl(RECORD)).expect(1)
+    assert not done.out
+    advice = "Resource temporarily unavailable; raise the limit on processes (ulimit -u), or lower -j"
+    assert done.stderr.startswith(f"{tool}: cannot start /") and done.stderr.endswith(f": {advice}\n"), done
+
+
+def test_a_start_waits_for_the_others_where_a_limit_allows_few(tmp_path: Path) -> None:
+    """Eight workers and their guardian leave room for one agent at a time."""
+    prompts = [{"id": f"p{number}", "input": "0.05"} for number in range(8)]
+    command = as_a_user_with(11, BIN / "ae-run", "--simple", "sleep {}", "-j", "8", "-t", "20s")
+    done = finish(command, tmp_path, jsonl(*prompts)).expect(0, stderr="")
+    assert sorted(record["id"] for record in done.records) == [prompt["id"] for prompt in prompts]
+    assert not any("errors" in record for record in done.records)

@@ -17,7 +17,7 @@ from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Adapter, Reading
 from agenteval.adapters.trajectory import Trajectory
 from agenteval.agents.acp.updates import LiveTrajectory, result_chunk
-from tests.support.tool import BIN, ROOT, Record, clean_env, jsonl, on_terminal, run, script
+from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
 DATA = ROOT / "tests" / "data"
@@ -38,8 +38,11 @@ def write_schema(path: Path, command: list[str], name: str = "text", **fields: A
 
 
 def comparable(steps: list[Record]) -> list[Record]:
-    """Returns the steps without the fields that differ from run to run."""
-    return [{key: value for key, value in step.items() if key not in ("timestamp", "duration")} for step in steps]
+    """Returns the steps without the fields that differ from run to run; the call of a sub-agent by its step."""
+    calls = {step["callId"]: {"parentId": step["stepId"]} for step in steps if "callId" in step}
+    left_out = ("timestamp", "duration", "callId")
+    kept = [{key: value for key, value in step.items() if key not in left_out} for step in steps]
+    return [step | calls.get(step.get("parentId"), {}) for step in kept]
 
 
 # --- trajectories as updates --------------------------------------------------------------------
@@ -105,6 +108,73 @@ def test_calls_plans_and_empty_messages_survive() -> None:
     got = load_adapter("acp").read(sent, record_id="s")
     assert comparable(got.trajectory) == comparable(plain.steps)
     assert got.tool_errors
+
+
+PIECES = {"match": {"path": "$.t", "value": "say"}, "emitAs": "message", "delta": True, "extract": {"content": "$.x"}}
+NESTED = [
+    {"match": {"path": "$.t", "value": "call"}, "emitAs": "tool_call", "extract": {"id": "$.id", "title": "'Task'"}},
+    {"match": {"path": "$.t", "value": "sub"}, "emitAs": "message", "extract": {"content": "$.x", "parent": "$.of"}},
+]
+
+
+def sent_by(rules: list[Record], *events: Record, tmp_path: Path) -> list[Record]:
+    """Returns the updates that these events give."""
+    schema = write_schema(tmp_path / "mine.json", ["true"], outputMode=None, outputEvents=rules)
+    updates: list[Record] = []
+    reader = Reading(load_adapter(str(schema)), LiveTrajectory("s", updates.append))
+    reader.begin_turn()
+    for event in events:
+        reader.take([json.dumps(event)])
+    reader.end_turn()
+    json.dumps(updates, ensure_ascii=False).encode()  # no half is left
+    return updates
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sent"),
+    [
+        (["a\ud83d", "\ude00b"], ["a", "😀b"]),
+        (["\ud83d", "\ude00"], ["", "😀"]),
+        (["a\ud83d", "b"], ["a", "\ufffdb"]),
+        (["a\ud83d"], ["a", "\ufffd"]),
+        (["\ud83d\ude00", "\ud83d", "\ude00\ud83d", "\ude01"], ["😀", "😀", "😁"]),
+        (["\ude00", "é"], ["\ufffd", "é"]),
+    ],
+)
+def test_halves_of_a_character_are_joined_before_they_are_sent(
+    pieces: list[str], sent: list[str], tmp_path: Path
+) -> None:
+    updates = sent_by([PIECES], *({"t": "say", "x": piece} for piece in pieces), tmp_path=tmp_path)
+    assert [update["content"]["text"] for update in updates] == sent
+
+
+@pytest.mark.parametrize("cuts", [(1,), (10,), (19,), (3, 7), (1, 2, 3, 18)])
+def test_a_secret_in_pieces_is_not_sent(cuts: tuple[int, ...], tmp_path: Path) -> None:
+    secret = "ghs_abcdefghijklmnop"
+    ends = [0, *cuts, len(secret)]
+    parts = [secret[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    parts = [f"key: {parts[0]}", *parts[1:-1], f"{parts[-1]} and ghs_", "abc."]
+    events = " ".join(f"'{json.dumps({'t': 'say', 'x': part})}'" for part in parts)
+    schema = write_schema(tmp_path / "s.json", SHELL, sessionMode="stream", outputMode=None, outputEvents=[PIECES])
+    with Running("ae-headless", "-s", schema, cwd=tmp_path, env={"SOME_API_KEY": secret}) as server:
+        session = open_session(server, tmp_path)
+        prompt(server, session, f"printf '%s\\n' {events}", 3)
+        _last, updates = answer(server, 3)
+    sent = "".join(update["content"]["text"] for update in updates)
+    assert sent == "key: [redacted:SOME_API_KEY] and ghs_abc."
+
+
+def test_steps_of_a_sub_agent_are_sent_with_their_call(tmp_path: Path) -> None:
+    events = [{"t": "call", "id": "c1"}, {"t": "sub", "x": "inner", "of": "c1"}, {"t": "say", "x": "outer"}]
+    updates = sent_by([*NESTED, PIECES], *events, tmp_path=tmp_path)
+    lines = [json.dumps({"params": {"update": update}}) for update in updates]
+    got = load_adapter("acp").read(lines)
+    assert [(step.get("content"), step.get("parentId")) for step in got.trajectory] == [
+        (None, None),
+        ("inner", "s-step-1"),
+        ("outer", None),
+    ]
+    assert got.trajectory[0]["callId"] == "s-step-1" and got.output == "outer"
 
 
 def test_a_result_for_a_person_is_no_step() -> None:
@@ -310,6 +380,66 @@ def test_a_failed_turn_leaves_nothing_for_the_next(server: Running, tmp_path: Pa
     assert last["result"]["content"][0]["text"] == "two"
 
 
+RESULTS = {
+    "match": {"path": "$.t", "value": "back"},
+    "emitAs": "tool_call",
+    "extract": {"id": "$.id", "title": "'Task'", "output": "$.x", "status": "'completed'"},
+}
+
+
+@pytest.mark.parametrize("how", ["exit 3", "kill -9 $$", 'printf \'{"t": "say\'; exit 1', "exec sleep 60"])
+def test_updates_of_a_failed_turn_do_not_come_in_the_next(how: str, tmp_path: Path) -> None:
+    """It fails after pieces of a message, of which the last ends in half a character, and an unanswered tool call."""
+    rules = [PIECES, NESTED[0], RESULTS]
+    schema = write_schema(tmp_path / "s.json", SHELL, sessionMode="stream", outputMode=None, outputEvents=rules)
+    call = '{"t": "call", "id": "c1"}'
+    pieces = [call, '{"t": "say", "x": "old "}', '{"t": "say", "x": "words \\ud83d"}']
+    limit = ["-t", "1s"] if "sleep" in how else []
+    with Running("ae-headless", "-s", schema, *limit, cwd=tmp_path) as server:
+        session = open_session(server, tmp_path)
+        lines = " ".join(f"'{piece}'" for piece in pieces)
+        prompt(server, session, f"printf '%s\\n' {lines}; {how}", 3)
+        failed, old = answer(server, 3)
+        assert "error" in failed and json.dumps(old).count("words ") == 1
+        for number in (4, 5):
+            back = '{"t": "back", "id": "c1", "x": "new"}'
+            prompt(server, session, f"printf '%s\\n' '{call}' '{back}' '{pieces[1]}'", number)
+            last, new = answer(server, number)
+            assert last["result"]["content"] == [{"type": "text", "text": "old "}]
+            kinds = [update["sessionUpdate"] for update in new]
+            assert kinds == ["tool_call", "tool_call_update", "agent_message_chunk"], new
+            idents = [{update.get("messageId"), update.get("toolCallId")} - {None} for update in (*old, *new)]
+            assert set().union(*idents[: len(old)]).isdisjoint(set().union(*idents[len(old) :]))
+            old += new
+
+
+def test_any_json_value_as_a_line_is_answered_or_ignored(server: Running, tmp_path: Path) -> None:
+    values: list[Any] = [
+        None,
+        True,
+        0,
+        -1.5,
+        1e300,
+        "",
+        "x",
+        [],
+        [[]],
+        {},
+        {"id": None},
+        {"method": None},
+        {"params": None},
+    ]
+    odd: list[Any] = [None, 7, "x", [], {}]
+    values += [{"method": "session/prompt", "id": value, "params": value} for value in odd]
+    values += [{"method": "session/prompt", "id": 1, "params": {"sessionId": value}} for value in odd]
+    values += [{"method": value, "id": 1} for value in odd]
+    server.feed(*map(json.dumps, values))
+    server.feed(request("last", "initialize", protocolVersion=1))
+    while (message := server.record()).get("id") != "last":
+        assert isinstance(message["error"]["code"], int), message
+        assert "internal" not in message["error"]["message"], message
+
+
 def test_a_session_without_a_directory(shell: Path, tmp_path: Path) -> None:
     with Running("ae-headless", "-s", shell, cwd=tmp_path) as server:
         server.feed({"id": 1, "method": "session/new"}, request(2, "session/new"))
@@ -406,7 +536,7 @@ def test_nothing_survives_a_signal(signum: int, shell: Path, tmp_path: Path) -> 
         prompt(server, session, f"setsid sleep {mark} & sleep {mark}", 3)
         until(lambda: len(sleepers(mark)) == 2, "it runs")
         server.signal(signum)
-        assert server.process.wait(10) == (-signum if signum == signal.SIGKILL else 128 + signum)
+        assert server.process.wait(TIMEOUT) == (-signum if signum == signal.SIGKILL else 128 + signum)
         expect_gone(mark)
 
 
@@ -415,7 +545,7 @@ def test_nothing_survives_a_signal_to_the_client(shell: Path, tmp_path: Path) ->
         tool.feed({"id": "a", "input": f"setsid sleep {mark} & sleep {mark}"})
         until(lambda: len(sleepers(mark)) == 2, "it runs")
         tool.signal(signal.SIGKILL)
-        tool.process.wait(10)
+        tool.process.wait(TIMEOUT)
         expect_gone(mark)
 
 
@@ -424,7 +554,7 @@ def test_a_client_that_has_gone(shell: Path, tmp_path: Path) -> None:
         session = open_session(server, tmp_path)
         prompt(server, session, f"sleep 0.3; echo x; sleep {mark}", 3)
         server.stdout.close()
-        assert server.process.wait(10) == 0
+        assert server.process.wait(TIMEOUT) == 0
         assert server.stderr.read() == b""
         expect_gone(mark)
 

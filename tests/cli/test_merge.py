@@ -110,3 +110,9 @@ def test_an_output_that_is_a_shard_is_refused(tmp_path: Path) -> None:
     before = write(tmp_path / "a.jsonl", result("a")).read_bytes()
     merge(tmp_path, "a.jsonl", "-o", "a.jsonl").expect(2).says("a.jsonl")
     assert (tmp_path / "a.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("value", [b'"\xff"', b'"\\ud83d"', b"1e400"])
+def test_a_line_that_no_other_tool_reads_is_refused(value: bytes) -> None:
+    done = run("ae-merge", stdin=b'{"id":"a","output":"x","z":' + value + b'}\n{"id":"b","output":"x"}\n').expect(1)
+    assert done.ids == ["b"] and done.stderr.startswith("ae-merge: stdin:1: "), done

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-import warnings
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,6 +24,7 @@ from agenteval.cli.cluster.hand_out import HELD_BACK, HandOut, Task
 from agenteval.cli.cluster.ray_cluster import named_files
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
+from tests.support.ray_nodes import TwoNodes
 from tests.support.tool import BIN, Record, read, run, write
 from tests.support.watching import Running, expect_gone, sleepers, until
 
@@ -51,6 +53,34 @@ def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "ray.py").write_text("raise ImportError('No module named ray')")
     done = run("ae-ray", "--", "cat", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(2)
     done.says("needs Ray", "pip install", "[ray]")
+
+
+RAY = """
+import os, signal, sys
+shutdown = lambda: None
+def init(**settings):
+    print(settings["_temp_dir"], file=sys.stderr, flush=True)
+    {fails}
+"""
+FAILURES = {
+    "raise Exception('no')": (2, "--address local: no"),
+    "os.kill(os.getpid(), signal.SIGTERM)": (143, ""),
+    "os.kill(os.getpid(), signal.SIGKILL)": (-9, ""),
+}
+
+
+@pytest.mark.parametrize("fails", FAILURES)
+@pytest.mark.parametrize("length", [1, 60])
+def test_no_temporary_file_is_left_when_no_cluster_can_be_started(fails: str, length: int, tmp_path: Path) -> None:
+    """The paths of sockets have a limit, too: below a long TMPDIR, no cluster could be started."""
+    (tmp_path / "ray.py").write_text(RAY.replace("{fails}", fails))
+    code, message = FAILURES[fails]
+    with tempfile.TemporaryDirectory(prefix="r" * length, dir="/tmp") as folder:
+        env = {"PYTHONPATH": str(tmp_path), "TMPDIR": folder}
+        done = run("ae-ray", "--address", "local", "--", "cat", cwd=tmp_path, env=env).expect(code)
+        used = Path(done.messages[0])
+        assert used.parent == (Path(folder) if length == 1 else Path("/tmp")) and message in done.stderr, done
+        until(lambda: not used.exists(), "its directory is removed")
 
 
 def test_files_that_a_command_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,30 +245,23 @@ def test_wrong_usage_of_the_filter_ends_the_run() -> None:
         hand_out(lambda _id: FilterAnswer(None, ["ae-run: name one agent"], code=2), 4)
 
 
+def test_a_cluster_without_room_is_mentioned_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing happens until a worker starts: that is said, and the run goes on when one does."""
+    monkeypatch.setattr("agenteval.cli.cluster.hand_out.PATIENCE", 0.05)
+    start: Future[Any] = Future()
+    slot = FakeSlot(lambda record_id: FilterAnswer(record_id.encode(), []))
+    slot.prepare = lambda: start  # type: ignore[method-assign]
+    written: list[bytes] = []
+    run_ = HandOut(lambda: slot, 1, 0, written.append, lambda _task, _reason: b"", Console("ae-ray", progress=False))
+    threading.Timer(0.5, start.set_result, ["node"]).start()
+    run_.run([Task(0, "a", b"{}")])
+    assert written == [b"a\n"]
+    assert capfd.readouterr().err.count("no worker has started after 0.05 s: the cluster has no room") == 1
+
+
 # --- a cluster ----------------------------------------------------------------------------------
-
-
-class TwoNodes:
-    """A head without CPUs and nodes with two each: what runs, runs on a node that can be removed."""
-
-    def __init__(self, cluster: Any) -> None:
-        self.cluster, self.address = cluster, cluster.address
-        self.nodes = [cluster.add_node(num_cpus=2), cluster.add_node(num_cpus=2)]
-
-
-@pytest.fixture(scope="module")
-def two_nodes() -> Iterator[TwoNodes]:
-    pytest.importorskip("ray", reason="Ray is not installed: make test-cluster")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ray.cluster_utils import Cluster
-
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        try:
-            yield TwoNodes(cluster)
-        finally:
-            cluster.shutdown()
 
 
 def plain(value: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from agenteval.cli.failures import FailureCount
 from tests.support.tool import Done, Record, jsonl, on_terminal, read, run, write
 from tests.support.watching import Running, until
 
@@ -56,6 +58,33 @@ def test_another_schema_or_adapter_is_refused(tmp_path: Path) -> None:
         write(tmp_path / "mine.json", {**schema, "command": name})
         options = ["--resume"] if (tmp_path / "raw").exists() else []
         run("ae-run", "prompts", "-s", "mine.json", "-o", "raw", *options, cwd=tmp_path).expect(resumed)
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, "ae-grade"])
+def test_a_file_of_another_kind_is_refused(tool: str, tmp_path: Path) -> None:
+    """Its ids would count as done, or it would hold records of two kinds; --force is about agents only."""
+    some(tmp_path, "x")
+    prompt: Record = {"id": "0-x", "input": "x"}
+    result = {**prompt, "output": "x", "trajectory": []}
+    kinds: dict[str, Record] = {
+        "prompts": prompt,
+        "raw records": {**prompt, "rawLines": ["x"]},
+        "results": {**result, "rawLines": ["x"]},
+        "trials": {**prompt, "k": 2, "trials": []},
+    }
+    writes = {"ae-run": "raw records", "ae-trials": "trials"}.get(tool, "results")
+    agent = ["--shell", "echo x", "--force"] if tool in TOOLS else ["-g", "ae-grader-hint"]
+    write(tmp_path / "results", result)
+    given = "prompts" if tool in TOOLS else "results"
+    k = ["-k", 2] if tool == "ae-trials" else []
+    for name, record in kinds.items():
+        before = write(tmp_path / "out", record).read_bytes()
+        done = run(tool, given, "-o", "out", "--resume", *agent, *k, cwd=tmp_path)
+        if name == writes:
+            done.expect(0).says("1 done, nothing left to do")
+        else:
+            done.expect(2).says(f"out: holds {name}", f"give {tool} another file")
+        assert (tmp_path / "out").read_bytes() == before, done
 
 
 def test_what_waits_beside_the_output_is_of_an_agent_too(tmp_path: Path) -> None:
@@ -143,12 +172,49 @@ def test_a_total_failure_is_loud(tool: str, tmp_path: Path) -> None:
     assert last.startswith(f"{tool}: {number} of {number} agents failed: the agent exited with code 1: Invalid API key")
 
 
-def test_a_failure_among_others_is_not(tmp_path: Path) -> None:
-    some(tmp_path, "bad", "bad", "bad", "bad", "bad", "good")
-    last = start("ae-run", tmp_path, FAILS_ONCE).expect(0).says("the first 5 agents failed in the same way")
-    assert "no key" in last
-    some(tmp_path, "good", "bad", "bad", "bad", "bad", "bad")
-    start("ae-run", tmp_path, FAILS_ONCE).expect(0, stderr="")
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("option", [[], ["--no-progress"]])
+def test_a_failure_among_others_is_reported_once_at_the_end(tool: str, option: list[str], tmp_path: Path) -> None:
+    some(tmp_path, "good", "bad", "bad")
+    failed, ended = (4, 6) if tool == "ae-trials" else (2, 3)
+    done = start(tool, tmp_path, FAILS_ONCE, *option).expect(0)
+    done.says(f"{failed} of {ended} agents failed: the agent exited with code 1: no key")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "line"),
+    [
+        ([], None),
+        ([None], None),
+        (["timeout"], "1 of 1 agents failed: timeout"),
+        ([None, "timeout", None], "1 of 3 agents failed: timeout"),
+        (
+            ["exited with code 1: busy (request 4f1)", "exited with code 1: busy (request 77)"],
+            "2 of 2 agents failed: x",
+        ),
+        (["timeout", "exited with code 1", "killed by SIGSEGV"], "3 of 3 agents failed, the first: timeout"),
+        (["timeout", "no key", None, "no key"], "3 of 4 agents failed, 2 of them in the same way: no key"),
+        ([f"reason {'x' * n}" for n in range(500)], "500 of 500 agents failed, the first: reason "),
+    ],
+)
+def test_the_end_has_the_most_common_reason(reasons: list[str | None], line: str | None) -> None:
+    said: list[str] = []
+    count = FailureCount("x", said.append, None, resumable=False)
+    for reason in reasons:
+        count.add([reason] if reason else None, len(reasons))
+    count.report()
+    assert [text for text in said if text.startswith(line or "")] == said[-1:]
+    assert (said == []) is (line is None)
+
+
+def test_the_end_of_an_interrupted_run_counts_agents_that_failed(tmp_path: Path) -> None:
+    some(tmp_path, "bad", "slow")
+    line = FAILS_ONCE + '; [ "$PROMPT" = slow ] && sleep 60'
+    with Running("ae-run", "prompts", "-o", "out", "--shell", line, cwd=tmp_path) as tool:
+        until(lambda: (tmp_path / "ran").exists() and runs(tmp_path) == ["bad", "slow"], "the second is running")
+        tool.process.send_signal(signal.SIGINT)
+        _, stderr = tool.process.communicate(timeout=30)
+    assert b"ae-run: 1 of 1 agents failed: the agent exited with code 1: no key\n" in stderr, stderr
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -173,10 +239,10 @@ def test_the_end_counts_agents_that_failed(tmp_path: Path) -> None:
     write(tmp_path / "in", *({"id": str(n), "input": str(n)} for n in range(3)))
     agent = ["in", "--shell", 'test "$PROMPT" = 1', "-o", "out"]
     lines = run("ae-run", *agent, "--progress", cwd=tmp_path).expect(0).messages
-    assert lines[1] == "ae-run: [2/3] 1" and "ae-run: 2 of 3 agents failed: " in lines[-1], lines
-    run("ae-run", *agent, cwd=tmp_path).expect(0, stderr="")
+    assert lines[0] == "ae-run: [1/3] 0: agent failed" and lines[1] == "ae-run: [2/3] 1", lines
+    assert "ae-run: 2 of 3 agents failed: " in lines[-1], lines
     shown = on_terminal("ae-run", *agent, cwd=tmp_path).stdout
-    assert "3 prompts in 0:0" in shown and ", 2 failed" in shown and "2 of 3 agents failed" in shown, shown
+    assert "3 prompts in 0:0" in shown and ", 2 agents failed\n" in shown and "2 of 3 agents failed" in shown, shown
 
 
 def test_one_prompt_is_not_prompts(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_markdown_where_the_file_ends_so(tmp_path: Path) -> None:
     assert text.startswith("# Evaluation\n\n- Questions: 4\n")
     assert "| Hit rate | 0.500 | 4 |" in text
     assert "- the agent failed on 1 of 4 questions (d)" in text
-    assert "| FAILED: What of d? (no \\| net) | 0.000 |" in text
+    assert "| What of d? (agent failed: no \\| net) | 0.000 |" in text
     widths = {line.count(" | ") for line in text.split("## Questions\n\n")[1].replace("\\|", "").splitlines() if line}
     assert widths == {5}, "every row has every cell"
 

@@ -65,6 +65,19 @@ def test_a_record_in_a_pipe(tmp_path: Path) -> None:
     assert "line 20" in run("ae-show", "--full", stdin=jsonl(RECORD)).expect(0).stdout
 
 
+def test_the_steps_of_a_sub_agent_are_marked(tmp_path: Path) -> None:
+    steps = [
+        {"type": "tool_call", "name": "Task", "status": "completed", "callId": "c1", "output": "ok"},
+        {"type": "message", "content": "word " * 40, "parentId": "c1"},
+        {"type": "message", "content": "Done."},
+    ]
+    record = {"id": "far", "output": "Done.", "trajectory": steps}
+    lines = run("ae-show", write(tmp_path / "in.jsonl", record)).expect(0).stdout.splitlines()
+    first, last = lines.index("│ 2  message"), lines.index("3  message")
+    assert all(line.startswith("│   word") for line in lines[first + 1 : last - 1]) and lines[last - 1] == ""
+    assert not any("│" in line for line in (*lines[:first], *lines[last:]))
+
+
 def test_one_step(tmp_path: Path) -> None:
     text = run("ae-show", "-", "far", "--step", "2", stdin=jsonl(RECORD)).expect(0).stdout
     assert "line 20" in text and "thought" not in text and "Output" not in text
@@ -80,7 +93,7 @@ def test_all_records_or_only_failures() -> None:
     some = run("ae-show", "--failed", stdin=records).expect(0, stderr="").stdout
     assert re.findall(r"^== (.*)", some, re.M) == ["far", "crash", "broken", "t#2"]
     assert "Agent failed\n  exited with code 3" in some and "Grader error\n  g: exit 1" in some
-    run("ae-show", "--failed", stdin=jsonl(PASSED)).expect(0).says("no failure in it")
+    run("ae-show", "--failed", stdin=jsonl(PASSED)).expect(0).says("nothing to show with --failed")
 
 
 @pytest.mark.parametrize(

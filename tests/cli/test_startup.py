@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from agenteval.cli.startup import cleandoc
-from agenteval.cli.suite import own_tools
 from tests.support.tool import ROOT, run
 
 STAND_INS = ("inspect", "gettext", "platform", "typing_extensions", "dataclasses", "zoneinfo")
@@ -66,8 +65,3 @@ def test_unknown_option_and_a_similar_one(typed: str, similar: str | None) -> No
     message = run("ae-format", typed).expect(2).says("No such option", typed.partition("=")[0])
     hint = f" Did you mean {similar}?" if similar else ""
     assert message.endswith(f"{hint} (try 'ae-format --help')") and ("Did you mean" in message) == bool(similar)
-
-
-def test_every_tool_starts() -> None:
-    for name in own_tools():
-        assert run(name, "--version").expect(0, stderr="").stdout.startswith(f"{name} ")

@@ -13,7 +13,7 @@ from agenteval.reports.summary.jsonl import summary_of
 from agenteval.reports.summary.markdown import Sections, head_and_tail, text_at
 from agenteval.streams.jsonl import encode
 from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
-from tests.support.tool import Record, jsonl, run, start, write
+from tests.support.tool import TIMEOUT, Record, jsonl, run, start, write
 
 RESULT: Record = {"id": "a", "input": "question", "output": "answer"}
 TIMED: Record = {**RESULT, "timing": {"start": 1000, "end": 2500, "total": 1400}}
@@ -274,7 +274,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
             process.stdout.readline()
         status = Path(f"/proc/{process.pid}/status").read_text()
         peaks[count] = int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
-        process.communicate(timeout=10)
+        process.communicate(timeout=TIMEOUT)
     assert peaks[1000] < peaks[20] + 2000, peaks
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from agenteval.grading.trials import pass_fields
 from tests.support.crash import kill_and_resume
-from tests.support.tool import Done, Record, jsonl, meeting, python_script, read, run, script, start, write
+from tests.support.tool import TIMEOUT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
 from tests.support.watching import expect_gone, marked, sleepers, until
 
 # Passes where the trial's own number (from its workspace) is among those named in the prompt.
@@ -332,7 +332,7 @@ def test_a_signal_keeps_what_is_finished(signum: signal.Signals, tmp_path: Path)
             until(lambda: sleepers(mark), "the second trial has started")
             until(lambda: leftover(tmp_path) == ["p11"], "the first trial is on disk")
             process.send_signal(signum)
-            assert process.wait(10) == 128 + signum
+            assert process.wait(TIMEOUT) == 128 + signum
             assert "--resume" in process.stderr.read().decode()
         expect_gone(mark)
     assert (tmp_path / "out").read_bytes() == b""
@@ -356,10 +356,10 @@ def test_progress_counts_trials(tmp_path: Path) -> None:
     write(tmp_path / "in", *map(json.loads, prompts("a", "b").splitlines()))
     done = run("ae-trials", "in", "-k", 2, "--shell", "exit 1", "--progress", cwd=tmp_path).expect(0)
     assert done.messages == [
-        "ae-trials: [1/4] p1 trial 1/2 failed",
-        "ae-trials: [2/4] p1 trial 2/2 failed",
-        "ae-trials: [3/4] p2 trial 1/2 failed",
-        "ae-trials: [4/4] p2 trial 2/2 failed",
+        "ae-trials: [1/4] p1 trial 1/2: agent failed",
+        "ae-trials: [2/4] p1 trial 2/2: agent failed",
+        "ae-trials: [3/4] p2 trial 1/2: agent failed",
+        "ae-trials: [4/4] p2 trial 2/2: agent failed",
         "ae-trials: 4 of 4 agents failed: the agent exited with code 1",
     ]
 

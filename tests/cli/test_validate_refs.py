@@ -136,7 +136,7 @@ def test_many_at_a_time_keep_their_order(tmp_path: Path) -> None:
 def test_progress_counts_references(tmp_path: Path) -> None:
     prompts = write(tmp_path / "p.jsonl", prompt("a"), {"id": "none", "input": "x"}, prompt("b", "Rome"))
     done = run("ae-validate-refs", prompts, "-g", "ae-grader-hint", "--progress", cwd=tmp_path).expect(1)
-    assert done.messages[:2] == ["ae-validate-refs: [1/2] a", "ae-validate-refs: [2/2] b did not pass"]
+    assert done.messages[:2] == ["ae-validate-refs: [1/2] a", "ae-validate-refs: [2/2] b: did not pass"]
 
 
 def test_ctrl_c_keeps_what_is_done_and_promises_no_resume(tmp_path: Path) -> None:

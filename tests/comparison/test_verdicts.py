@@ -42,8 +42,10 @@ def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
     [pair] = compare(a, b).statistics.pairs
     assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
     assert pair.mcnemar.p == pytest.approx(2**-9)
-    assert pair.sentences[0].startswith("a passes more often than b: a 100.0%, b 77.5% of 40 prompts graded in both;")
-    assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600 and 0.599 on 40 prompts; ")
+    assert pair.sentences[0].startswith(
+        "b passes less often than a: a 100.0%, then b 77.5% of 40 prompts graded in both;"
+    )
+    assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600, then 0.599 on 40 prompts; ")
 
 
 def test_milliseconds_do_not_win_prompts() -> None:

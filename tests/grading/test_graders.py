@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,15 @@ def test_hint_answers_line_by_line(tmp_path: Path) -> None:
         tool.end().expect(0, stderr="")
 
 
-def test_hint_is_streamed_by_ae_grade_without_being_asked() -> None:
-    records = [{"id": str(n), "output": f"it is {n}", "hint": str(n % 700)} for n in range(2000)]
-    done = run("ae-grade", "-g", "ae-grader-hint -i", stdin=jsonl(*records)).expect(0, stderr="")
-    assert done.ids == [str(n) for n in range(2000)]
-    wanted = [str(n % 700) in str(n) for n in range(2000)]
+def test_hint_is_streamed_by_ae_grade_without_being_asked(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"print('x', file=open({str(tmp_path / 'starts')!r}, 'a'))")
+    records = [{"id": str(n), "output": f"it is {n}", "hint": str(n % 70)} for n in range(200)]
+    env = {"PYTHONPATH": str(tmp_path)}
+    done = run("ae-grade", "-g", "ae-grader-hint -i", stdin=jsonl(*records), env=env).expect(0, stderr="")
+    assert done.ids == [str(n) for n in range(200)]
+    wanted = [str(n % 70) in str(n) for n in range(200)]
     assert [record["score"]["pass"] for record in done.records] == wanted
-    assert done.seconds < 5  # a process each would take minutes
+    assert (tmp_path / "starts").read_text().count("x") < 10, "a process for each record"
 
 
 # --- ae-grader-git --------------------------------------------------------------------------------
@@ -397,11 +398,9 @@ def test_git_command_whose_child_holds_the_output(repository: Path, mark: str) -
 @needs_git
 def test_git_command_that_takes_too_long(repository: Path, mark: str) -> None:
     (repository / "new.txt").write_text("n")
-    began = time.monotonic()
     answer = look(repository, "--command", f"sleep {mark} & sleep {mark}; true", "--command-timeout", "300")
-    assert time.monotonic() - began < 3
     assert (answer["pass"], answer["outcome"]["exitCode"], answer["outcome"]["commandPassed"]) == (False, None, False)
-    expect_gone(mark, 1)
+    expect_gone(mark)
 
 
 @needs_git

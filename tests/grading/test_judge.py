@@ -31,7 +31,7 @@ from agenteval.grading.judge import (
 from agenteval.models.chat_protocol import ModelAnswer, ModelError, TokenUsage
 from tests.support.http_server import Response
 from tests.support.model_server import Body, Reply, Server, answering, completion, refusal
-from tests.support.tool import ROOT, Done, Record, jsonl, read, run, start, write
+from tests.support.tool import ROOT, TIMEOUT, Done, Record, jsonl, read, run, start, write
 from tests.support.watching import PATIENCE
 
 SCORES = {"overall_score": 0.8, "accuracy": 0.9, "completeness": 0.7, "relevance": 1.0, "reasoning": "Fine."}
@@ -434,7 +434,7 @@ def test_answer_does_not_wait_for_more_input(tmp_path: Path) -> None:
             process.stdin.write(jsonl(record(number)).encode())
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["score"] == 0.8
-        process.communicate(timeout=10)
+        process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0
 
 
@@ -485,9 +485,9 @@ def test_second_run_with_a_cache_asks_no_judge(tmp_path: Path) -> None:
     with answering(by_question(lambda _: scores())) as server:
         args = ("in.jsonl", "--cache", "a/cache", "--price", "1/2")
         first = judged(server, *args, records=[], cwd=tmp_path)
-        second = judged(server, *args, records=[], cwd=tmp_path)
+        (tmp_path / "openai.py").write_text("raise AssertionError('the library is loaded')")
+        second = judged(server, *args, records=[], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert len(server.requests) == 2
-    assert second.seconds < 1, "not even the library is loaded"
     for fresh, kept in zip(first.records, second.records, strict=True):
         assert fresh["outcome"]["cost_usd"] == 0.00002 and "cached" not in fresh["outcome"]
         assert kept == fresh | {"outcome": fresh["outcome"] | {"cost_usd": 0.0, "cached": True}}
@@ -522,7 +522,7 @@ def test_interrupt_while_a_judge_thinks(tmp_path: Path) -> None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert time.monotonic() - began < PATIENCE
 
@@ -581,7 +581,7 @@ def test_offline_judge_needs_no_openai_package() -> None:
 def test_usage_errors_are_said_before_any_record_is_read(args: list[str], parts: list[str], tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     process = start("ae-grader-judge", *args, cwd=tmp_path)  # stdin stays open and empty
-    process.wait(10)
+    process.wait(TIMEOUT)
     out, err = process.communicate()
     done = Done(["ae-grader-judge"], tmp_path, process.returncode, out, err, 0).expect(2)
     done.says(*parts)

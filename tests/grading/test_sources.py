@@ -20,7 +20,6 @@ from agenteval.grading.sources import (
     rank_expected,
     recall,
     redirects_of,
-    same_title,
     sources_of,
 )
 
@@ -66,12 +65,12 @@ DIFFERENT = [
 
 @pytest.mark.parametrize("one, other", SAME)
 def test_same_page(one: str, other: str) -> None:
-    assert same_title(one, other), (normal_title(one), normal_title(other))
+    assert normal_title(one) == normal_title(other)
 
 
 @pytest.mark.parametrize("one, other", DIFFERENT)
 def test_another_page(one: str, other: str) -> None:
-    assert not same_title(one, other)
+    assert normal_title(one) != normal_title(other)
 
 
 # --- what a record says -------------------------------------------------------------------------
@@ -184,9 +183,9 @@ def test_object_at_the_end(text: str, found: object) -> None:
 
 @pytest.mark.parametrize("text", ['{"a":' * 50_000 + "}", "{" * 200_000 + "}", '{"a":' * 50_000 + "1" + "}" * 50_000])
 def test_object_at_the_end_of_a_text_that_means_harm(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     final_object(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20, "of the square of its length it would be minutes"
 
 
 # --- how well they meet -------------------------------------------------------------------------

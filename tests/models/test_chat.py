@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from functools import cache
 from typing import Any
 
 import pytest
@@ -451,10 +452,21 @@ def without_end(status: bytes) -> Callable[[socket.socket], None]:
     return talk
 
 
-def bomb(status: bytes, size: int = 200 << 20) -> Callable[[socket.socket], None]:
-    packed = gzip.compress(bytes(size), 1)
-    head = b"\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
-    return lambda connection: connection.sendall(b"HTTP/1.1 " + status + head + packed)
+@cache
+def packed_zeros() -> bytes:
+    return gzip.compress(bytes(200 << 20), 1)
+
+
+def bomb(status: bytes) -> Callable[[socket.socket], None]:
+    def talk(connection: socket.socket) -> None:
+        body = packed_zeros()
+        head = b"\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        connection.sendall(b"HTTP/1.1 " + status + head + body)
+        connection.shutdown(socket.SHUT_WR)  # and not a reset, which discards what the client has not read yet
+        while connection.recv(1 << 16):
+            pass
+
+    return talk
 
 
 @pytest.mark.parametrize(

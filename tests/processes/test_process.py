@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import jsonl, python_script, read, run, write
-from tests.support.watching import Running, alive, expect_gone, sleepers, until
+from tests.support.tool import BIN, jsonl, python_script, read, run, write
+from tests.support.watching import PATIENCE, Running, alive, expect_gone, expect_soon, sleepers, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+
+AE_RUN = str(BIN / "ae-run")  # by its path: started and not forked, so that it and its guardian have the mark
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 
 # Each starts one `sleep MARK` and goes on.
 HELPERS = {
@@ -40,7 +43,7 @@ def prompts(count: int, **fields: Any) -> str:
 
 def run_shell(line: str, *args: object, cwd: Path | None = None) -> dict[str, Any]:
     """The one raw record of an agent."""
-    done = run("ae-run", "--shell", line, *args, stdin=prompts(1), cwd=cwd).expect(0)
+    done = run(AE_RUN, "--shell", line, *args, stdin=prompts(1), cwd=cwd).expect(0)
     assert len(done.records) == 1, done
     return done.records[0]
 
@@ -59,22 +62,25 @@ def test_a_timeout_ends_the_whole_tree(mark: str, tmp_path: Path) -> None:
         assert (record["timedOut"], record["signal"], record["exitCode"]) == (True, "SIGTERM", None)
         assert record["errors"] == ["timeout: not done after 1500 ms"]
         assert record["turns"][0]["timedOut"]
-        assert 3400 <= record["timing"]["total"] < 6000  # SIGTERM, 2 s, SIGKILL
+        assert record["timing"]["total"] >= 3400  # SIGTERM, 2 s, SIGKILL
         tool.end().expect(0).says("1 of 1 agents failed: timeout")
     expect_gone(mark, 0)
 
 
 def test_a_timeout_is_quick_when_all_obey(mark: str) -> None:
-    record = run_shell(f"{helpers(mark, 'in the group', 'daemon', 'stopped')}\nwait", "-t", "300")
-    assert record["timedOut"]
-    assert record["timing"]["total"] < 1300
-    expect_gone(mark, 0)
+    def seconds() -> float:
+        record = run_shell(f"{helpers(mark, 'in the group', 'daemon', 'stopped')}\nwait", "-t", "300")
+        assert record["timedOut"]
+        expect_gone(mark, 0)
+        return float(record["timing"]["total"]) / 1000
+
+    expect_soon(seconds, within=0.3 + GRACE)
 
 
 def test_an_agent_deaf_to_sigterm_is_killed_after_two_seconds(mark: str) -> None:
     record = run_shell(f"trap '' TERM; echo one; sleep {mark}; echo two", "-t", "300")
     assert (record["rawLines"], record["signal"], record["timedOut"]) == (["one"], "SIGKILL", True)
-    assert 2200 <= record["timing"]["total"] < 3500
+    assert record["timing"]["total"] >= 2200
 
 
 def test_a_handler_of_sigterm_may_start_processes_to_clean_up(tmp_path: Path) -> None:
@@ -105,7 +111,6 @@ def test_a_helper_that_holds_stdout_hangs_nothing_and_is_gone_with_the_record(
         assert (tmp_path / "pid").read_text().strip(), "the helper never ran"
         assert (record["rawLines"], record["exitCode"], record["timedOut"]) == (["done", "end"], 0, False)
         assert "errors" not in record
-        assert record["timing"]["total"] < (3500 if "deaf" in kind else 1500)
 
 
 @pytest.mark.parametrize("kind", ["daemon", "without its environment"])
@@ -151,17 +156,23 @@ def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: s
     kinds = [kind for kind in HELPERS if "deaf" not in kind]
     line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, *kinds)}\nwait'
     output = ["-o", tmp_path / "raw.jsonl"] if to_file else []
-    with Running("ae-run", "-j", 3, *output, "--shell", line, cwd=tmp_path) as tool:
-        tool.feed({"id": "q", "input": "quick"}, {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
-        until(lambda: len(sleepers(mark)) == 2 * len(kinds), "all helpers run")
-        tool.signal(signum)
-        done = tool.end(within=1.9)
-        expect_gone(mark, 0)
-    name = signal.Signals(signum).name
-    assert done.expect(code).says(f"stopped by {name} after 1 prompt")
-    assert ("--resume" in done.stderr) == to_file
-    written = read(tmp_path / "raw.jsonl") if to_file else done.records
-    assert [record["id"] for record in written] == ["q"]
+
+    def seconds() -> float:
+        with Running("ae-run", "-j", 3, *output, "--shell", line, cwd=tmp_path) as tool:
+            tool.feed({"id": "q", "input": "quick"}, {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+            until(lambda: len(sleepers(mark)) == 2 * len(kinds), "all helpers run")
+            began = time.monotonic()
+            tool.signal(signum)
+            done = tool.end()
+            taken = time.monotonic() - began
+            expect_gone(mark, 0)
+        assert done.expect(code).says(f"stopped by {signal.Signals(signum).name} after 1 prompt")
+        assert ("--resume" in done.stderr) == to_file
+        written = read(tmp_path / "raw.jsonl") if to_file else done.records
+        assert [record["id"] for record in written] == ["q"]
+        return taken
+
+    expect_soon(seconds, within=GRACE)
 
 
 def test_a_signal_starts_no_further_agent(mark: str, tmp_path: Path) -> None:
@@ -170,26 +181,30 @@ def test_a_signal_starts_no_further_agent(mark: str, tmp_path: Path) -> None:
     with Running("ae-run", file, "-j", 8, "--shell", line, "-o", "raw", cwd=tmp_path) as tool:
         until(lambda: len(sleepers(mark)) == 8, "8 agents run")
         tool.signal(signal.SIGINT)
-        tool.end(within=1.9).expect(130)
+        tool.end().expect(130)
     expect_gone(mark, 0)
     assert (tmp_path / "started").read_text().count("x") == 8
     assert (tmp_path / "raw").read_bytes() == b""
 
 
 def test_a_second_ctrl_c_is_immediate(mark: str, tmp_path: Path) -> None:
-    with Running(
-        "ae-run", "-j", 2, "--shell", f"{helpers(mark, 'deaf daemon')}\nwait; sleep {mark}", cwd=tmp_path
-    ) as tool:
-        tool.feed({"id": "a", "input": "x"}, {"id": "b", "input": "x"})
-        until(lambda: len(sleepers(mark)) == 4, "all helpers run")
-        tool.signal(signal.SIGINT)
-        time.sleep(0.3)
-        assert tool.process.poll() is None, "deaf agents get 2 s"
-        began = time.monotonic()
-        tool.signal(signal.SIGINT)
-        tool.end(within=1).expect(130)
-        assert time.monotonic() - began < 1
-    expect_gone(mark)
+    line = f"{helpers(mark, 'deaf daemon')}\nwait; sleep {mark}"
+
+    def seconds() -> float:
+        """The deaf are ended 2 s after the first signal, unless there is a second."""
+        with Running("ae-run", "-j", 2, "--shell", line, cwd=tmp_path) as tool:
+            tool.feed({"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+            until(lambda: len(sleepers(mark)) == 4, "all helpers run")
+            began = time.monotonic()
+            tool.signal(signal.SIGINT)
+            until(lambda: len(sleepers(mark)) == 2, "those that obey are gone")
+            tool.signal(signal.SIGINT)
+            tool.end().expect(130)
+            taken = time.monotonic() - began
+        expect_gone(mark)
+        return taken
+
+    expect_soon(seconds, within=GRACE)
 
 
 def test_one_ctrl_c_kills_the_deaf_after_two_seconds(mark: str, tmp_path: Path) -> None:
@@ -203,14 +218,23 @@ def test_one_ctrl_c_kills_the_deaf_after_two_seconds(mark: str, tmp_path: Path) 
     expect_gone(mark, 0)
 
 
-def test_a_signal_ends_the_pause_between_two_tries(tmp_path: Path) -> None:
-    with Running("ae-run", "-t", 100, "--retries", 9, "--shell", "echo x >> tries; sleep 60", cwd=tmp_path) as tool:
-        tool.feed({"id": "a", "input": "x"})
-        until(lambda: (tmp_path / "tries").exists() and len((tmp_path / "tries").read_text()) == 6, "three tries")
-        time.sleep(0.3)  # the third has timed out, and the next pause takes 4 s
-        tool.signal(signal.SIGINT)
-        tool.end(within=1).expect(130)
-    assert (tmp_path / "tries").read_text() == "x\n" * 3
+def test_a_signal_ends_the_pause_between_two_tries(mark: str, tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+
+    def seconds() -> float:
+        tries.unlink(missing_ok=True)
+        line = f"echo x >> tries; exec sleep {mark}"
+        with Running("ae-run", "-t", 100, "--retries", 9, "--shell", line, cwd=tmp_path) as tool:
+            tool.feed({"id": "a", "input": "x"})
+            until(lambda: tries.exists() and len(tries.read_text()) == 6, "three tries")
+            until(lambda: not sleepers(mark), "the third has timed out, and the next pause takes 4 s")
+            began = time.monotonic()
+            tool.signal(signal.SIGINT)
+            tool.end().expect(130)
+        assert tries.read_text() == "x\n" * 3
+        return time.monotonic() - began
+
+    expect_soon(seconds, within=3)
 
 
 # --- SIGKILL --------------------------------------------------------------------------------------
@@ -234,13 +258,18 @@ def test_sigkill_of_the_tool_takes_everything_along(whole_group: bool, mark: str
 
 
 def test_a_killed_tool_lets_go_of_its_streams(mark: str, tmp_path: Path) -> None:
-    """The next tool in the pipe sees the end at once, though the guardian is still at work."""
+    """The next tool in the pipe sees the end at once, though the guardian is still at work: only the tool has them."""
     with Running("ae-run", "--shell", f"sleep {mark}", cwd=tmp_path) as tool:
         tool.feed({"id": "a", "input": "x"})
         until(lambda: sleepers(mark), "the agent runs")
+        streams = {os.readlink(f"/proc/{tool.pid}/fd/{number}") for number in (0, 1, 2)}
+        others = set(alive(mark)) - {tool.pid}
+        assert len(others) >= 2, "the guardian and the agent"
+        for pid in others:
+            opened = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            assert not streams & opened, (pid, Path(f"/proc/{pid}/cmdline").read_bytes())
         tool.signal(signal.SIGKILL)
-        out, err = tool.process.communicate(timeout=1)
-        assert (out, err) == (b"", b"")
+        assert tool.process.communicate(timeout=PATIENCE) == (b"", b"")
 
 
 # --- closed pipe ----------------------------------------------------------------------------------
@@ -248,14 +277,21 @@ def test_a_killed_tool_lets_go_of_its_streams(mark: str, tmp_path: Path) -> None
 
 def test_a_closed_pipe_ends_the_agents_at_once_and_silently(mark: str, tmp_path: Path) -> None:
     line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, "daemon", "in the group", "without its environment")}\nwait'
-    with Running("ae-run", "-j", 3, "--shell", line, cwd=tmp_path) as tool:
-        tool.feed(*({"id": name, "input": name} for name in ("a", "b", "quick")))
-        assert tool.record()["id"] == "quick"
-        until(lambda: len(sleepers(mark)) == 6, "the others run")
-        tool.stdout.close()  # stdin stays open: nothing but the closed pipe can end it
-        assert tool.process.wait(timeout=1.9) == 0
-        assert tool.stderr.read() == b""
-    expect_gone(mark, 0)
+
+    def seconds() -> float:
+        with Running("ae-run", "-j", 3, "--shell", line, cwd=tmp_path) as tool:
+            tool.feed(*({"id": name, "input": name} for name in ("a", "b", "quick")))
+            assert tool.record()["id"] == "quick"
+            until(lambda: len(sleepers(mark)) == 6, "the others run")
+            began = time.monotonic()
+            tool.stdout.close()  # stdin stays open: nothing but the closed pipe can end it
+            assert tool.process.wait(timeout=PATIENCE) == 0
+            taken = time.monotonic() - began
+            assert tool.stderr.read() == b""
+        expect_gone(mark, 0)
+        return taken
+
+    expect_soon(seconds, within=GRACE)
 
 
 # --- what an agent finds --------------------------------------------------------------------------
@@ -418,18 +454,24 @@ def test_lines_are_kept_as_they_came(printed: str, lines: list[str]) -> None:
 
 
 def test_line_times_are_arrival_times() -> None:
-    record = run_shell("echo a; sleep 0.3; printf b; sleep 0.2; echo b; echo c; sleep 0.2; echo d")
-    assert record["rawLines"] == ["a", "bb", "c", "d"]
-    a, b, c, d = record["lineTimes"]
-    assert 0 <= a <= b <= c <= d <= record["timing"]["total"]
-    assert 450 <= b - a < 900
-    assert c - b < 50
-    assert 180 <= d - c < 500
-    timing = record["timing"]
-    assert timing["firstResponse"] == a
-    assert 0 <= timing["sessionCreation"] <= a
-    assert timing["end"] - timing["start"] == timing["total"]
-    assert abs(timing["end"] / 1000 - time.time()) < 5
+    """Of the end of a line: each line here ends in the moment that the agent has written it."""
+    now = "date +%s%N"
+
+    def lateness() -> float:
+        began = time.time()
+        record = run_shell(f"{now}; sleep 0.3; printf x; sleep 0.2; {now}; {now}; sleep 0.2; {now}")
+        assert record["rawLines"][1].startswith("x") and len(record["rawLines"]) == 4
+        times, timing = record["lineTimes"], record["timing"]
+        assert times == sorted(times)
+        assert 0 <= timing["sessionCreation"] <= times[0] == timing["firstResponse"]
+        assert times[-1] <= timing["total"] == timing["end"] - timing["start"]
+        assert began - 0.002 <= timing["start"] / 1000 <= timing["end"] / 1000 <= time.time() + 0.002
+        written = [int(line.removeprefix("x")) / 1e9 for line in record["rawLines"]]
+        late = [timing["start"] / 1000 + time / 1000 - moment for time, moment in zip(times, written, strict=True)]
+        assert min(late) > -0.002, "before it was written"
+        return float(max(late))
+
+    expect_soon(lateness, within=0.1)
 
 
 def test_line_times_go_on_over_turns() -> None:
@@ -443,5 +485,20 @@ def test_line_times_go_on_over_turns() -> None:
 
 
 def test_a_tool_without_agents_to_end_leaves_no_guardian(mark: str, tmp_path: Path) -> None:
-    run("ae-run", "--simple", f"echo {mark} {{}}", stdin=prompts(3), cwd=tmp_path).expect(0)
+    run(AE_RUN, "--simple", f"echo {mark} {{}}", stdin=prompts(3), cwd=tmp_path).expect(0)
     assert not alive(mark)
+
+
+def test_a_tool_whose_guardian_was_killed_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    with Running("ae-run", "--simple", "echo {}", cwd=tmp_path, env={"TMPDIR": str(tmp_path / "tmp")}) as tool:
+        children = Path(f"/proc/{tool.pid}/task/{tool.pid}/children")
+        guardian = until(lambda: children.read_text().split(), "the guardian is there")[0]
+        until(lambda: "guardian" in Path(f"/proc/{guardian}/cmdline").read_text(), "it has its name")
+        os.kill(int(guardian), signal.SIGKILL)
+        until(lambda: "Z" in Path(f"/proc/{guardian}/stat").read_text().rpartition(")")[2], "it has ended")
+        tool.feed({"id": "a", "input": "x"})
+        record = tool.record()
+        assert record["rawLines"] == ["x"] and "errors" not in record, record
+        assert tool.end().code == 0
+    assert list((tmp_path / "tmp").iterdir()) == []

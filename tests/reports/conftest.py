@@ -19,15 +19,30 @@ def browser() -> Iterator[Any]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def pages(browser: Any) -> Iterator[dict[str, OpenPage]]:
+    """The open pages by their settings, which tests use one after another: a new one costs half a second of CPU."""
+    kept: dict[str, OpenPage] = {}
+    yield kept
+    for page in kept.values():
+        page.close()
+
+
 @pytest.fixture
-def opened(browser: Any) -> Iterator[Open]:
-    """Opens pages, and closes them after the test."""
-    pages: list[OpenPage] = []
+def opened(browser: Any, pages: dict[str, OpenPage]) -> Iterator[Open]:
+    """Shows files, each as if in a new page; one that has had a listener or a permission of a test is not kept."""
+    used: list[str] = []
 
     def open_page(path: Path, **settings: Any) -> OpenPage:
-        pages.append(OpenPage(browser, path, **settings))
-        return pages[-1]
+        key = repr(sorted(settings.items()))
+        assert key not in used, "a test that needs two pages at a time gives them other settings"
+        used.append(key)
+        if key not in pages:
+            pages[key] = OpenPage(browser, path, **settings)
+        pages[key].start_over(path)
+        return pages[key]
 
     yield open_page
-    for page in pages:
-        page.close()
+    for key in used:
+        if pages[key].changed:
+            pages.pop(key).close()

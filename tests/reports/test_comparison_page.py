@@ -46,7 +46,7 @@ def test_flips_come_first_and_the_figures_are_those_of_the_report(comparison: Pa
     page = shown.go()
     assert shown.ids() == ["p1", "p3", "p0", "p2", "p4", "p5", "alone"]
     statuses = page.locator("td.column-status").all_inner_texts()
-    assert [text.split(" ", 1)[1] for text in statuses[:3]] == ["Now fails", "Now passes", "Passes"]
+    assert [text.split(" ", 1)[1] for text in statuses[:3]] == ["No longer passes", "Now passes", "Passes"]
     assert statuses[-1].endswith("Not compared")
     report = msgspec.json.decode((comparison.parent / "report.json").read_bytes())
     [pair] = report["statistics"]["pairs"]

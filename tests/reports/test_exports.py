@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.atif import check_trajectory
-from tests.support.page_records import HOSTILE, every_status, hostile, result, trial
+from tests.support.page_records import HOSTILE, every_status, hostile, result, trial, with_sub_agents
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write
 
 EXPORTS = ["atif", "dpo", "inspect", "junit", "otlp", "parquet", "sft"]
@@ -44,11 +45,24 @@ TRIALS = [
         {"trialNum": 1, "output": "o", "graderError": "judge: timed out"}, {"trialNum": 2, "output": "o"}
     ]},
 ]  # fmt: skip
-ODD = [*(hostile(text) for text in HOSTILE), hostile("\ud7ff\ue000\ufffe\uffff\x0b\x85"), SESSION]
+BARE: list[Record] = [{"id": "bare", "output": "o"}, {"id": "empty", "output": "", "trajectory": None}]
+ODD = [
+    *(hostile(text) for text in [*HOSTILE, "\ud7ff\ue000\ufffe\uffff\x0b\x85"]),
+    SESSION,
+    with_sub_agents(),
+    *BARE,
+]
+
+
+@cache
+def exported(form: str, records: str, args: tuple[object, ...]) -> Done:
+    return run("ae-format", "-f", form, *args, stdin=records)
 
 
 def export(form: str, *records: Record, args: tuple[object, ...] = (), code: int = 0) -> Done:
-    return run("ae-format", "-f", form, *args, stdin=jsonl(*records)).expect(code)
+    """Returns what ae-format does with these records; the same call runs once."""
+    done = exported(form, jsonl(*records), args)
+    return Done(done.command, done.cwd, done.code, done.out, done.err, done.seconds).expect(code)
 
 
 def records_of(form: str, *records: Record) -> list[Record]:
@@ -143,12 +157,6 @@ def test_atif_keeps_the_rules_of_the_format(records: list[Record]) -> None:
         check_trajectory(document)
 
 
-def test_atif_passes_the_models_of_harbor() -> None:
-    models = pytest.importorskip("harbor.models.trajectories", reason="the extra `peers`, on Python 3.12, has harbor")
-    for document in records_of("atif", *every_status(), *ODD) + records_of("atif", *TRIALS):
-        models.Trajectory.model_validate(document)
-
-
 def test_atif_has_each_result_in_the_step_of_its_call() -> None:
     document = records_of("atif", *every_status())[1]
     sources = [(step["source"], len(step.get("tool_calls", []))) for step in document["steps"]]
@@ -172,6 +180,18 @@ def test_atif_of_a_session_has_the_turns_of_the_user_in_their_places() -> None:
         ("agent", ""),
         ("agent", "second answer"),
     ]
+
+
+def test_atif_has_a_trajectory_per_sub_agent() -> None:
+    [document] = records_of("atif", with_sub_agents())
+    called = [one["observation"]["results"][0] for one in document["steps"] if "observation" in one]
+    assert called == [
+        {"source_call_id": "call_2", "content": "done", "subagent_trajectory_ref": [{"trajectory_id": "nested/t1"}]}
+    ]
+    said = {
+        one["trajectory_id"]: [step["message"] for step in one["steps"]] for one in document["subagent_trajectories"]
+    }
+    assert said == {"nested/t1": ["", "sub found it"], "nested/t2": [""], "nested/elsewhere": ["lost"]}
 
 
 # --- otlp -----------------------------------------------------------------------------------------
@@ -205,8 +225,13 @@ def test_otlp_is_read_by_the_classes_of_opentelemetry(records: list[Record]) -> 
     assert len({spans[0].trace_id for spans in lines}) == len(lines) > 0
     for spans in lines:
         assert len({span.span_id for span in spans}) == len(spans)
-        assert {span.parent_span_id for span in spans[1:]} <= {spans[0].span_id}
+        assert {span.parent_span_id for span in spans[1:]} <= {span.span_id for span in spans}
         assert all(span.end_time_unix_nano >= span.start_time_unix_nano for span in spans)
+
+
+def test_otlp_has_the_calls_of_a_sub_agent_below_the_call_that_it_works_for() -> None:
+    run_span, task, inner, grep = spans_of(*records_of("otlp", with_sub_agents()))
+    assert [one.parent_span_id for one in (task, inner, grep)] == [run_span.span_id, task.span_id, inner.span_id]
 
 
 def test_otlp_follows_the_conventions_for_generative_ai() -> None:
@@ -262,7 +287,7 @@ def check_chat(messages: list[Record]) -> None:
         for call in message.get("tool_calls", []):
             assert call.keys() == {"id", "type", "function"} and call["type"] == "function" and len(call["id"]) <= 40
             assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)  # OpenAI's API takes only text
             waiting.append(call["id"])
         assert message["content"] or waiting or message["role"] == "user"
     assert not waiting and messages[-1]["role"] == "assistant"
@@ -287,6 +312,21 @@ def test_sft_is_chat_as_the_api_of_openai_reads_it(records: list[Record]) -> Non
         check_chat(line["messages"])
         called = {call["function"]["name"] for one in line["messages"] for call in one.get("tool_calls", [])}
         assert called == {tool["function"]["name"] for tool in line.get("tools", [])}
+
+
+def test_what_sub_agents_did_is_no_part_of_the_chat() -> None:
+    [line] = export("sft", with_sub_agents()).records
+    said = [(one["role"], one["content"], len(one.get("tool_calls", []))) for one in line["messages"]]
+    assert said[1:] == [("assistant", "I delegate.", 1), ("tool", "done", 0), ("assistant", "All done.", 0)]
+
+
+def test_arguments_for_trl_are_objects_and_otherwise_text() -> None:
+    for args, kind in ((), str), (("--for", "openai"), str), (("--for", "trl"), dict):
+        [line] = export("sft", with_sub_agents(), args=args).records
+        [pair] = export("dpo", trial("a", [True, False]), args=args).records
+        for message in (line["messages"][1], (pair.get("chosen") or pair["preferred_output"])[0]):
+            assert type(message["tool_calls"][0]["function"]["arguments"]) is kind
+    export("csv", *every_status(), args=("--for", "trl"), code=2).says("--for trl is for -f sft and -f dpo")
 
 
 def test_a_pass_without_words_is_no_example() -> None:
@@ -336,6 +376,7 @@ def test_dpo_of_sessions_begins_where_they_differ() -> None:
     [line] = records_of("dpo", record)
     assert line["prompt"] == [{"role": "user", "content": "q1"}]
     assert [one["content"] for one in line["chosen"]] == ["x", "q2", "last"]
+    export("dpo", record, args=("--for", "openai")).says("0 pairs of 1 prompt written; left out: 1 with other turns")
 
 
 def test_results_alone_have_no_pairs() -> None:
@@ -417,8 +458,11 @@ def test_parquet_without_its_extra_or_to_a_terminal(tmp_path: Path) -> None:
     shown = on_terminal("ae-format", "-f", "parquet", file, cwd=tmp_path).expect(2).stdout
     assert shown == "ae-format: parquet is binary and stdout is a terminal: write it to a file with -o FILE\n"
     (tmp_path / "pyarrow.py").write_text("raise ImportError('not here')")
-    done = run("ae-format", "-f", "parquet", file, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(2)
-    done.says("pip install 'agenteval[parquet]'")
+    (tmp_path / "old.parquet").write_text("precious")
+    for target in ("old.parquet", "new.parquet"):
+        done = run("ae-format", file, "-o", target, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(2)
+        done.says("-f parquet needs the package pyarrow", "pip install", "[parquet]")
+    assert (tmp_path / "old.parquet").read_text() == "precious" and not (tmp_path / "new.parquet").exists()
 
 
 # --- inspect --------------------------------------------------------------------------------------
@@ -440,16 +484,6 @@ def test_inspect_is_one_document_with_a_sample_per_answer() -> None:
     assert epochs == [(record["id"], number) for record in TRIALS for number in range(1, record["k"] + 1)]
 
 
-@pytest.mark.parametrize("records", [every_status(), TRIALS, ODD], ids=["results", "trials", "odd"])
-def test_inspect_ai_reads_the_log(records: list[Record], tmp_path: Path) -> None:
-    log = pytest.importorskip("inspect_ai.log", reason="the extra `peers` has inspect_ai")
-    file = tmp_path / "log.json"
-    file.write_bytes(export("inspect", *records).out)
-    read = log.read_eval_log(str(file))
-    assert read.status == "success" and len(read.samples) == sum(len(one.get("trials", [1])) for one in records)
-    assert log.read_eval_log(str(file), header_only=True).results == read.results
-
-
 # --- all of them ----------------------------------------------------------------------------------
 
 
@@ -464,10 +498,12 @@ def test_a_bad_line_costs_only_itself(form: str) -> None:
     )
 
 
-@pytest.mark.parametrize("form", EXPORTS)
-def test_a_file_of_another_kind_is_named_once(form: str) -> None:
+@pytest.mark.parametrize("form", [*EXPORTS, "html", "table"])
+def test_a_file_of_another_kind_is_named_once_and_costs_no_file(form: str, tmp_path: Path) -> None:
     raw = {"id": "a", "input": "i", "rawLines": [], "timing": {"start": 1, "end": 2}}
-    export(form, raw, raw, code=2).says("holds raw records", "ae-extract")
+    (tmp_path / "report").write_text("precious")
+    export(form, raw, raw, args=("-o", tmp_path / "report"), code=2).says("holds raw records", "ae-extract")
+    assert (tmp_path / "report").read_text() == "precious"
 
 
 def test_no_export_makes_up_a_grade_of_an_agent_that_failed() -> None:
@@ -498,6 +534,6 @@ def test_every_command_of_the_page_works(tmp_path: Path) -> None:
             assert category == "ui"
         elif tool not in OTHERS:
             run(tool, *args, cwd=tmp_path).expect(0)
-            assert (tmp_path / args[-1]).stat().st_size > 0 or "pairs.jsonl" in args
+            assert (tmp_path / args[-1]).stat().st_size > 0 or "pairs.jsonl" in args, args
             forms.add(args[args.index("-f") + 1] if "-f" in args else args[-1].rpartition(".")[2])
     assert forms == set(EXPORTS) - {"junit"} | {"xml"}

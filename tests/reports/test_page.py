@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.reports.conftest import Open
-from tests.support.page_records import every_status, graded, result, trial
+from tests.support.page_records import every_status, graded, result, trial, with_sub_agents
 from tests.support.tool import run, write
 
 ALL = ["first", "second", "third", "fourth", "fifth", "sixth"]
@@ -243,6 +245,7 @@ def test_the_raw_record_is_copied_as_it_is(tmp_path: Path, opened: Open) -> None
     line = '{"id": "a", "output": "", "big": 12345678901234567890123, "half": 1.50, "empty": {}, "list": [ ]}'
     shown = opened(make_page(tmp_path, [line]))
     shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.changed = True
     page = shown.go("#a")
     page.get_by_role("button", name="Copy JSON").click()
     page.get_by_role("button", name="Copied").wait_for()
@@ -252,6 +255,14 @@ def test_the_raw_record_is_copied_as_it_is(tmp_path: Path, opened: Open) -> None
     shown_json = page.locator(".raw pre").inner_text()
     assert '"big": 12345678901234567890123,\n  "half": 1.50,\n  "empty": {},\n  "list": []' in shown_json
     assert json.loads(shown_json) == json.loads(line)
+
+
+def test_steps_of_a_sub_agent_are_marked_in_the_timeline(tmp_path: Path, opened: Open) -> None:
+    page = opened(make_page(tmp_path, [with_sub_agents()])).go("#id=nested")
+    page.wait_for_selector(".record-body")
+    kinds = page.locator(".step-kind").all_text_contents()
+    assert kinds[:3] == ["Message", "Tool", "Sub-agent: Thought"] and kinds[-1] == "Message"
+    assert page.locator(".step.nested").count() == 5
 
 
 def test_turns_are_marked_in_the_timeline(tmp_path: Path, opened: Open) -> None:
@@ -320,7 +331,9 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(
 
 
 def test_the_theme_can_be_chosen(results_page: Path, opened: Open) -> None:
-    page = opened(results_page).go()
+    shown = opened(results_page)
+    shown.changed = True  # the choice is stored
+    page = shown.go()
     seen = set()
     for _ in range(3):
         page.get_by_role("button", name="Theme").click()
@@ -342,6 +355,11 @@ def test_print_has_every_row(tmp_path: Path, opened: Open) -> None:
     pdf = page.pdf(format="A4")
     assert pdf.startswith(b"%PDF") and page.evaluate("window.printed") == 300
     assert page.locator("table.rows tbody tr").count() < 100  # and the table is short again
+    if shutil.which("pdftotext"):
+        (tmp_path / "page.pdf").write_bytes(pdf)
+        text = subprocess.check_output(["pdftotext", "-layout", tmp_path / "page.pdf", "-"], text=True)
+        heads = ["Answer, or why" in one for one in text.split("\f")[:-1]]
+        assert len(heads) > 3 and all(heads), "every page has the head of the table"
 
 
 def test_print_of_a_record_has_all_of_it(results_page: Path, opened: Open) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
-from agenteval.streams.jsonl import decode, decode_record, encode
-from agenteval.streams.output import Output, open_output, written_ids
+from agenteval.streams.jsonl import decode, decode_record, encode, whole_number
+from agenteval.streams.output import Output, open_output
 from agenteval.streams.source import CHUNK, Source, read_batches, read_records, read_typed
+from agenteval.streams.written import read_written
 from agenteval.wire.records import Gradable
 
 
@@ -336,31 +337,31 @@ def test_output_on_a_full_disk_and_a_closed_pipe() -> None:
         ('{"id":"ä"}\n{"id":"é', {"ä"}, '{"id":"ä"}\n'),
     ],
 )
-def test_written_ids_mends_the_last_line(content: str, ids: set[str], left: str, tmp_path: Path) -> None:
+def test_read_written_mends_the_last_line(content: str, ids: set[str], left: str, tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text(content)
-    assert written_ids(str(path)) == ids
+    assert set(read_written(str(path)).ids) == ids
     assert path.read_text() == left
 
 
-def test_written_ids_cuts_inside_a_character(tmp_path: Path) -> None:
+def test_read_written_cuts_inside_a_character(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_bytes(b'{"id":"a"}\n{"id":"\xc3')
-    assert written_ids(str(path)) == {"a"}
+    assert set(read_written(str(path)).ids) == {"a"}
     assert path.read_bytes() == b'{"id":"a"}\n'
 
 
-def test_written_ids_refuses_a_file_that_is_something_else(tmp_path: Path) -> None:
+def test_read_written_refuses_a_file_that_is_something_else(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text('{"id":"a"}\nMy notes\nof today\n')
     with pytest.raises(UserError, match="notes.txt:2: not a record"):
-        written_ids(str(path))
+        read_written(str(path))
     assert path.read_text() == '{"id":"a"}\nMy notes\nof today\n'
 
 
-def test_written_ids_of_nothing(tmp_path: Path) -> None:
-    assert written_ids(str(tmp_path / "missing")) == set()
-    assert written_ids("/dev/null") == set()
+def test_read_written_of_nothing(tmp_path: Path) -> None:
+    assert set(read_written(str(tmp_path / "missing")).ids) == set()
+    assert set(read_written("/dev/null").ids) == set()
 
 
 def test_open_output(tmp_path: Path) -> None:
@@ -382,6 +383,42 @@ def test_open_output(tmp_path: Path) -> None:
     assert Path(path).read_text() == '{"id":"a"}\n{"id":"c"}\n{"id":"d"}\n'
 
 
+@pytest.mark.parametrize("path", ["new/out", "a/b/c/out", "there/out", "/there/../new/out"])
+def test_the_directories_of_an_output_are_made(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    target = f"{tmp_path}{path}" if path.startswith("/") else path
+    output = Output(target)
+    output.write({"id": "a"})
+    output.close()
+    assert Path(target).read_text() == '{"id":"a"}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("file/out", "file is not a directory"),
+        ("file/new/dir/out", "file is not a directory"),
+        ("there/file/out", "there/file is not a directory"),
+        ("nowhere/out", "nowhere is not a directory"),
+        ("nowhere/new/out", "nowhere is not a directory"),
+        ("there", "Is a directory"),
+        ("there/", "Is a directory"),
+        (f"{'x' * 300}/out", "File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_made(path: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    Path("file").touch()
+    Path("there/file").touch()
+    Path("nowhere").symlink_to("missing")
+    with pytest.raises(UserError) as refused:
+        Output(path)
+    assert str(refused.value) == f"{path}: {why}"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "nowhere", "there"]
+
+
 def test_reading_does_not_wait_for_a_full_chunk() -> None:
     """From a pipe that stays open, a line is read at once, not after CHUNK bytes or a timeout."""
     reading, writing = os.pipe()
@@ -390,3 +427,13 @@ def test_reading_does_not_wait_for_a_full_chunk() -> None:
     assert first["id"] == "a"
     os.close(writing)
     os.close(reading)
+
+
+LONG, OTHER = "9" * 20, ("", "-1", "²", "٣", "1 ", "9" * 21, "9" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("007", 7), (LONG, int(LONG)), *((text, None) for text in OTHER)]
+)
+def test_whole_numbers(text: str, number: int | None) -> None:
+    assert whole_number(text) == number

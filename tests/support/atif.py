@@ -1,6 +1,6 @@
 """The rules of the Agent Trajectory Interchange Format, checked strictly: unknown keys are errors.
 
-harbor, whose models define the format, needs Python 3.12; where it is installed, the tests ask it as well.
+harbor, whose models define the format, is large: `make test-peers` has its validator check the same documents.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from datetime import datetime
 from tests.support.tool import Record
 
 TRAJECTORY = {"schema_version", "session_id", "trajectory_id", "agent", "steps", "notes", "final_metrics", "extra"}
+TRAJECTORY |= {"subagent_trajectories"}
 AGENT = {"name", "version", "model_name", "tool_definitions", "extra"}
 AGENT_ONLY = {"model_name", "reasoning_content", "tool_calls", "metrics"}
 STEP = {"step_id", "source", "message", "timestamp", "observation", "extra"} | AGENT_ONLY
 CALL = {"tool_call_id", "function_name", "arguments", "extra"}
-RESULT = {"source_call_id", "content", "extra"}
+RESULT = {"source_call_id", "content", "subagent_trajectory_ref", "extra"}
 TOTALS = {"total_prompt_tokens", "total_completion_tokens", "total_cached_tokens", "total_cost_usd", "total_steps"}
 
 
@@ -29,12 +30,18 @@ def check_trajectory(document: Record) -> None:
     steps = document["steps"]
     assert steps and [step["step_id"] for step in steps] == list(range(1, len(steps) + 1))
     assert totals.get("total_steps", len(steps)) == len(steps)
-    for step in steps:
-        check_step(step)
+    nested = document.get("subagent_trajectories", [])
+    workers = [one["trajectory_id"] for one in nested]
+    assert len(set(workers)) == len(workers)
+    for one in [document, *nested]:
+        for step in one["steps"]:
+            check_step(step, workers)
+    for one in nested:
+        check_trajectory(one | {"steps": [step | {"observation": {}} for step in one["steps"]]})
 
 
-def check_step(step: Record) -> None:
-    """Asserts that a step keeps the rules."""
+def check_step(step: Record, workers: Collection[str] = ()) -> None:
+    """Asserts that a step keeps the rules; `workers` are the trajectories that it may refer to."""
     keys(step, STEP, {"step_id", "source", "message"})
     assert step["source"] in ("system", "user", "agent") and isinstance(step["message"], str)
     assert step["source"] == "agent" or not step.keys() & AGENT_ONLY
@@ -48,6 +55,7 @@ def check_step(step: Record) -> None:
         keys(result, RESULT)
         assert result.get("source_call_id", ids[0] if ids else None) in ids
         assert isinstance(result.get("content", ""), str)
+        assert {ref["trajectory_id"] for ref in result.get("subagent_trajectory_ref", [])} <= set(workers)
 
 
 def keys(found: Record, allowed: Collection[str], required: Collection[str] = ()) -> Record:

@@ -53,6 +53,7 @@ class OpenPage:
         self.requests: list[str] = []
         self.failures: list[tuple[str, str]] = []  # address and reason
         self.messages: list[str] = []
+        self.changed = False  # whether the context is no longer as a new one
         self.path = path
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         self.page = self.context.new_page()
@@ -61,6 +62,13 @@ class OpenPage:
         self.page.on("requestfailed", lambda request: self.failures.append((request.url, request.failure)))
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+
+    def start_over(self, path: Path) -> None:
+        """Forgets what an earlier test has seen, and shows another file."""
+        self.page.goto("about:blank")
+        self.path, self.changed = path, False
+        for seen in (self.requests, self.failures, self.messages):
+            seen.clear()
 
     def go(self, fragment: str = "") -> Any:
         """Opens the page at a fragment, and returns it when all of it is loaded."""

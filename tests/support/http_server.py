@@ -39,6 +39,13 @@ class Response(NamedTuple):
 App = Callable[[Request], Response]
 
 
+def free_port() -> int:
+    """Returns a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response that holds the value as JSON."""
     return Response(status, json.dumps(value).encode(), headers=headers or {})

@@ -95,6 +95,22 @@ def trial(id: str, passes: Sequence[bool | None], **fields: Any) -> Record:
     }
 
 
+def with_sub_agents() -> Record:
+    """Returns a result whose agent has a sub-agent, which has one of its own, and steps of a call that is not there."""
+    call = {"type": "tool_call", "status": "completed", "output": "done", "duration": 500}
+    steps = [
+        {"type": "message", "content": "I delegate.", "timestamp": 1},
+        {**call, "name": "Task", "input": {"prompt": "find it"}, "callId": "t1", "timestamp": 2},
+        {"type": "thought", "content": "sub thinks", "parentId": "t1", "timestamp": 3},
+        {**call, "name": "Task", "input": {}, "callId": "t2", "parentId": "t1", "timestamp": 4},
+        {**call, "name": "Grep", "input": "x", "parentId": "t2", "timestamp": 5},
+        {"type": "message", "content": "sub found it", "parentId": "t1", "timestamp": 6},
+        {"type": "message", "content": "lost", "parentId": "elsewhere", "timestamp": 7},
+        {"type": "message", "content": "All done.", "timestamp": 600},
+    ]
+    return result("nested", trajectory=steps, output="All done.", score=graded(True, 1.0))
+
+
 HOSTILE = [
     "</script><script>window.pwned = 1</script>",
     "<!--<script>",

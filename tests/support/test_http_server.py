@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.http_server import Request, Response, json_response, serving
+from tests.support.watching import until
 
 
 def echo(request: Request) -> Response:
@@ -56,11 +57,13 @@ def test_a_connection_is_kept_and_quick() -> None:
     with serving(echo) as url, connected(url) as connection:
         ask(connection, "GET", "/")
         first = connection.sock
-        start = time.perf_counter()
+        moments = [time.perf_counter()]
         for _ in range(50):
             assert ask(connection, "POST", "/", "x" * 10_000)[0] == 200
+            moments.append(time.perf_counter())
         assert connection.sock is first
-        assert time.perf_counter() - start < 1.5, "40 ms each would be an acknowledgement waited for"
+        taken = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+        assert min(taken) < 0.03, "40 ms each would be an acknowledgement waited for"
 
 
 def test_head_has_no_body() -> None:
@@ -121,19 +124,14 @@ def test_requests_are_answered_side_by_side() -> None:
     assert statuses == [200, 200]
 
 
-def test_the_end_is_quick_and_leaves_nothing() -> None:
+def test_the_end_waits_for_nobody_and_leaves_nothing() -> None:
     before = threading.active_count()
     with serving(echo) as url, connected(url) as connection:
         ask(connection, "GET", "/")
         address = url.removeprefix("http://").split(":")
-        start = time.perf_counter()
-    assert time.perf_counter() - start < 1.0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((address[0], int(address[1])), timeout=5)
-    deadline = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    until(lambda: threading.active_count() == before, "no thread is left")
 
 
 def test_a_client_that_waits_is_cut_off_at_the_end() -> None:

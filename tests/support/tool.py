@@ -1,4 +1,4 @@
-"""Runs a tool of the suite as a real process: from bin/, in a new directory, with a clean environment.
+"""Runs a tool of the suite as a real process, in a new directory, with a clean environment.
 
     from tests.support.tool import jsonl, run, script
 
@@ -10,7 +10,8 @@
 has files; otherwise the tool runs in a new directory that is removed afterwards. `env` adds to the clean environment:
 PATH (bin/ first), HOME (the cwd), LANG. A tool that runs longer than `timeout` seconds is killed with its process group
 and fails the test. `start` returns the running process, for signals and closed pipes; `on_terminal` puts a terminal on
-stdin, stdout and stderr. Nothing here patches or imports the product.
+stdin, stdout and stderr. `run` forks a process that has imported the tool (tests/support/forks.py), unless the tool is
+given by its path; the others start it from bin/. Nothing here patches or imports the product.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
+
+from tests.support.forks import Fork, fork
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = ROOT / "bin"
@@ -121,7 +124,9 @@ def run(
     """Runs the tool to completion; AssertionError if it does not exit in time."""
     with _directory(cwd) as here:
         began = time.monotonic()
-        process = start(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout)
+        process = _fork(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout) or start(
+            tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout
+        )
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         try:
             out, err = process.communicate(data if isinstance(data, bytes) else b"", timeout=timeout)
@@ -206,7 +211,7 @@ def clean_env(cwd: Path, more: Mapping[str, str] | None = None) -> dict[str, str
     return {"PATH": path, "HOME": str(cwd), "LANG": "C.UTF-8", "TZ": "UTC", **(more or {})}
 
 
-def kill_all(process: subprocess.Popen[bytes]) -> None:
+def kill_all(process: subprocess.Popen[bytes] | Fork) -> None:
     """Kills the process and its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -257,7 +262,24 @@ def _directory(cwd: Path | None) -> Iterator[Path]:
         yield Path(fresh)
 
 
-def _done(process: subprocess.Popen[bytes], cwd: Path, out: bytes | None, err: bytes | None, began: float) -> Done:
+def _fork(
+    tool: str,
+    *args: object,
+    stdin: Stdin,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    stdout: int | IO[bytes] | None,
+) -> Fork | None:
+    """Starts the tool as `start` does, but in a fork if that makes no difference."""
+    with contextlib.ExitStack() as files:
+        source = files.enter_context(stdin.open("rb")).fileno() if isinstance(stdin, Path) else None
+        target = stdout if stdout is None or isinstance(stdout, int) else stdout.fileno()
+        return fork([tool, *map(str, args)], cwd, clean_env(cwd, env), clean_env(cwd), source, target)
+
+
+def _done(
+    process: subprocess.Popen[bytes] | Fork, cwd: Path, out: bytes | None, err: bytes | None, began: float
+) -> Done:
     command = [str(part) for part in process.args] if isinstance(process.args, list) else [str(process.args)]
     return Done(command, cwd, process.returncode, out or b"", err or b"", time.monotonic() - began)
 

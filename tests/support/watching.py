@@ -23,7 +23,8 @@ from tests.support.tool import Done, jsonl, start
 
 T = TypeVar("T")
 Record = dict[str, Any]
-PATIENCE = 15.0
+PATIENCE = 30.0  # for a hang, however busy the machine is
+TRIES = 5
 _numbers = itertools.count(1000)
 
 
@@ -62,6 +63,17 @@ def until(condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
         assert time.monotonic() < end, f"not within {within} s: {what}"
         time.sleep(0.005)
     return value
+
+
+def expect_soon(attempt: Callable[[], float], within: float) -> None:
+    """Asserts that one of some attempts takes less than so many seconds.
+
+    A busy machine is late now and then; a pause that the product makes is there every time.
+    """
+    taken: list[float] = []
+    while not taken or taken[-1] >= within:
+        assert len(taken) < TRIES, f"never within {within} s: {taken}"
+        taken.append(attempt())
 
 
 def expect_gone(mark: str, within: float = 2.0) -> None:

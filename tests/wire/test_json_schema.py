@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -102,29 +103,35 @@ ODD: list[Any] = [None, True, -1, 7, 0.5, "", "x", [], ["x"], [1], {"x": 1}]
 GONE = object()
 
 
-def sample(hint: Any) -> Any:
-    """A value of that type with every field there is."""
+class Part(dict[str, Any]):
+    """A value of another type, which has a test of its own."""
+
+
+def sample(hint: Any, whole: bool = True) -> Any:
+    """A value of that type with every field there is, and of the types in it with those that they must have."""
     origin, inner = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         hints = get_type_hints(hint, include_extras=True)
-        return {field.encode_name: sample(hints[field.name]) for field in msgspec.structs.fields(hint)}
+        fields = [field for field in msgspec.structs.fields(hint) if whole or field.required]
+        made = {field.encode_name: sample(hints[field.name], whole=False) for field in fields}
+        return made if whole else Part(made)
     if origin is Annotated:
-        return sample(inner[0])
+        return sample(inner[0], whole)
     if origin is Literal:
         return inner[0]
     if origin is list:
-        return [sample(inner[0])]
+        return [sample(inner[0], whole)]
     if origin is tuple:
-        return [sample(one) for one in inner]
+        return [sample(one, whole) for one in inner]
     if origin is dict:
-        return {"k": sample(inner[1])}
+        return {"k": sample(inner[1], whole)}
     if inner:
-        return sample(next(one for one in inner if one is not NoneType))
+        return sample(next(one for one in inner if one is not NoneType), whole)
     return {str: "x", int: 1, float: 1, bool: True, Any: {"any": 1}}[hint]
 
 
 def variants(record: Any, depth: int = 2) -> Iterator[Any]:
-    """The record with each value in it gone or replaced by odd ones; deeper ones are the business of their own type."""
+    """The record with each value in it, but for those in another type, gone or replaced by odd ones."""
     for place in places(record, depth):
         for value in (*ODD, GONE):
             yield changed(record, place, value)
@@ -133,7 +140,7 @@ def variants(record: Any, depth: int = 2) -> Iterator[Any]:
 
 def places(value: Any, depth: int) -> Iterator[tuple[Any, ...]]:
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in inside if depth else ():
+    for key, inner in inside if depth and not isinstance(value, Part) else ():
         yield (key,)
         yield from ((key, *rest) for rest in places(inner, depth - 1))
 
@@ -336,7 +343,7 @@ WRITTEN = [
     Written("custom.json", "ae-compare graded.jsonl twice.jsonl --strategy custom -g ./ranking", "ComparisonReport"),
     Written("ungraded.json", "ae-compare results.jsonl kept.jsonl", "ComparisonReport"),
     Written("nothing.json", "ae-compare --run a:/dev/null --run b:/dev/null", "ComparisonReport"),
-    Written("ranking.jsonl", "./ranking", "ComparisonAnswer"),
+    Written("ranking.jsonl", "./ranking | cat", "ComparisonAnswer"),
     Written(
         "captured.jsonl", f"ae-capture prompts.jsonl {AS_AGENT} -g one=ae-grader-hint -g ./broken", "CaptureResult"
     ),
@@ -374,7 +381,7 @@ def test_everything_the_suite_writes_is_valid(tmp_path: Path) -> None:
         script(tmp_path / name, text)
     written = {}
     for file, command, schema in WRITTEN:
-        done = run("/bin/sh", "-c", command, cwd=tmp_path)
+        done = run(*(["/bin/sh", "-c", command] if set("|>") & {*command} else shlex.split(command)), cwd=tmp_path)
         assert done.code in (0, 1) and b"Traceback" not in done.err, done
         (tmp_path / file).write_bytes(done.out)
         written[file] = [json.loads(done.stdout)] if file.endswith(".json") else done.records

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from agenteval.adapters.conditions import CompiledCondition, item_kind
 from agenteval.adapters.explain.trace import PART, ExplainedLine, Tracer, cut, pairs, value
+from agenteval.adapters.extract import answered_lines
 from agenteval.adapters.jsonpath import compile_path
 from agenteval.adapters.reader import Adapter, Reading, decode_leniently, turn_spans
 from agenteval.adapters.rules import TYPE_VALUES
@@ -67,7 +68,7 @@ class Explainer:
         self, reading: Reading, raw: Record, start: int, end: int, missed: Counter[str]
     ) -> Iterator[list[ExplainedLine]]:
         """Yields the rows of each line of a turn; of a text, those of all its lines at the end."""
-        lines, times = raw["rawLines"], raw.get("lineTimes")
+        lines, times = answered_lines(raw), raw.get("lineTimes")
         first = len(reading.trajectory)
         reading.begin_turn()
         self.tracer.begin_turn()

@@ -153,13 +153,16 @@ class Tracer:
             case "error":
                 lack = f" ({self._lacks(field, 'content')})" if result == [UNEXPLAINED] else ""
                 yield from (("error", value(error) + lack) for error in result)
-            case "call" | "report":
-                names = ("id", "status", "input", "output", "isError", "duration")
+            case "call" | "report" | "ask":
+                names = ("id", "status", "input", "output", "isError", "duration", "permission")
                 shown = {name: values.get(f"extract.{name}") for name in names}
                 shown["status"] = result["status"] if method == "report" else None
                 yield "tool_call", self._tool(field, result, values["extract.title"]) + pairs(shown)
             case "conclude":
                 yield from self._conclusion()
+            case "add_output":
+                if (piece := values["extract.outputDelta"]) is not None:
+                    yield "tool_call", self._tool(field, result, True) + pairs({"outputDelta": piece})
             case "set_parent" | "clock":
                 pass  # the step shows it
             case "note":

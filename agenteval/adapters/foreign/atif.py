@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from agenteval.adapters.foreign.builder import ForeignResult
+from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
 from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
 from agenteval.wire.records import Record
@@ -19,21 +17,24 @@ METRICS = {
 
 def results_of(document: Record) -> list[Record]:
     """Returns the result of a trajectory; BadRecord if the document is none."""
-    steps, agent = document.get("steps"), _object(document.get("agent"))
+    steps, agent = document.get("steps"), as_object(document.get("agent"))
     if not str(document.get("schema_version", "")).startswith("ATIF-") or not isinstance(steps, list):
         raise BadRecord("not an ATIF trajectory: schema_version or steps is missing")
     ident = document.get("trajectory_id") or document.get("session_id")
     built = ForeignResult(as_text(ident) or "trajectory", as_text(agent.get("name")) or "unknown")
-    built.metadata = {"model": agent.get("model_name"), "agentVersion": agent.get("version")}
+    built.metadata = {
+        "model": agent.get("model_name"),
+        "agentVersion": version if (version := agent.get("version")) != "unknown" else None,
+    }
     steps = [step for step in steps if isinstance(step, dict)]
     for step in steps:
         _add_step(built, step)
-    final = _object(document.get("final_metrics"))
+    final = as_object(document.get("final_metrics"))
     for name, (total, single) in METRICS.items():
-        counts = [_object(step.get("metrics")).get(single) for step in steps]
+        counts = [as_object(step.get("metrics")).get(single) for step in steps]
         numbers = [count for count in counts if type(count) in (int, float)]
         built.usage[name] = final[total] if total in final else sum(numbers) if numbers else None
-    extra = _object(document.get("extra"))
+    extra = as_object(document.get("extra"))
     if isinstance(extra.get("errors"), list):
         built.errors = [as_text(error) for error in extra["errors"]]
     return [built.result()]
@@ -52,19 +53,11 @@ def _add_step(built: ForeignResult, step: Record) -> None:
         built.out.text("thought", reasoning)
     if text:
         built.out.text("message", text)
-    results = {one.get("source_call_id"): one for one in _list(_object(step.get("observation")).get("results"))}
-    for call in _list(step.get("tool_calls")):
-        ident, name, extra = call.get("tool_call_id"), call.get("function_name"), _object(call.get("extra"))
+    results = {one.get("source_call_id"): one for one in objects(as_object(step.get("observation")).get("results"))}
+    for call in objects(step.get("tool_calls")):
+        ident, name, extra = call.get("tool_call_id"), call.get("function_name"), as_object(call.get("extra"))
         built.out.call(ident, name, call.get("arguments"))
         if (found := results.get(ident)) is not None:
-            failed = _object(found.get("extra")).get("is_error") or extra.get("status") == "failed"
+            failed = as_object(found.get("extra")).get("is_error") or extra.get("status") == "failed"
             status = "failed" if failed else "completed"
             built.out.settle(ident, name, None, status, found.get("content"), extra.get("duration_ms"))
-
-
-def _object(value: Any) -> Record:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Record]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.trajectory import Trajectory
+from agenteval.adapters.words import as_text
 from agenteval.wire.records import Record
+from agenteval.wire.result_view import combine
 from agenteval.wire.richness import richness_of
 
 
@@ -21,7 +24,10 @@ class ForeignResult:
         self.metadata: Record = {}
         self.usage: Record = {}
         self.errors: list[str] = []
+        self.verdicts: dict[str, Record] = {}
+        self.overall: Record | None = None
         self.output: str | None = None
+        self.hint: str | None = None
         self.start: int | None = None
         self.end: int | None = None
 
@@ -37,6 +43,13 @@ class ForeignResult:
         """Begins a turn of the user."""
         self._end_turn()
         self.turns.append(text)
+
+    def add_verdict(self, name: str, verdict: Record) -> None:
+        """Adds the verdict of one grader; a second of the same name gets a number."""
+        number = 1
+        while (label := name if number == 1 else f"{name}-{number}") in self.verdicts:
+            number += 1
+        self.verdicts[label] = verdict
 
     def _end_turn(self) -> None:
         self.out.end_turn()
@@ -64,9 +77,37 @@ class ForeignResult:
             "timing": {"start": start, "end": end, "total": end - start, **self._numbers()},
             "toolErrors": self.out.tool_errors,
         }
+        if self.hint:
+            result["hint"] = self.hint
         if self.errors:
             result["errors"] = self.errors
+        elif self.verdicts or self.overall:
+            result["score"] = self.overall or combine(list(self.verdicts.values()))
+            result |= {"scores": self.verdicts} if len(self.verdicts) > 1 else {}
         return result
 
     def _numbers(self) -> Record:
         return {name: value for name, value in self.usage.items() if type(value) in (int, float)}
+
+
+def verdict(score: Any, passed: Any, reasoning: Any) -> Record | None:
+    """Returns what a grader of ours would answer, None if the score is none from 0 to 1; full marks pass by default."""
+    if type(score) not in (int, float, bool) or not 0 <= score <= 1:
+        return None
+    found: Record = {"pass": passed if type(passed) is bool else score == 1, "score": float(score)}
+    return found | ({"reasoning": reasoning} if type(reasoning) is str and reasoning else {})
+
+
+def as_object(value: Any) -> Record:
+    """Returns the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[Record]:
+    """Returns the objects in a list; none if it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def user_texts(messages: Any) -> Iterator[str]:
+    """Yields what the user says in a list of chat messages."""
+    return (as_text(one.get("content")) for one in objects(messages) if one.get("role") == "user")

@@ -6,29 +6,35 @@ import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
-from agenteval.errors import BadRecord, StrictStop, UserError
+from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.recorded.documents import read_objects, report_unreadable
 from agenteval.wire.records import Record
 
-FOREIGN = {"atif": "trajectories in the Agent Trajectory Interchange Format", "otlp": "GenAI traces as OTLP/JSON"}
-ENDINGS = (".json", ".jsonl")
+FOREIGN = {
+    "atif": "trajectories in the Agent Trajectory Interchange Format",
+    "inspect": "logs of inspect_ai",
+    "otlp": "GenAI traces as OTLP/JSON",
+    "promptfoo": "results of promptfoo",
+}
+ENDINGS = (".json", ".jsonl", ".eval")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
     """Yields the results of files and directories of this format; what cannot be read is reported."""
-    results_of = import_module(f"agenteval.adapters.foreign.{format_}").results_of
+    module = import_module(f"agenteval.adapters.foreign.{format_}")
+    results_of, read_documents = module.results_of, getattr(module, "read_documents", read_objects)
     for path in (file for one in paths for file in _files(one)):
         number = 0
         try:
-            for number, document in enumerate(read_objects(path, console), 1):
+            for number, document in enumerate(read_documents(path, console), 1):
                 try:
                     yield from results_of(document)
                 except BadRecord as error:
                     console.refuse(f"{path}: document {number}", str(error))
-                except (TypeError, ValueError, AttributeError, KeyError) as error:
+                except Exception as error:
                     console.fault(f"{path}: document {number}", error)
-        except StrictStop:
+        except (StrictStop, MissingExtra):
             raise
         except (UserError, OSError) as error:
             if path == "-":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.foreign.builder import ForeignResult
+from agenteval.adapters.foreign.builder import ForeignResult, objects
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import decode
+from agenteval.streams.jsonl import decode, whole_number
 from agenteval.wire.records import Record
 
 USAGE = {
@@ -27,7 +27,7 @@ class Span:
     def __init__(self, span: Record) -> None:
         self.id, self.parent = span.get("spanId"), span.get("parentSpanId") or None
         self.start, self.end = milliseconds(span.get("startTimeUnixNano")), milliseconds(span.get("endTimeUnixNano"))
-        self.attributes = {one.get("key"): _value(one.get("value")) for one in _objects(span.get("attributes"))}
+        self.attributes = {one.get("key"): _value(one.get("value")) for one in objects(span.get("attributes"))}
         self.operation = self.attributes.get("gen_ai.operation.name")
         status = span.get("status")
         self.failed = isinstance(status, dict) and status.get("code") in STATUS_ERROR
@@ -52,9 +52,9 @@ def results_of(document: Record) -> list[Record]:
         raise BadRecord("not OTLP/JSON: resourceSpans is missing")
     spans = {
         (span.get("traceId"), span.get("spanId")): Span(span)
-        for resource in _objects(document["resourceSpans"])
-        for scope in _objects(resource.get("scopeSpans"))
-        for span in _objects(scope.get("spans"))
+        for resource in objects(document["resourceSpans"])
+        for scope in objects(resource.get("scopeSpans"))
+        for span in objects(scope.get("spans"))
     }
     results = []
     for (trace, _), root in spans.items():
@@ -126,9 +126,9 @@ def _add_span(built: ForeignResult, span: Span) -> None:
 
 def _parts(span: Span, which: str, role: str) -> Iterator[Record]:
     """Yields the parts of the messages of a role, in the form of the conventions."""
-    for message in _objects(span.json(f"gen_ai.{which}.messages")):
+    for message in objects(span.json(f"gen_ai.{which}.messages")):
         if message.get("role") == role:
-            yield from (part for part in _objects(message.get("parts")) if part.get("type") != "tool_call_response")
+            yield from (part for part in objects(message.get("parts")) if part.get("type") != "tool_call_response")
 
 
 def _value(value: Any) -> Any:
@@ -137,13 +137,10 @@ def _value(value: Any) -> Any:
         return None
     kind, inner = next(iter(value.items()))
     if kind == "intValue":
-        return int(inner) if str(inner).lstrip("-").isdigit() else None
+        number = whole_number(str(inner).removeprefix("-"))
+        return -number if number and str(inner).startswith("-") else number
     if kind == "arrayValue":
-        return [_value(one) for one in _objects((inner or {}).get("values"))]
+        return [_value(one) for one in objects((inner or {}).get("values"))]
     if kind == "kvlistValue":
-        return {one.get("key"): _value(one.get("value")) for one in _objects((inner or {}).get("values"))}
+        return {one.get("key"): _value(one.get("value")) for one in objects((inner or {}).get("values"))}
     return inner
-
-
-def _objects(value: Any) -> list[Record]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -12,20 +12,23 @@ from collections.abc import Callable
 from typing import Any
 
 from agenteval import __version__
+from agenteval.adapters.trajectory import PERMISSIONS
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.files import WorkFiles
 from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import encode
 
-CAPABILITIES = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
-
+PERMISSION = "session/request_permission"
+ALLOWED, DENIED = PERMISSIONS
 LONGEST_ID = 20  # digits of an id that may be one of ours
 ID_SHOWN = 100
+CANCELLED = "cancelled"
+AFTER_DENIAL = "the agent cancelled the turn when permission was denied (stopReason cancelled)"
 # Stop reasons of a turn that was not completed: later turns would make no sense.
 INCOMPLETE = {
     "refusal": "the agent refuses to go on (stopReason refusal)",
-    "cancelled": "the agent reported the turn as cancelled, although it was not asked to (stopReason cancelled)",
+    CANCELLED: "the agent reported the turn as cancelled, although it was not asked to (stopReason cancelled)",
     "max_tokens": "the agent ran into its limit of tokens (stopReason max_tokens)",
     "max_turn_requests": "the agent ran into its limit of model requests (stopReason max_turn_requests)",
 }
@@ -36,21 +39,25 @@ class Client:
 
     interactive = True
 
-    def __init__(self, texts: list[str], cwd: str, *, deny: bool) -> None:
+    def __init__(self, texts: list[str], cwd: str, *, deny: bool, files: bool = True) -> None:
         self.texts, self.cwd = texts, cwd
         self.turn, self.done = 1, False
         self.problem: str | None = None
         self.ends: list[tuple[int, float]] = []  # per answered turn: lines read up to its answer, and its time
         self.session_began: float | None = None
+        self.no_session = False  # whether initialize or session/new failed, but not for want of a login
         self.first_update: float | None = None
+        self.permissions: list[Message] = []  # the answers to requests for permission, as the raw record has them
+        self.ended: float | None = None  # when the last answer came, or the conversation failed
         self._lines = 0
-        self._handler = RequestHandler(cwd, deny=deny)
+        self._handler = RequestHandler(cwd, deny=deny, files=files)
         self._session: Any = None
         self._logins: list[str] = []
         self._last_id = 0
         self._on_result: Callable[[Any], bytes] = lambda _result: b""
         info = {"name": "agenteval", "title": "agenteval", "version": __version__}
-        params = {"protocolVersion": rpc.PROTOCOL_VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": info}
+        offered = {"fs": {"readTextFile": files, "writeTextFile": files}, "terminal": False}
+        params = {"protocolVersion": rpc.PROTOCOL_VERSION, "clientCapabilities": offered, "clientInfo": info}
         self.opening = self._request("initialize", params, self._initialized)
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
@@ -69,7 +76,13 @@ class Client:
             return self._answered(message) if "id" in message else b""
         if self.first_update is None and _is_progress(message):
             self.first_update = time.monotonic()
-        return self._handler.serve(message) if running and "id" in message else b""
+        return self._serve(message) if running and "id" in message else b""
+
+    def _serve(self, request: Message) -> bytes:
+        answer = self._handler.serve(request)
+        if request["method"] == PERMISSION:
+            self.permissions.append({"line": self._lines, "outcome": self._handler.decision})
+        return answer
 
     # --- requests to the agent ---
 
@@ -122,9 +135,9 @@ class Client:
         self.ends.append((self._lines, time.monotonic()))
         reason = result.get("stopReason") if isinstance(result, dict) else None
         if isinstance(reason, str) and reason in INCOMPLETE:
-            return self._fail(INCOMPLETE[reason])
+            return self._fail(AFTER_DENIAL if reason == CANCELLED and self._denied() else INCOMPLETE[reason])
         if self.turn == len(self.texts):
-            self.done = True
+            self._end()
             return b""
         self.turn += 1
         return self._prompt()
@@ -132,22 +145,36 @@ class Client:
     # --- failures ---
 
     def _fail(self, problem: str) -> bytes:
-        self.problem, self.done = problem, True
+        self.problem = problem
+        self._end()
         return b""
+
+    def _end(self) -> None:
+        self.done, self.ended = True, time.monotonic()
+
+    def _denied(self) -> bool:
+        """Whether permission was denied in this turn."""
+        first = self.ends[-2][0] if len(self.ends) > 1 else 0
+        return any(answer["line"] > first and answer["outcome"] == DENIED for answer in self.permissions)
 
     def _refusal(self, error: Any) -> str:
         text = f"{self.waiting} failed: {_error_text(error)}"
+        self.no_session = self.session_began is None
         if isinstance(error, dict) and error.get("code") == rpc.AUTHENTICATION_REQUIRED:
             ways = f" (it offers: {', '.join(self._logins)})" if self._logins else ""
+            self.no_session = False
             text += f"; log in with the agent's own command first{ways}"
         return text
 
 
 class RequestHandler:
-    """Answers requests of an agent: grants or denies permission, serves files below one directory."""
+    """Answers requests of an agent: grants or denies permission, serves `files` below one directory.
 
-    def __init__(self, cwd: str, *, deny: bool) -> None:
-        self.files, self.deny = WorkFiles(cwd), deny
+    `decision` is the last answer to a request for permission.
+    """
+
+    def __init__(self, cwd: str, *, deny: bool, files: bool = True) -> None:
+        self.files, self.deny, self.decision = WorkFiles(cwd) if files else None, deny, DENIED
 
     def serve(self, request: Message) -> bytes:
         """Returns the response to a request, as a line."""
@@ -156,12 +183,12 @@ class RequestHandler:
         return rpc.message_line(rpc.response(request["id"], lambda: self._result(request["method"], given)))
 
     def _result(self, method: Any, params: Message) -> Message:
-        if method == "session/request_permission":
+        if method == PERMISSION:
             return {"outcome": self._permission(params)}
-        if method == "fs/read_text_file":
+        if method == "fs/read_text_file" and self.files:
             line, limit = rpc.integer_param(params, "line"), rpc.integer_param(params, "limit")
             return {"content": self.files.read(rpc.text_param(params, "path"), line, limit)}
-        if method == "fs/write_text_file":
+        if method == "fs/write_text_file" and self.files:
             self.files.write(rpc.text_param(params, "path"), rpc.text_param(params, "content"))
             return {}
         raise RequestError(rpc.METHOD_NOT_FOUND, f"Method not found: {method}")
@@ -170,11 +197,12 @@ class RequestHandler:
         """Selects the option that allows (or, with `deny`, rejects) the request, once rather than always."""
         offered = params.get("options")
         options = [option for option in offered if isinstance(option, dict)] if isinstance(offered, list) else []
-        word = "reject" if self.deny else "allow"
+        self.decision, word = DENIED, "reject" if self.deny else "allow"
         fitting = [option for option in options if str(option.get("kind")).startswith(word)]
         fitting.sort(key=lambda option: str(option.get("kind")) != f"{word}_once")
         if not fitting:
-            return {"outcome": "cancelled"}
+            return {"outcome": CANCELLED}
+        self.decision = DENIED if self.deny else ALLOWED
         return {"outcome": "selected", "optionId": fitting[0].get("optionId")}
 
 

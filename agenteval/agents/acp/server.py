@@ -18,7 +18,7 @@ from agenteval import __version__
 from agenteval.adapters.reader import Reading
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.rpc import Message, RequestError
-from agenteval.agents.acp.updates import LiveTrajectory, Update, result_chunk, text_block
+from agenteval.agents.acp.updates import NOTHING_SECRET, LiveTrajectory, Update, result_chunk, text_block
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
@@ -34,7 +34,6 @@ from agenteval.streams.source import Source
 MOST_TURNS = 500  # turns that run at the same time; more wait
 FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
 
-NOTHING_SECRET = Redactor({})
 OWN_SESSION = "session-"  # what the ids of session/new begin with
 WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
 
@@ -206,7 +205,7 @@ class ServedSession:
     def __init__(self, server: AcpServer, name: str, cwd: str, conversation: Session) -> None:
         self.server, self.name, self.cwd = server, name, cwd
         self.conversation = conversation
-        self.reader = Reading(server.agent.adapter(), LiveTrajectory(name, self._send_update))
+        self.reader = Reading(server.agent.adapter(), LiveTrajectory(name, self._send_update, server.redact))
         self.done = False  # the turn was cancelled
         self._busy = False
         self._thread: threading.Thread | None = None
@@ -273,7 +272,7 @@ class ServedSession:
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
             self.conversation.observe(text, lambda: self.reader)
             return failure_of(outcome, server.timeout)
-        except ValueError as error:
+        except (ValueError, CannotGoOn) as error:  # a limit of ours refuses the start: the next turn may work
             return str(error)
         finally:
             self.reader.end_turn()

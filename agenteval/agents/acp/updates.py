@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agenteval.adapters.surrogates import held_back, without_halves
 from agenteval.adapters.trajectory import Step, Trajectory
 from agenteval.adapters.words import as_text, status_of
+from agenteval.streams.redaction import Redactor
 
 Update = dict[str, Any]
 
+NOTHING_SECRET = Redactor({})
 CHUNKS = {"message": "agent_message_chunk", "thought": "agent_thought_chunk"}
 SHOWN = 4000  # characters of a tool's output for clients to display; rawOutput has all of it
 TEXTS = ("content", "text", "step", "title", "description", "name")
@@ -22,12 +25,20 @@ PRIORITIES = ("high", "medium", "low")
 class LiveTrajectory(Trajectory):
     """A trajectory that sends each change as an update; a step's id is the id of its message or tool call."""
 
-    __slots__ = ("send",)
+    __slots__ = ("_send",)
 
-    def __init__(self, record_id: str, send: Callable[[Update], None]) -> None:
+    def __init__(self, record_id: str, send: Callable[[Update], None], redact: Redactor = NOTHING_SECRET) -> None:
         super().__init__(record_id, None)  # each step is sent at once, and a session may be long
-        self.send = send
-        self.pieces = _SentPieces(lambda text: self._send_text(self.open_kind, text))
+        self._send = send
+        self.pieces = _SentPieces(lambda text: self._send_text(self.open_kind, text), redact)
+
+    def send(self, update: Update) -> None:
+        """Sends an update, with the tool call that it belongs to if it is that of a sub-agent."""
+        if self.parent is not None:
+            parent = as_text(self.parent)
+            caller = self.step_of(parent) or {}
+            update["_meta"] = {"claudeCode": {"parentToolUseId": caller.get("stepId", parent)}}
+        self._send(without_halves(update) if self.has_halves else update)
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message."""
@@ -55,15 +66,25 @@ class LiveTrajectory(Trajectory):
             self.send({"sessionUpdate": "tool_call_update", "toolCallId": step["stepId"], "rawInput": given})
         return step
 
-    def report(
-        self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
-    ) -> Step:
-        """Adds the status or the result of a tool call."""
-        step = super().report(ident, name, given, output, word, flag, duration, otherwise)
-        if step["status"] != "pending":
-            change = {**_named(step), "status": step["status"], "rawInput": given, "rawOutput": output}
-            shown = None if output is None else [{"type": "content", "content": text_block(as_text(output)[:SHOWN])}]
-            self.send(_present({"sessionUpdate": "tool_call_update", **change, "content": shown}))
+    def settle(self, ident: Any, name: Any, given: Any, status: str, output: Any, duration: Any) -> Step:
+        """Adds that a tool call runs, or its result."""
+        return self._send_change(super().settle(ident, name, given, status, output, duration), given, output)
+
+    def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
+        return self._send_change(super()._amend(ident, name, given, output), given, output)
+
+    def add_output(self, step: Step, piece: Any) -> Step:
+        """Adds a piece to the output of a tool call."""
+        if piece is not None:
+            delta = {"terminal_output_delta": {"data": as_text(piece), "terminal_id": step["stepId"]}}
+            self.send({"sessionUpdate": "tool_call_update", "toolCallId": step["stepId"], "_meta": delta})
+        return super().add_output(step, piece)
+
+    def _send_change(self, step: Step, given: Any, output: Any) -> Step:
+        status = step["status"] if step["status"] != "pending" else None
+        change = {**_named(step), "status": status, "rawInput": given, "rawOutput": output}
+        shown = None if output is None else [{"type": "content", "content": text_block(as_text(output)[:SHOWN])}]
+        self.send(_present({"sessionUpdate": "tool_call_update", **change, "content": shown}))
         return step
 
     def _send_text(self, kind: str, text: str) -> None:
@@ -71,18 +92,32 @@ class LiveTrajectory(Trajectory):
 
 
 class _SentPieces(list[str]):
-    """The pieces of a text, each of which is sent when it is added: compiled schemas add them without a call."""
+    """The pieces of a text, each of which is sent when it is added: compiled schemas add them without a call.
 
-    def __init__(self, send: Callable[[str], None]) -> None:
+    Half a character at the end of a piece, or what may be the beginning of a secret, is sent with the next one, or when
+    the text ends.
+    """
+
+    def __init__(self, send: Callable[[str], None], redact: Redactor) -> None:
         super().__init__()
-        self.send = send
+        self.send, self.redact, self._half = send, redact, ""
 
     def append(self, text: str) -> None:
         """Adds a piece; an empty one is sent only if it begins the text."""
         is_first = not self
         super().append(text)
-        if text or is_first:
-            self.send(text)
+        whole, half = held_back(self._half + text)
+        whole, begun = self.redact.split_off_begun(whole)
+        self._half = begun + half
+        if whole or is_first:
+            self.send(whole)
+
+    def clear(self) -> None:
+        """Forgets the pieces of a text that has ended."""
+        if self._half:
+            self.send(self._half)
+            self._half = ""
+        super().clear()
 
 
 def result_chunk(text: str) -> Update:

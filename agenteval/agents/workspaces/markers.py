@@ -14,6 +14,7 @@ import sys
 import threading
 from contextlib import suppress
 
+from agenteval.processes.remove_tree import remove_tree
 from agenteval.streams.files import replace_file
 
 FOLDER = ".agenteval"
@@ -62,8 +63,23 @@ class Markers:
             return sys.platform == "darwin"
         return os.path.exists(os.path.join(os.path.dirname(self.folder), FOLDER.upper()))
 
+    def make(self, path: str) -> None:
+        """Makes a workspace, marked before it is at its place: what a crash leaves never looks like the user's."""
+        self.prepare()
+        new = os.path.join(self.folder, f"new-{os.path.basename(path)}")
+        if os.path.lexists(new):
+            remove_tree(new)
+        os.mkdir(new)
+        try:
+            replace_file(self._marker(path), _identity(new).encode())
+            os.rename(new, path)
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(new)
+            raise
+
     def put(self, path: str) -> None:
-        """Marks a workspace as made by the suite."""
+        """Marks a workspace that is there as made by the suite."""
         self.prepare()
         replace_file(self._marker(path), _identity(path).encode())
 

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agenteval.agents.workspaces.baseline import drop_baseline, keep_baseline, take_baseline
-from agenteval.agents.workspaces.copy_tree import copy_tree, remove_tree
+from agenteval.agents.workspaces.copy_tree import copy_tree
 from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment
 from agenteval.agents.workspaces.markers import Markers
 from agenteval.agents.workspaces.private_git import commit_all
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.process import Command
 from agenteval.processes.programs import find_program
+from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
 
 LONGEST_NAME = 100
@@ -118,17 +119,22 @@ class Workspaces:
             )
         if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
             self._keep(path)
-        else:
-            if os.path.lexists(path):
+            self._begin(path, key)
+            return
+        if os.path.lexists(path):
+            remove_tree(path)
+        self.markers.make(path)
+        self._made.add(path)
+        try:
+            self.fill(path, key)
+            self._begin(path, key)
+        except OSError:
+            with suppress(OSError):  # also if it was removed meanwhile: git would have made it again, without a marker
                 remove_tree(path)
-            os.mkdir(path)
-            try:
-                self._mark(path)  # before it is filled: what a crash leaves half filled is not the user's
-                self.fill(path, key)
-            except OSError:
-                with suppress(OSError):
-                    remove_tree(path)
-                raise
+            raise
+
+    def _begin(self, path: str, key: int) -> None:
+        """Takes what is in a workspace for its state before the agent runs."""
         drop_baseline(path)
         if self.git:
             self._commit(path, key)
@@ -164,10 +170,6 @@ class Workspaces:
     def _is_ours(self, path: str) -> bool:
         return path in self._made or self.markers.has(path)
 
-    def _mark(self, path: str) -> None:
-        self.markers.put(path)
-        self._made.add(path)
-
     def _keep(self, path: str) -> None:
         """Checks that an agent can run in what the user put there, and reports the first of such directories."""
         if not os.path.isdir(path):
@@ -177,7 +179,7 @@ class Workspaces:
         if self._reported.acquire(blocking=False):
             without = ", without the content of --workspace-template" if self.template else ""
             self.report(
-                f"{path} was there and is not made by this suite: agents run in such directories as they are{without} "
+                f"{path} was there and was not made by the suite: agents run in such directories as they are{without} "
                 "(--fresh-workspaces replaces them)"
             )
 
@@ -196,7 +198,7 @@ class Workspaces:
 
     def _commit(self, path: str, key: int) -> None:
         """Commits all files, in a new repository if there is none, and keeps outside of it what they are now."""
-        with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
+        with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
             commit_all(path, folder, self._git_of(key))
         self._baselines[path] = keep_baseline(take_baseline(path), path)
 

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from agenteval.cli.cluster.filter_worker import NOT_FOUND, FilterAnswer
 from agenteval.errors import USAGE, CannotGoOn, UserError
-from agenteval.streams.console import Console
+from agenteval.streams.console import Console, Ending
 
 HELD_BACK = 1000  # finished records that wait for an earlier one (--keep-order)
+PATIENCE = 60.0  # seconds without any worker, after which the tool says that it waits
 MOST_NOTICES = 1000  # different messages of filters that are remembered, so that each is shown once
 
 
@@ -65,6 +66,7 @@ class HandOut:
         self._next = 0  # the number of the record to be written next, if order is kept
         self._input_ended = False
         self._failed_starts = 0
+        self._has_started = False
         self._notices: set[str] = set()
         self.failed = False  # whether a filter has reported a problem by its exit code, or a record was given up
 
@@ -74,9 +76,22 @@ class HandOut:
         for _ in range(self._slots):
             self._start_slot()
         while not (self._input_ended and not self._waiting and not self._again and not any(self._busy.values())):
-            self._handle(*self._events.get())
+            self._handle(*self._next_event())
             self._assign()
         self._finish()
+
+    def _next_event(self) -> tuple[str, Any]:
+        """Returns what happens next; says once that nothing does before a worker has started."""
+        if not self._has_started:
+            try:
+                return self._events.get(timeout=PATIENCE)
+            except queue.Empty:
+                self._has_started = True
+                self._console.say(
+                    f"no worker has started after {PATIENCE:g} s: the cluster has no room for one, or its nodes cannot"
+                    " start any (`ray status` shows which); waiting"
+                )
+        return self._events.get()
 
     def stop(self) -> None:
         """Kills all workers, with their filters and agents."""
@@ -150,7 +165,7 @@ class HandOut:
             if task is not None:
                 self._count_death(task, reason)
             return
-        self._failed_starts = 0
+        self._failed_starts, self._has_started = 0, True
         self._idle.append(slot)
         if task is not None:
             self._take(task, answer)
@@ -204,7 +219,7 @@ class HandOut:
     def _emit(self, record_id: str, line: bytes | None) -> None:
         if line is not None:
             self._write(line + b"\n")
-            self._console.advance(failed=b'"errors":' in line, label=record_id)
+            self._console.advance(record_id, Ending.AGENT_FAILED if b'"errors":' in line else None)
 
     def _relay(self, messages: list[str], record_id: str) -> None:
         """Passes messages of a filter on, each once; its line numbers are of no use here, the id is."""

@@ -6,15 +6,18 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from agenteval.cli.cluster.filter_worker import FilterWorker
-from agenteval.errors import MissingExtra, UserError
+from agenteval.errors import MissingExtra, Stopped, UserError
+from agenteval.processes.guardian import Guardian
 
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
+LONGEST_FOLDER = 27  # bytes: what comes below it takes 80, and the path of a socket may have 107
 WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
 # Ray reads them when it is imported: no report over the network, no advice about accelerators.
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -33,29 +36,36 @@ class RayCluster:
     """The connection; close() ends it, with the cluster if it was started here."""
 
     def __init__(self, address: str, command: Sequence[str], files: Sequence[str], secrets: Mapping[str, str]) -> None:
+        self._ray: Any = None
         self._local = address == "local"
         self._command, self._secrets = list(command), dict(secrets)
-        self._folder = tempfile.mkdtemp(prefix="ae-ray-")
-        os.environ.update(SETTINGS)
+        self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir=_short_folder())
+        self._guardian = Guardian()
+        self._guardian.remove_at_end(self._folder)
         try:
-            import ray
-        except ImportError as error:
-            shutil.rmtree(self._folder)
-            raise MissingExtra(f"needs Ray ({error})", "ray") from None
-        self._ray = ray
+            self._ray = _import_ray()
+            self._connect(address, files)
+        except BaseException:  # a signal too
+            self.close()
+            raise
+        self._worker = self._ray.remote(FilterWorker)
+
+    def _connect(self, address: str, files: Sequence[str]) -> None:
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self._local:
             settings |= {"include_dashboard": False, "object_store_memory": LOCAL_STORE, "_temp_dir": self._folder}
+            settings["_node_ip_address"] = "127.0.0.1"
         else:
-            copy_files(command, files, self._folder)
+            copy_files(self._command, files, self._folder)
             settings["runtime_env"] = {"working_dir": self._folder}
         try:
-            ray.init(address=address, **settings)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            self.close()
+            self._ray.init(address=address, **settings)
+        except SystemExit:  # by Ray's own handler of SIGTERM
+            raise Stopped(signal.SIGTERM) from None
+        except Exception as error:  # Ray raises its base class, too, where a node does not start in time
             reason = " ".join(str(error).split())[:300]
-            raise UserError(f"--address {address}: {reason} (--address local starts a cluster here)") from None
-        self._worker = ray.remote(FilterWorker)
+            advice = "" if self._local else " (--address local starts a cluster here)"
+            raise UserError(f"--address {address}: {reason}{advice}") from None
 
     def cpus(self) -> int:
         """Returns the number of CPUs of all nodes."""
@@ -70,8 +80,24 @@ class RayCluster:
 
     def close(self) -> None:
         """Disconnects, and removes what was made here."""
-        self._ray.shutdown()
+        if self._ray is not None:
+            self._ray.shutdown()
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._guardian.dismiss()
+
+
+def _import_ray() -> Any:
+    os.environ.update(SETTINGS)
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra(f"needs Ray ({error})", "ray") from None
+    return ray
+
+
+def _short_folder() -> str | None:
+    """Returns where temporary files go: below /tmp if the paths of Ray's sockets would become too long."""
+    return None if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER else "/tmp"
 
 
 class RaySlot:

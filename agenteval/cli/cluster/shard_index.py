@@ -11,9 +11,10 @@ from agenteval.comparison.input_files import Batch, RunSource
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.source import BOM, read_typed
+from agenteval.streams.source import BOM, read_checked
 from agenteval.streams.written import has_failed
 from agenteval.wire.records import Id, Wire
+from agenteval.wire.validation import check
 
 PREFERENCES = ("first", "last", "ok")
 
@@ -66,8 +67,9 @@ class ShardIndex:
         self._offset, self._size = array("q"), array("q")
         self.counts = Counts([], [])
         for number, shard in enumerate(shards):
-            for found in read_typed(shard, Identified, console):
-                self._add(number, shard, found.id)
+            # Each line is decoded as a whole: what is written here, the next tool has to read.
+            for _, record_id in read_checked(shard, lambda record: check(record, Identified).id, console):
+                self._add(number, shard, record_id)
 
     def record(self, row: int) -> bytes:
         """Returns the record of a row."""

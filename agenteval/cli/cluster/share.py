@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from agenteval.streams.jsonl import whole_number
+
 SLURM = "SLURM_ARRAY_TASK_"
 
 
@@ -12,10 +14,10 @@ def parse_shard(text: str) -> tuple[int, int]:
     """Returns (I, N) of I/N, as in 2/5, or of the task of an array job (slurm) or an indexed Job (k8s)."""
     if text in SCHEDULERS:
         return SCHEDULERS[text](os.environ)
-    share, _, shares = text.partition("/")
-    if not (_is_number(share) and _is_number(shares) and 1 <= int(share) <= int(shares)):
+    share, shares = map(whole_number, text.partition("/")[::2])
+    if share is None or shares is None or not 1 <= share <= shares:
         raise ValueError(f"{text!r} is not I/N with 1 <= I <= N, such as 2/5, nor slurm or k8s")
-    return int(share), int(shares)
+    return share, shares
 
 
 def _of_slurm(environment: Mapping[str, str]) -> tuple[int, int]:
@@ -47,10 +49,6 @@ SCHEDULERS = {"slurm": _of_slurm, "k8s": _of_kubernetes}
 
 def _number(environment: Mapping[str, str], name: str, advice: str) -> int:
     text = environment.get(name, "")
-    if not _is_number(text):
+    if (number := whole_number(text)) is None:
         raise ValueError(f"{name} is {repr(text) + ', not a number' if text else 'not set'}: {advice}")
-    return int(text)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return number

@@ -14,7 +14,7 @@ from agenteval.agents.workspaces.git import forget_repository
 from agenteval.agents.workspaces.git_changes import changed_files
 from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.grading.serve import answer_all
 from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
@@ -39,19 +39,20 @@ def grade_git(
         files = changed_files(cwd, digest if isinstance(digest, str) else None)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"what changed in {cwd}: {error}"}
-    checks = {"changed something": allow_unchanged or any(files.values())}
-    checks |= {f"{name} exists": os.path.exists(os.path.join(cwd, name)) for name in require}
+    checks = {"": allow_unchanged or any(files.values())}  # by what is said if it does not hold
+    checks |= {f"{name} is missing": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:
         code, printed = _run(command, cwd, command_timeout / 1000)
         outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0, "output": printed}
-        checks[f"`{command}` passes"] = code == 0
+        ended = "takes too long" if code is None else f"exits with {code}"
+        checks[f"`{command}` {ended}"] = code == 0
     broken = [name for name, holds in checks.items() if not holds]
     seen = "; ".join(f"{kind}: {first_few(names, SHOWN)}" for kind, names in files.items() if names)
     return {
         "pass": not broken,
         "score": (len(checks) - len(broken)) / len(checks),
-        "reasoning": (f"failed: {', '.join(broken)}. " if broken else "") + (seen or "no file changed"),
+        "reasoning": "; ".join(filter(None, [*broken, seen or "no file changed"])),
         "outcome": outcome,
     }
 
@@ -114,10 +115,15 @@ class _Tail:
         return data.decode("utf-8", "replace")
 
 
-@tool("ae-grader-git")
+@tool("ae-grader-git", exit_status=OF_GRADING)
 @input_argument("RECORDS")
 @click.option("--command", metavar="SH", help="Shell command that must succeed in cwd, such as the test suite.")
-@click.option("--command-timeout", type=MILLISECONDS, default=50_000, help="A command that takes longer has failed.")
+@click.option(
+    "--command-timeout",
+    type=MILLISECONDS,
+    default=50_000,
+    help="Limit of the command; one that takes longer does not count as success.",
+)
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")
 @click.option("--allow-unchanged", is_flag=True, help="Pass also if no file was changed.")
 @output_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agenteval.cli.options import input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
 from agenteval.streams.patterns import Pattern, SlowPattern
@@ -35,7 +35,7 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case
     return {"pass": found, "score": float(found), "reasoning": f"output {yes if found else no} the hint {hint!r}"}
 
 
-@tool("ae-grader-hint")
+@tool("ae-grader-hint", exit_status=OF_GRADING)
 @input_argument("RECORDS")
 @click.option("--exact", is_flag=True, help="The output must equal the hint, but for surrounding space.")
 @click.option("--regex", is_flag=True, help="The hint is a regular expression to be found in the output.")

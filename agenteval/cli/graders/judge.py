@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import (
     FURTHER,
@@ -106,11 +106,12 @@ def model_judges(
     any_model: bool,
     patience: float,
     retries: int,
+    threads: int,
 ) -> list[Judge]:
     """Returns the models on the user's server as judges; raises UserError if they cannot be asked."""
     from agenteval.models.chat import Model, ModelError, needs_openai
 
-    needs_openai()
+    needs_openai(threads=threads)
     try:
         models = [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
@@ -118,7 +119,7 @@ def model_judges(
     return [Judge(one.name, one.ask, instructions, temperature, one.base_url, cache, any_model) for one in models]
 
 
-@tool("ae-grader-judge")
+@tool("ae-grader-judge", exit_status=OF_GRADING)
 @input_argument("RECORDS")
 @click.option(
     "--model",
@@ -216,7 +217,14 @@ def main(
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
     patience = timeout / 1000 / rounds
     judges = model_judges(
-        names, instructions, temperature, cached, any_model=any_model, patience=patience, retries=retries
+        names,
+        instructions,
+        temperature,
+        cached,
+        any_model=any_model,
+        patience=patience,
+        retries=retries,
+        threads=concurrency,
     )
     ask_judges = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
     panel = Panel(judges, threshold, prices, ask_judges)

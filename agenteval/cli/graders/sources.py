@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agenteval.cli.options import NumberRange, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import (
@@ -79,7 +79,7 @@ def _quoted(title: str) -> str:
     return f'"{preview(one_line(title, TITLE_WIDTH), TITLE_WIDTH)}"'
 
 
-@tool("ae-grader-sources")
+@tool("ae-grader-sources", exit_status=OF_GRADING)
 @input_argument("RECORDS")
 @click.option(
     "--from",

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from agenteval.cli.options import Parsed, input_argument, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import final_object
-from agenteval.streams.jsonl import decode, read_json
+from agenteval.streams.jsonl import decode, read_json, whole_number
 from agenteval.streams.text import first_few, one_line, preview
 from agenteval.wire.records import Record
 
@@ -180,10 +180,11 @@ def _problem(error: Any) -> str:
 
 def parse_amount(text: str) -> Amount:
     """Returns the name and the number of NAME=N."""
-    name, _, number = text.rpartition("=")
-    if not (name and number.isascii() and number.isdigit()):
+    name, _, digits = text.rpartition("=")
+    number = whole_number(digits)
+    if not name or number is None:
         raise ValueError(f"{text} is not NAME=N")
-    return Amount(name, int(number))
+    return Amount(name, number)
 
 
 def parse_required(text: str) -> Amount:
@@ -191,7 +192,7 @@ def parse_required(text: str) -> Amount:
     return parse_amount(text if "=" in text else f"{text}=1")
 
 
-@tool("ae-grader-tools")
+@tool("ae-grader-tools", exit_status=OF_GRADING)
 @input_argument("RECORDS")
 @click.option(
     "--require",

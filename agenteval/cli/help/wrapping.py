@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from textwrap import wrap
 
+from agenteval.streams.jsonl import whole_number
+
 WIDEST = 100
 NO_TERMINAL = 80  # columns of a page that goes to a pipe
 NARROW = 60  # columns below which an option and its text are not side by side
@@ -17,9 +19,8 @@ DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what
 
 def help_columns() -> int:
     """Returns the width of a help page: $COLUMNS, else that of the terminal."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return min(WIDEST, int(columns))
+    if columns := whole_number(os.environ.get("COLUMNS", "")):
+        return min(WIDEST, columns)
     try:
         return min(WIDEST, os.get_terminal_size(1).columns or NO_TERMINAL)
     except OSError:

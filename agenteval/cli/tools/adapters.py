@@ -10,7 +10,7 @@ from agenteval.adapters.bundled import bundled_adapters, bundled_path
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output
 from agenteval.streams.text import as_lines, clip, pad, pretty_json, terminal_columns
@@ -31,7 +31,7 @@ class AdapterEntry(msgspec.Struct, rename="camel"):
     description: str
 
 
-@tool("ae-adapters")
+@tool("ae-adapters", exit_status=OF_LISTS)
 @click.argument(
     "name",
     metavar="[NAME]",

@@ -13,7 +13,7 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
     seed_option,
-    strict_option,
+    strict_grading_option,
 )
 from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
@@ -80,7 +80,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     """Selects the records and collects the verdicts on them."""
     console.begin(None, "records")
     if not graders.texts:
-        for item in calibration.candidates(source, console, lambda name: console.advance(label=name)):
+        for item in calibration.candidates(source, console, console.advance):
             calibration.settle(item)
         console.finish()
         return
@@ -169,7 +169,9 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @input_argument("RESULTS")
 @click.option("-s", "--sample", type=click.IntRange(0), metavar="N", help=f"Records to draw.  [default: {SAMPLE}]")
 @seed_option("draw")
-@click.option("--all", "everything", is_flag=True, help="Draw from passes too, not only from failures.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Draw also from records that passed, not only from those that did not."
+)
 @grader_option(required=False)
 @grader_options
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
@@ -178,7 +180,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option
-@strict_option
+@strict_grading_option
 @progress_option
 def main(
     path: str | None,
@@ -200,7 +202,7 @@ def main(
     progress: bool | None,
     debug: bool,
 ) -> int:
-    """Find out how far a grader can be trusted: draw failures for a person to review.
+    """Find out how far a grader can be trusted: draw records that did not pass for a person to review.
 
     RESULTS is the output of ae-grade (or stdin). The document has each drawn record with boxes to tick;
     --read turns the ticks into labels, and --labels compares the verdicts with them: the pass rate as a
@@ -212,8 +214,8 @@ def main(
     was read from a document has the digest of its output, and is left out if the output has changed.
     Records with a label are not drawn again. The figures are about all graded records: a label counts
     for its share of the records with the same recorded verdict, however many of each were labelled.
-    Failures alone tell nothing about answers that pass but should not: recall, kappa and the corrected
-    pass rate are null until passes have labels too (--all draws from both).
+    Records that did not pass tell nothing about answers that pass but should not: recall, kappa and the
+    corrected pass rate are null until records that passed have labels too (--all draws from both).
     --min-agreement and --min-kappa apply to the second grader if there is one. The same input and seed
     give the same document.
 

@@ -15,7 +15,7 @@ from agenteval.cli.options import input_argument, keep_raw_option, max_steps_opt
 from agenteval.cli.prompt_run import PromptRun, at_most_one
 from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
 from agenteval.cli.tool import tool
-from agenteval.grading.verdict import passed
+from agenteval.grading.verdict import ending_of, passed
 from agenteval.wire.records import Record
 
 
@@ -59,7 +59,7 @@ def main(
 
     With --stop-when-known the prompts run in random order, and no further one is started once it is known
     whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
-    The test may look after every prompt: at most 5 % of the runs that do not differ are stopped.
+    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped.
 
     An agent that fails is data: its record has `errors`, does not pass (see --grade-failed), and the exit
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
@@ -86,8 +86,7 @@ def main(
 
     def emit(result: Record) -> None:
         run.write(result)
-        broken = bool(result.get("graderError"))
-        run.report(result["id"], result.get("errors"), passed=passes(result), grader_error=broken)
+        run.report(result["id"], result.get("errors"), ending_of(result, graded=run.graders is not None))
 
     def passes(result: Record) -> bool:
         return run.graders is None or passed(result)

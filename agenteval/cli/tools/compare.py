@@ -13,7 +13,7 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
     seed_option,
-    strict_option,
+    strict_grading_option,
 )
 from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
@@ -30,12 +30,16 @@ from agenteval.comparison.run_names import label_runs, named_runs
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
+from agenteval.streams.jsonl import whole_number
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
+EXIT_1 = (
+    "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) does not hold"
+)
 FORMS = ReportForms("comparison")
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
@@ -68,11 +72,12 @@ def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
 def read_iterations(environment: Mapping[str, str]) -> int:
     """How many resamples COMPARE_BOOTSTRAP_ITERATIONS asks for."""
     text = environment.get("COMPARE_BOOTSTRAP_ITERATIONS") or str(ITERATIONS)
-    if not (text.isascii() and text.isdigit() and int(text) >= FEWEST_ITERATIONS):
+    number = whole_number(text)
+    if number is None or number < FEWEST_ITERATIONS:
         raise UserError(
             f"COMPARE_BOOTSTRAP_ITERATIONS must be a whole number of at least {FEWEST_ITERATIONS}, got {text}"
         )
-    return int(text)
+    return number
 
 
 def read_settings(
@@ -191,7 +196,7 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
     return not reasons
 
 
-@tool(NAME)
+@tool(NAME, exit_status={1: EXIT_1})
 @click.argument("paths", metavar="RUN...", nargs=-1)
 @click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with this name.")
 @click.option(
@@ -233,7 +238,7 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
     help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )
 @progress_option
-@strict_option
+@strict_grading_option
 def main(
     paths: tuple[str, ...],
     labelled: tuple[str, ...],

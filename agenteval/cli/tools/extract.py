@@ -69,7 +69,7 @@ def main(
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
     redact = Redactor({} if no_redact else os.environ)
     console.redact = redact
-    adapter = load_adapter(schema, as_json=not redact.secrets)  # secrets are looked for in decoded values
+    adapter = load_adapter(schema, as_json=True)
     adapter.max_steps = max_steps
     if debug:
         for line in adapter.compiled.source.splitlines():
@@ -105,7 +105,7 @@ def write_results(
         result = guarded(raw, extract, unread)
         write_record(target, result, console)
         fit.add(raw, result)
-        console.advance(label=raw["id"])
+        console.advance(raw["id"])
 
 
 def write_explanations(
@@ -126,5 +126,5 @@ def write_explanations(
 
     for raw in records:
         guarded(raw, lambda raw: show(explainer.explain(raw)), failed)
-        console.advance(label=raw["id"])
+        console.advance(raw["id"])
     show(explainer.ending())

@@ -35,7 +35,10 @@ FORMS = ReportForms("results")
 @click.option("--all", "every", is_flag=True, help="sft: every answer; dpo: with what agents that failed have left.")
 @click.option("--against", metavar="FILE", help="dpo: pair with the answers of this other run.")
 @click.option(
-    "--for", "reader", type=click.Choice(["trl", "openai"]), default="trl", help="dpo: whose fine-tuning reads it."
+    "--for",
+    "reader",
+    type=click.Choice(["trl", "openai"]),
+    help="sft, dpo: whose training reads it. trl: arguments of tools are objects; openai: its form of dpo.",
 )
 @progress_option
 @strict_option
@@ -49,7 +52,7 @@ def main(
     no_trajectories: bool,
     every: bool,
     against: str | None,
-    reader: str,
+    reader: str | None,
     progress: bool | None,
     strict: bool,
     debug: bool,
@@ -76,7 +79,8 @@ def main(
     or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata.
 
     sft and dpo say on stderr what they leave out, and why. dpo pairs every answer that passed with
-    every one that did not. -o FILE.xml is junit. docs/exports.md has more on each form.
+    every one that did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes
+    objects, which most chat templates need. -o FILE.xml is junit. docs/exports.md has more on each form.
 
     Examples:
       ae-format graded.jsonl -f table | less -S
@@ -89,8 +93,10 @@ def main(
     form = FORMS.choose(form, output, "jsonl")
     if against is not None and form != "dpo":
         raise UserError(f"--against FILE makes pairs of two runs: -f dpo reads it, {form} does not")
+    if reader and form not in ("sft", "dpo"):
+        raise UserError(f"--for {reader} is for -f sft and -f dpo, training data; {form} is for other programs")
     if every and form not in ("sft", "dpo"):
         raise UserError(f"--all is for -f sft and -f dpo; {form} has every record already")
     wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
-    wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader}
+    wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader or ""}
     return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, against=against, **wishes)

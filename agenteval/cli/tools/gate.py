@@ -12,6 +12,7 @@ from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
 from agenteval.streams.console import Console
+from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 
@@ -69,8 +70,9 @@ def read_figures(source: Source, console: Console, by: str | None) -> tuple[RunF
 
 
 def append_summary(path: str, text: str) -> None:
-    """Adds the markdown to a file, as GitHub wants its job summaries; makes the file if it is not there."""
+    """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
+        make_directories(path)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             os.write(fd, text.encode())
@@ -135,7 +137,7 @@ def main(
 
     A figure that is not known does not pass: a cost that no agent reported, pass^k of results. Nothing
     passes if nothing is graded. With --confident the interval decides: its lower bound for --min, its
-    upper bound for --max; counts and totals are what they are. The trials of a prompt are a cluster.
+    upper bound for --max; counts and totals have no interval. The trials of a prompt are a cluster.
 
     Examples:
       ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02

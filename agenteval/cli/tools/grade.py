@@ -14,10 +14,10 @@ from agenteval.cli.options import (
     input_argument,
     output_option,
     progress_option,
-    strict_option,
+    strict_grading_option,
 )
-from agenteval.cli.resume import without_written
-from agenteval.cli.tool import tool
+from agenteval.cli.resume import refuse_another_kind, without_written
+from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import open_output
@@ -25,14 +25,14 @@ from agenteval.streams.source import Source, read_batches
 from agenteval.wire.records import Gradable, Record
 
 
-@tool("ae-grade")
+@tool("ae-grade", exit_status=OF_GRADING)
 @input_argument("RESULTS")
 @grader_option(required=True)
 @grader_options
 @grade_failed_option
 @output_option
 @append_options
-@strict_option
+@strict_grading_option
 @progress_option
 def main(
     path: str | None,
@@ -63,6 +63,8 @@ def main(
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
+    if resume:
+        refuse_another_kind(output, "ae-grade")
     target, _done = open_output(output, source, append=append, resume=resume)
     run = GraderRun(target, console, **graders, debug=debug)
     console.begin(None, "records")

@@ -20,7 +20,10 @@ from agenteval.streams.source import Source
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
 @agent_arg_option
 @click.option(
-    "-t", "--timeout", type=MILLISECONDS, help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [60000]"
+    "-t",
+    "--timeout",
+    type=MILLISECONDS,
+    help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
 @redact_option

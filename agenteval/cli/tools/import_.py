@@ -36,7 +36,7 @@ def formats() -> dict[str, str]:
 @click.argument("format_", metavar="FORMAT", type=Names(formats))
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option(
-    "--since", type=Parsed("date", parse_date), metavar="DATE", help="Only sessions that went on at DATE or later."
+    "--since", type=Parsed("date", parse_date), metavar="DATE", help="Only sessions that were active on DATE or later."
 )
 @click.option("--cwd", metavar="DIR", help="Only sessions that worked in DIR or below it.")
 @click.option("--min-turns", type=click.IntRange(1), default=1, metavar="N", help="Only sessions with N turns or more.")
@@ -58,10 +58,11 @@ def main(
 ) -> int:
     """Turn the sessions that agents keep on disk into results, to grade what they did.
 
-    FORMAT is an agent, whose own session logs are read: claude, codex, gemini, opencode, pi, qwen;
-    or a format of other harnesses: atif (trajectories), otlp (GenAI traces as OTLP/JSON). PATH is a
-    file or a directory, where the files are searched; without one it is the agent's own place below
-    HOME, and stdin for formats of others.
+    FORMAT is an agent, whose own session logs are read: claude, codex, gemini, goose, opencode, pi,
+    qwen; or a format of other harnesses: atif (trajectories), inspect (logs of inspect_ai), otlp
+    (GenAI traces as OTLP/JSON), promptfoo (its results). PATH is a file, or a directory that is
+    searched for session files. Without one the agent's own directory below HOME is searched; the
+    formats of other harnesses are read from stdin.
 
     A session becomes one result: the user's turns, the last answer, the trajectory with sub-agents
     (`parentId` names the `callId` of the call), tokens, times, cwd; model and git branch in `metadata`.
@@ -74,6 +75,7 @@ def main(
       ae-import claude --since 2026-11-01 | ae-grade -g ./grader.py | ae-summarize
       ae-import codex --cwd . --min-turns 2 -o sessions.jsonl
       ae-import gemini ~/.gemini/tmp | ae-format -f table
+      ae-import inspect logs/ | ae-format -f html -o report.html
     """
     console = Console("ae-import", progress=progress, strict=strict, output=output)
     records = results(format_, list(paths), console)
@@ -87,7 +89,7 @@ def main(
     for record in with_unique_ids(records, console):
         if is_wanted(record, since, folder, min_turns):
             write_record(target, record, console)
-            console.advance(label=record["id"])
+            console.advance(record["id"])
     console.finish()
     target.close()
     return FAILED if console.refused else OK
@@ -95,18 +97,18 @@ def main(
 
 def results(format_: str, paths: list[str], console: Console) -> Iterator[Record]:
     """Returns the results of all files; UserError if there is nothing to read."""
-    if format_ in FOREIGN:
-        return read_foreign(format_, paths or ["-"], console)
     if format_ not in formats():
         raise UserError(f'no format is named "{format_}"; {nearest(format_, formats())}')
+    for path in paths:
+        if path != "-" and not os.path.exists(path):
+            raise UserError(f"{path}: No such file or directory")
+    if format_ in FOREIGN:
+        return read_foreign(format_, paths or ["-"], console)
     from agenteval.adapters.sessions.logs import default_root
     from agenteval.adapters.sessions.session_file import load_session_schema
 
     schema = load_session_schema(format_)
     paths = paths or [default_root(schema)]
-    for path in paths:
-        if path != "-" and not os.path.exists(path):
-            raise UserError(f"{path}: No such file or directory")
     from agenteval.adapters.sessions.results import session_results
 
     return session_results(paths, schema, console)

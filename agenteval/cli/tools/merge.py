@@ -45,8 +45,8 @@ def main(
       ae-merge first.jsonl retried.jsonl --prefer ok -o all.jsonl
       cat shard-*.jsonl | ae-merge --prompts prompts.jsonl | ae-format -f table
 
-    Memory holds an index of the ids, not the records. What is missing is run by the command of the run with
-    -o all.jsonl --resume.
+    Memory holds an index of the ids, not the records. To run what is missing, repeat the command of the run
+    with -o all.jsonl --resume.
     """
     console = Console("ae-merge", strict=strict)
     shards = [ShardFile(path) for path in paths or ("-",)]

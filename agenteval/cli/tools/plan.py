@@ -43,7 +43,9 @@ def check_question(question: Question, pilots: list[PilotRun]) -> None:
 @click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Trials per prompt.")
 @click.option("-n", "--prompts", type=click.IntRange(2), metavar="N", help="Prompts there are.  [default: the pilot's]")
 @click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
-@click.option("--correlation", type=NumberRange(-1, 1), help="How alike prompts are hard for both runs.")
+@click.option(
+    "--correlation", type=NumberRange(-1, 1), help="Correlation of the prompts' difficulty for the two agents."
+)
 @form_option(FORMS, "text")
 @output_option
 @strict_option

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -109,6 +110,8 @@ def main(
     along, and the filter runs in the directory that holds them (with --address local, in this one). If a
     worker or a node dies, its record goes to another one. It needs Ray: pip install 'agenteval[ray]'.
     """
+    if sys.flags.no_site:  # Ray starts its workers with the flags of this Python, and they would not find agenteval
+        os.execv(sys.executable, [sys.executable, "-P", *sys.argv])
     console = Console("ae-ray", progress=progress, output=output)
     words, secrets, asked = check_command(command), read_variables(env), slot_request(resources or {})
     for file in files:
@@ -118,7 +121,9 @@ def main(
     target, done = open_output(output, source, append=append, resume=resume)
     keep_stdout_clean(target)
     from agenteval.cli.cluster.ray_cluster import RayCluster
+    from agenteval.processes.shutdown import raise_on_signals
 
+    raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
     try:
         return run_on(
@@ -146,6 +151,7 @@ def run_on(
 
     raise_on_signals()  # Ray has set handlers of its own
     target.open()
+    target.begin()
     console.begin(count_lines(source, len(done)), "records")
     hand_out = HandOut(
         lambda: cluster.open_slot(asked),

@@ -8,6 +8,7 @@ from agenteval.cli.agent_options import AgentSettings, agent_options
 from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun, at_most_one
 from agenteval.cli.tool import tool
+from agenteval.streams.console import Ending
 from agenteval.wire.records import Record
 
 
@@ -49,6 +50,6 @@ def main(path: str | None, **options: Any) -> int:
 
     def emit(raw: Record) -> None:
         run.write(raw)
-        run.report(raw["id"], raw.get("errors"))
+        run.report(raw["id"], raw.get("errors"), Ending.AGENT_FAILED if raw.get("errors") else None)
 
     return run(iter(run.prompts), at_most_one(run_prompt), emit, hold=lambda raw: run.save(raw, raw))

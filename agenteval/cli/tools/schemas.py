@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.startup import click
-from agenteval.cli.tool import tool
+from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output
 from agenteval.streams.text import aligned, as_lines, pretty_json
 from agenteval.wire.json_schema import OTHER_NAMES, SCHEMAS, schema_of, summary_of
 
 
-@tool("ae-schemas")
+@tool("ae-schemas", exit_status=OF_LISTS)
 @click.argument(
     "name", metavar="[NAME]", required=False, type=Names(lambda: {name: summary_of(name) for name in SCHEMAS})
 )

@@ -20,7 +20,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.evaluation_facts import EvaluationReport, remarks
 from agenteval.reports.forms import ReportForms
-from agenteval.streams.console import Console
+from agenteval.streams.console import Console, Ending
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
 from agenteval.wikipedia.criteria import Criterion, check_criteria, in_words, load_criteria, parse_minimum
@@ -159,7 +159,7 @@ def main(
     scoring = Scoring(ScoreWeights(alpha, beta, gamma), count_text)
     console.begin(None, "records")
     for _record, result in read_checked(source, scoring.add, console):
-        console.advance(failed=result.failed, label=result.id)
+        console.advance(result.id, Ending.AGENT_FAILED if result.failed else None)
     console.finish()
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()

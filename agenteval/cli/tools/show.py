@@ -61,7 +61,7 @@ def show(shown: Iterator[str], target: Output) -> None:
         target.write_bytes(f"{line}\n".encode())
 
 
-@tool(NAME)
+@tool(NAME, exit_status={1: "finished, but some lines were refused, or there is no record of an ID"})
 @input_argument("RESULTS")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option(
@@ -111,5 +111,7 @@ def main(
         there = f"; it has {', '.join(selection.seen[:IDS_SHOWN])}{more}" if selection.seen else ""
         console.say(f"{source.name}: no record {first_few(list(selection.missing), IDS_SHOWN)}{there}")
     elif not selection.shown and selection.seen:
-        console.say(f"{source.name}: no failure {'of these' if ids else 'in it'}")
+        console.say(
+            f"{source.name}: nothing to show with --failed: what is graded passed, no agent failed, no grader erred"
+        )
     return FAILED if console.refused or selection.missing else OK

@@ -22,6 +22,7 @@ from agenteval.cli.stopping.options import StopSettings, stop_early, stop_option
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
+from agenteval.grading.verdict import ending_of
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
@@ -141,8 +142,7 @@ class Trials:
         else:
             self.save(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
-        passed, broken = trial.get("pass", True), bool(trial.get("graderError"))
-        self.run.report(name, trial.get("errors"), passed=passed, grader_error=broken)
+        self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded))
 
 
 def _refuse_another_k(path: str, k: int) -> None:
@@ -185,7 +185,7 @@ def main(
     unbiased estimates for 1 to k trials. A trial whose agent fails has `errors` and does not pass (see
     --grade-failed). One whose grader errs has `graderError`, and counts neither way. At the end stderr
     has pass@1, pass@k and pass^k of the prompts of this run, unbiased, with 95 % intervals. Agents run
-    with your rights: a directory is no wall, examples/container has one.
+    with your rights: a directory of their own does not confine them, a container does (examples/container).
 
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl
@@ -195,7 +195,7 @@ def main(
 
     With --stop-when-known the prompts run in random order, and no further one is started once it is known
     whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
-    The test may look after every prompt: at most 5 % of the runs that do not differ are stopped.
+    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped.
 
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.

@@ -14,7 +14,7 @@ from agenteval.cli.options import (
     input_argument,
     output_option,
     progress_option,
-    strict_option,
+    strict_grading_option,
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
@@ -98,7 +98,7 @@ class ValidationCounts:
 @grader_option(required=True)
 @grader_options
 @output_option
-@strict_option
+@strict_grading_option
 @progress_option
 def main(path: str | None, output: str | None, strict: bool, progress: bool | None, debug: bool, **graders: Any) -> int:
     """Check that the reference answers of prompts pass the grader, before any agent is judged by it.
@@ -106,8 +106,8 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     PROMPTS is JSONL with `id`, `input` and `reference` (or stdin). The grader sees what it would see of
     an agent that answered with the reference: `output` is the reference, `trajectory` is empty. Each
     record out has `id`, `input`, `reference`, `pass`, `score`, `reasoning`, and the prompt's other fields.
-    A reference that fails its own grader says that the task is ambiguous, the grader too strict or the
-    hint wrong: the exit code is 1 then. Prompts without a reference are counted on stderr.
+    If a reference does not pass, the task is ambiguous, the grader too strict or the hint wrong: the exit
+    code is 1 then. Prompts without a reference are counted on stderr.
 
     Examples:
       ae-validate-refs prompts.jsonl -g ./grader.py -o validation.jsonl

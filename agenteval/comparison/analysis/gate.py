@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.analysis.verdicts import points
+from agenteval.comparison.analysis.verdicts import change_words, points
 from agenteval.comparison.inference.multiple import holm
 from agenteval.comparison.inference.paired import SIGNIFICANT
 from agenteval.wire.differences import Difference
@@ -69,8 +69,7 @@ def _reason(name: str, pair: Difference, adjusted: float, settings: GateSettings
         return f"{pair.run_b} cannot be compared with {pair.run_a} by {name}: no prompt has it in both" * settings.proof
     figures = (
         f"{name} {pair.mean_b or 0.0:.1%} against {pair.mean_a or 0.0:.1%} on {pair.n} prompts graded in both, "
-        f"difference {points(-(pair.mean_difference or 0.0))}, "
-        f"95 % interval {-pair.interval.high * 100:+z.1f} to {points(-pair.interval.low)}"
+        f"difference {change_words(pair, points)}"
     )
     if pair.interval.low > 0 and adjusted < SIGNIFICANT:
         return f"{pair.run_b} is worse than {pair.run_a}: {figures}"

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from agenteval.comparison.analysis.differences import words
 from agenteval.streams.text import counted
 from agenteval.wire.differences import Difference, Ratio, Resources
 
+LEAST_P = 0.0001  # below, digits say nothing
 SHOWS = "is the smallest difference this many prompts would show 4 times in 5"
+
+
+class Change(NamedTuple):
+    """How much the later run of a pair is above the earlier one, with the bounds of the interval: B minus A."""
+
+    value: float | None
+    bounds: tuple[float, float] | None
+
+
+def change(found: Difference) -> Change:
+    """The difference as all sentences, tables and pages give it; the JSON has A minus B."""
+    value = None if found.mean_difference is None else -found.mean_difference
+    return Change(value, (-found.interval.high, -found.interval.low) if found.interval else None)
 
 
 def overall(passes: Difference, scores: Difference | None) -> tuple[str | None, str]:
@@ -28,14 +45,14 @@ def sentences(passes: Difference, scores: Difference | None, resources: Resource
 
 def passes_sentence(found: Difference, margin: float | None) -> str:
     """Who passes more often, with both rates, the interval of the difference and, if none is shown, what would be."""
+    a, b = found.run_a, found.run_b
     if not found.n:
-        return f"{found.run_a} and {found.run_b}: no prompt is graded in both."
-    first, second, a, b, low, high = _better_first(found)
-    claim = (
-        f"{first} passes more often than {second}" if found.better else f"{found.verdict.capitalize()} in pass rates"
-    )
-    rates = f"{first} {a:.1%}, {second} {b:.1%} of {counted(found.n, 'prompt')} graded in both"
-    text = f"{claim}: {rates}; difference {points(a - b)}, {_interval_words(points(low), points(high), found)}."
+        return f"{a} and {b}: no prompt is graded in both."
+    more = "more" if found.better == b else "less"
+    claim = f"{b} passes {more} often than {a}" if found.better else f"{found.verdict.capitalize()} in pass rates"
+    rates = f"{a} {found.mean_a or 0.0:.1%}, then {b} {found.mean_b or 0.0:.1%}"
+    shown = change_words(found, points)
+    text = f"{claim}: {rates} of {counted(found.n, 'prompt')} graded in both; difference {shown}{_p_words(found)}."
     least = found.minimum_detectable_difference
     if found.better is None and least is not None:
         text += f" {least * 100:.1f} points {SHOWS}."
@@ -44,10 +61,12 @@ def passes_sentence(found: Difference, margin: float | None) -> str:
 
 def scores_sentence(found: Difference) -> str:
     """Who scores higher, with both means and the interval of the difference."""
-    first, second, a, b, low, high = _better_first(found)
-    claim = f"{first} scores higher than {second}" if found.better else f"{found.verdict.capitalize()} in scores"
-    means = f"mean {a:.3f} and {b:.3f} on {counted(found.n, 'prompt')}"
-    text = f"{claim}: {means}; difference {a - b:+z.3f}, {_interval_words(f'{low:+z.3f}', f'{high:+z.3f}', found)}."
+    higher = "higher" if found.better == found.run_b else "lower"
+    claim = f"{found.run_b} scores {higher} than {found.run_a}"
+    if not found.better:
+        claim = f"{found.verdict.capitalize()} in scores"
+    means = f"mean {found.mean_a or 0.0:.3f}, then {found.mean_b or 0.0:.3f} on {counted(found.n, 'prompt')}"
+    text = f"{claim}: {means}; difference {change_words(found, '{:+z.3f}'.format)}{_p_words(found)}."
     least = found.minimum_detectable_difference
     return text + (f" {least:.3f} {SHOWS}." if found.better is None and least is not None else "")
 
@@ -67,20 +86,22 @@ def points(difference: float) -> str:
     return f"{difference * 100:+z.1f} points"
 
 
-def _better_first(found: Difference) -> tuple[str, str, float, float, float, float]:
-    """Names, means and the bounds of the difference, first minus second; the first is A unless B is better."""
-    a, b = found.mean_a or 0.0, found.mean_b or 0.0
-    low, high = (found.interval.low, found.interval.high) if found.interval else (-1.0, 1.0)
-    if found.better == found.run_b:
-        return found.run_b, found.run_a, b, a, -high, -low
-    return found.run_a, found.run_b, a, b, low, high
+def change_words(found: Difference, show: Callable[[float], str]) -> str:
+    """The difference with its sign and its interval, the later run minus the earlier one."""
+    value, bounds = change(found)
+    text = show(value or 0.0)
+    return f"{text}, 95 % interval {show(bounds[0]).removesuffix(' points')} to {show(bounds[1])}" if bounds else text
 
 
-def _interval_words(low: str, high: str, found: Difference) -> str:
+def _p_words(found: Difference) -> str:
     adjusted = found.adjusted_p is not None and found.adjusted_p != found.p
-    p = f", p {found.p:.2g}" if found.p is not None else ""
-    p += f", adjusted for all tests {found.adjusted_p:.2g}" if adjusted else ""
-    return f"95 % interval {low.removesuffix(' points')} to {high}{p}"
+    text = f", {p_text(found.p)}" if found.p is not None else ""
+    return text + (f", adjusted for all tests {p_text(found.adjusted_p).removeprefix('p ')}" if adjusted else "")
+
+
+def p_text(p: float | None) -> str:
+    """A p value with its sign: `p 0.013`; a tiny one is never 0."""
+    return "" if p is None else f"p {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
 def _margin_words(found: Difference, margin: float | None) -> str:

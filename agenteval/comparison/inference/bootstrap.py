@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agenteval.comparison.inference.intervals import LEVEL, interval
+from agenteval.comparison.inference.distributions import normal_below, t_quantile
+from agenteval.comparison.inference.intervals import TAIL, interval
 from agenteval.wire.interval import ConfidenceInterval
 
 BOOTSTRAP = "bootstrap t"
+DRAWN_AT_ONCE = 50_000  # values; of more, memory is what a resample costs
 
 
 def bootstrap_mean_interval(
@@ -41,7 +43,8 @@ def bootstrap_mean_interval(
     pivots = sorted(((means - centre)[usable] / errors[usable]).tolist())
     if not pivots:
         return None
-    tail = (1 - LEVEL) / 2
+    # Resamples of few clusters vary too little: as far out as Student's t is beyond the normal distribution.
+    tail = normal_below(-t_quantile(TAIL, len(known) - 1))
     low, high = math.floor(len(pivots) * tail), min(math.floor(len(pivots) * (1 - tail)), len(pivots) - 1)
     bounds = max(0.0, float(centre - pivots[high] * error)), float(centre - pivots[low] * error)
     return interval(bounds, int(sum(counts)), BOOTSTRAP)
@@ -66,9 +69,12 @@ def _resample(columns: Sequence[Sequence[float]], iterations: int, seed: int) ->
     length = values.shape[1]
     generator = np.random.default_rng(seed)
     sums = np.empty((len(columns), iterations))
-    for i in range(iterations):
-        # How often each value was drawn, instead of the drawn values: one resample at a time, for all columns.
-        times = np.bincount(generator.integers(0, length, length), minlength=length)
+    many = max(1, DRAWN_AT_ONCE // length)
+    for start in range(0, iterations, many):
+        count = min(many, iterations - start)
+        # How often each value was drawn, instead of the drawn values: resample by resample, for all columns.
+        drawn = generator.integers(0, length, (count, length)) + np.arange(0, count * length, length)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=count * length).reshape(count, length)
         # Not `@`: BLAS splits the sum by the number of processors, and the last digits with it.
-        sums[:, i] = np.einsum("cn,n->c", values, times.astype(np.float64))
+        sums[:, start : start + count] = np.einsum("cn,in->ci", values, times.astype(np.float64))
     return sums

@@ -116,6 +116,28 @@ def noncentral_t_below(t: float, df: int, shift: float) -> float:
     return step / 3 * (weighted(low) + inner + weighted(high))
 
 
+# --- gamma --------------------------------------------------------------------------------------
+
+
+@lru_cache(1024)
+def gamma_quantile(p: float, shape: float) -> float:
+    """x such that a gamma distributed value of that shape > 0 stays below it with probability p; for small x."""
+    return _solve(lambda x: _gamma_below(x, shape), p)
+
+
+def _gamma_below(x: float, shape: float) -> float:
+    """The regularised incomplete gamma function, by its series (A&S 6.5.29)."""
+    if x <= 0:
+        return 0.0
+    term = total = 1 / shape
+    n = shape
+    while term > total * 1e-16:
+        n += 1
+        term *= x / n
+        total += term
+    return total * math.exp(shape * math.log(x) - x - math.lgamma(shape))
+
+
 # --- binomial -----------------------------------------------------------------------------------
 
 

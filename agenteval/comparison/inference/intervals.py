@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
-from agenteval.comparison.inference.distributions import binomial_term, normal_quantile, t_quantile
+from agenteval.comparison.inference.distributions import binomial_term, gamma_quantile, normal_quantile, t_quantile
 from agenteval.comparison.statistics import deviation, mean
 from agenteval.wire.interval import ConfidenceInterval
 
@@ -14,6 +15,8 @@ TAIL = 0.5 + LEVEL / 2
 Z = normal_quantile(TAIL)
 PRIOR = 0.5  # weight of "all trials of a prompt are alike" in the design effect, in failed trials
 NO_SPREAD = 1e-12
+RARE = 0.05  # what Brown, Cai and DasGupta (2001) take for the bound of a rate of one to three events
+MANY = 50
 
 WILSON = "wilson"
 CLUSTERED_WILSON = "wilson, effective n"
@@ -61,7 +64,17 @@ def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> Con
         return None
     rate = min(1.0, max(0.0, math.fsum(sums) / total))
     quantile = t_quantile(TAIL, size - 1) if size > 1 else Z
-    return interval(wilson_bounds(rate, effective_count(sums, counts), quantile), total, CLUSTERED_WILSON)
+    count = effective_count(sums, counts)
+    low, high = wilson_bounds(rate, count, quantile)
+    bounds = min(low, rare_bound(rate, count)), max(high, 1 - rare_bound(1 - rate, count))
+    return interval(bounds, total, CLUSTERED_WILSON)
+
+
+def rare_bound(rate: float, count: float) -> float:
+    """The lower bound of a rate of few events, as of a Poisson distribution: there Wilson's is too high; else 1."""
+    events = rate * count
+    rare = 0 < events <= (2 if count <= MANY else 3) and rate < 0.5
+    return gamma_quantile(RARE, events) / count if rare else 1.0
 
 
 def effective_count(sums: Sequence[float], counts: Sequence[int]) -> float:
@@ -149,6 +162,7 @@ def percentile_interval(ordered: Sequence[float], p: float) -> ConfidenceInterva
     return interval((ordered[ranks[0]], ordered[ranks[1]]), len(ordered), ORDER)
 
 
+@lru_cache(256)
 def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
     """Places in a sorted list of n between which the percentile lies in 95 %; None if not even first and last do."""
     # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
@@ -167,12 +181,29 @@ def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
 
 
 def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> ConfidenceInterval | None:
-    """The interval of the ratio of two means of paired values; None if a mean is 0 or all ratios are equal."""
-    above, below = mean(numerators), mean(denominators)
-    if not above or not below or above < 0 or below < 0:
+    """The interval of the ratio of two means of paired values, none below 0, by the jackknife.
+
+    None if a mean is 0, one value is the whole sum, or all ratios are equal.
+    """
+    above, below = math.fsum(numerators), math.fsum(denominators)
+    if above <= 0 or below <= 0 or max(numerators) >= above or max(denominators) >= below:
         return None
-    relative = [a / above - b / below for a, b in zip(numerators, denominators, strict=True)]
-    return _around_log(math.log(above / below), relative)
+    # How much the logarithm changes without each pair, times n - 1: the jackknife's error is that of their mean.
+    changes = [
+        (len(numerators) - 1) * (math.log1p(-b / below) - math.log1p(-a / above))
+        for a, b in zip(numerators, denominators, strict=True)
+    ]
+    return _around_log(math.log(above / below), changes, skewed_freedom(changes))
+
+
+def skewed_freedom(values: Sequence[float]) -> int:
+    """The degrees of freedom of the variance of values by Satterthwaite: n - 1 of normal ones, fewer with outliers."""
+    size, centre = len(values), math.fsum(values) / len(values)
+    second, fourth = (math.fsum((value - centre) ** power for value in values) / size for power in (2, 4))
+    if size < 3 or second < NO_SPREAD**2:
+        return size - 1
+    spread = fourth / second**2 - (size - 3) / (size - 1)
+    return max(1, min(size - 1, int(2 * size / spread) if spread > 0 else size - 1))
 
 
 def geometric_ratio_interval(ratios: Sequence[float]) -> ConfidenceInterval | None:
@@ -181,9 +212,9 @@ def geometric_ratio_interval(ratios: Sequence[float]) -> ConfidenceInterval | No
     return _around_log(math.fsum(logs) / len(logs), logs) if logs else None
 
 
-def _around_log(centre: float, values: Sequence[float]) -> ConfidenceInterval | None:
+def _around_log(centre: float, values: Sequence[float], freedom: int | None = None) -> ConfidenceInterval | None:
     error, df = standard_error(values)
     if error is None or error < NO_SPREAD:
         return None
-    reach = t_quantile(TAIL, df) * error
+    reach = t_quantile(TAIL, freedom or df) * error
     return interval((math.exp(centre - reach), math.exp(centre + reach)), len(values), LOG_T)

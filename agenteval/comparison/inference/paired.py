@@ -50,7 +50,8 @@ def compare_paired(differences: Sequence[float], clusters: Sequence[object] | No
         [size] = sizes or {1.0}
         wins, losses = signs(differences)
         found, p = tango_interval(wins, losses, len(differences)), mid_p(wins, losses)
-        found = interval((size * found.low, size * found.high), found.n, found.method)
+        if size < 1:
+            found = _scaled(found, size, mean_interval(differences, span=(-1.0, 1.0)))
     else:
         found, p = _compare_means(differences, clusters)
     if found and p >= SIGNIFICANT:
@@ -58,6 +59,18 @@ def compare_paired(differences: Sequence[float], clusters: Sequence[object] | No
     elif found and found.low <= 0 <= found.high:
         p = max(p, SIGNIFICANT)
     return PairedTest(mean(differences), found, p, detectable_difference(differences, clusters))
+
+
+def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | None) -> ConfidenceInterval:
+    """Tango's interval in another unit: towards 0 as it is, away from 0 as far as that of means, if that is further.
+
+    Prompts that were not drawn may differ by more than those that were, so that the estimate is no bound.
+    """
+    low, high = size * tango.low, size * tango.high
+    if means is not None:
+        low = min(low, means.low) if low <= 0 else low
+        high = max(high, means.high) if high >= 0 else high
+    return interval((low, high), tango.n, tango.method)
 
 
 def signs(differences: Sequence[float]) -> tuple[int, int]:

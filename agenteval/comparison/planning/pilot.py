@@ -70,9 +70,10 @@ def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> 
     found: dict[str, Passes] = {}
 
     def accept(record: Record) -> None:
-        if record.get("id") in found and not resumed:
+        passes = passes_of(record)  # first: it checks the id
+        if record["id"] in found and not resumed:
             raise BadRecord(f'"id" {record["id"]} is there twice; the first one counts')
-        if (passes := passes_of(record)) is not None:
+        if passes is not None:
             found[record["id"]] = passes
 
     for _ in read_checked(source, accept, refusals):

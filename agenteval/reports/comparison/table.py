@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.analysis.verdicts import points
+from agenteval.comparison.analysis.differences import FEWEST
+from agenteval.comparison.analysis.verdicts import change, p_text, points
 from agenteval.reports.comparison_words import (
     BETTER,
     CANNOT_TELL,
@@ -147,12 +148,12 @@ def details(pair: Pair, report: Report) -> Iterator[Detail]:
     """What is behind the verdict on two runs, the later one against the earlier."""
     passes, scores = passes_of(pair), scores_of(pair)
     if passes.n:
-        yield Detail("Pass rate", change(passes, in_points=True))
+        yield Detail("Pass rate", before_and_after(passes, in_points=True))
     every = getattr(pair, "pass_exp", None)
     if every is not None and every.n and every.k > 1:
-        yield Detail(f"pass^{every.k}", change(every, in_points=True))
+        yield Detail(f"pass^{every.k}", before_and_after(every, in_points=True))
     if scores is not None and scores.n:
-        yield Detail("Score", change(scores, in_points=False))
+        yield Detail("Score", before_and_after(scores, in_points=False))
     if pair.better is None and passes.n:
         yield Detail("To settle", to_settle(passes))
     for title, ratio in (
@@ -163,26 +164,31 @@ def details(pair: Pair, report: Report) -> Iterator[Detail]:
         if ratio is not None and ratio.ratio:
             yield Detail(title, times(ratio, title, "prompt" if isinstance(pair, PairStatistics) else "trial"))
     yield from _preferred(pair, report)
-    for title, ids in (("Fails now", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
+    for title, ids in (("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
         if ids:
             yield Detail(title, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}")
 
 
-def change(found: Difference, *, in_points: bool) -> str:
+def before_and_after(found: Difference, *, in_points: bool) -> str:
     """Both means, the change from the earlier to the later run, its interval and p value."""
     show = points if in_points else "{:+z.3f}".format
     mean = percent if in_points else number
-    text = f"{mean(found.mean_a)} → {mean(found.mean_b)}, {show(-(found.mean_difference or 0.0))}"
-    if found.interval is not None:
-        low, high = show(-found.interval.high), show(-found.interval.low)
-        text += f" (95% interval {low.removesuffix(' points')} to {high.removesuffix(' points')})"
+    value, bounds = change(found)
+    text = f"{mean(found.mean_a)} → {mean(found.mean_b)}, {show(value or 0.0)}"
+    if bounds is not None:
+        low, high = (show(bound).removesuffix(" points") for bound in bounds)
+        text += f" (95% interval {low} to {high})"
     p = found.adjusted_p if found.adjusted_p is not None else found.p
-    return text + (f", p {p:.2g}" if p is not None else "")
+    return text + (f", {p_text(p)}" if p is not None else "")
 
 
 def to_settle(found: Difference) -> str:
     """How many prompts would show a difference of this size, and what these many show."""
     least, needed = found.minimum_detectable_difference, needed_prompts(found)
+    if least is None and found.mean_difference and found.n < FEWEST:
+        return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
+    if least is None and found.mean_difference:
+        return "every prompt or cluster changed alike: more of them would show it"
     if least is None:
         return "every prompt has the same outcome in both: only other or harder prompts can tell them apart"
     shows = f"{counted(found.n, 'prompt')} show {least * 100:.1f} points or more 4 times in 5"
@@ -221,4 +227,4 @@ def preferred(found: PreferredRun) -> str:
     """How often the comparison grader preferred each."""
     a, b = _name(found.run_a), _name(found.run_b)
     counts = f"{b} on {found.b_wins}, {a} on {found.a_wins} of {counted(found.n, 'prompt')}"
-    return f"{counts}, {counted(found.ties, 'tie')} (p {found.adjusted_p:.2g}): {_clean(found.verdict)}"
+    return f"{counts}, {counted(found.ties, 'tie')} ({p_text(found.adjusted_p)}): {_clean(found.verdict)}"

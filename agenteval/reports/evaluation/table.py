@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from agenteval.reports.evaluation_facts import EvaluationReport, asked, cells, facts, figures
 from agenteval.reports.figures import UNKNOWN
 from agenteval.reports.forms import ReportContext
-from agenteval.streams.text import GAP, aligned, as_lines, in_columns, one_line, width
+from agenteval.streams.text import GAP, aligned, as_lines, counted, in_columns, one_line, width
 from agenteval.wikipedia.criteria import in_words
 from agenteval.wire.evaluation import Evaluation
 
@@ -19,7 +19,7 @@ def render(report: EvaluationReport, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary, then a line per question, cut to the width of the terminal."""
     evaluation, own = report
     failed = evaluation.summary.counts.failed
-    head = [("Questions", f"{evaluation.num_questions}" + (f", {failed} failed" if failed else ""))]
+    head = [("Questions", f"{evaluation.num_questions}" + (f", {counted(failed, 'agent')} failed" if failed else ""))]
     head += [(name, value if value == UNKNOWN else f"{value} over {n}") for name, value, n in figures(evaluation)]
     head += [(one_line(name, context.width), one_line(value, context.width)) for name, value in facts(evaluation, own)]
     head += [("Criterion", in_words(result, evaluation.num_questions)) for result in evaluation.criteria or ()]

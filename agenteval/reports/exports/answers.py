@@ -11,7 +11,7 @@ from agenteval.reports.page.rows import result_status
 from agenteval.reports.page.run_facts import FACTS, LATEST
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.trial_views import trial_views
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import decode_record, whole_number
 from agenteval.wire.records import Record, Step
 from agenteval.wire.result_view import Number, ResultWithSteps, is_trial
 from agenteval.wire.validation import check
@@ -134,12 +134,13 @@ def parse_answers(line: bytes) -> tuple[str, list[ExportedAnswer]]:
     except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
         record = decode_record(line)
         if is_trial(record.get("trials"), record.get("k")):
-            return record["id"], list(_trial_answers(record))
+            answers = list(_trial_answers(record))  # first: it checks that there is an id
+            return record["id"], answers
         result = check(record, ExportedResult)
     return result.id, [ExportedAnswer(result, result.id)]
 
 
 def _trial_answers(record: Record) -> Iterator[ExportedAnswer]:
     for at, view in enumerate(trial_views(record), 1):
-        number = view.id.removeprefix(f"{view.trial_of}#")
-        yield ExportedAnswer(view, view.trial_of, int(number) if number.isdecimal() else at, view.pass_rate)
+        number = whole_number(view.id.removeprefix(f"{view.trial_of}#"))
+        yield ExportedAnswer(view, view.trial_of, at if number is None else number, view.pass_rate)

@@ -1,6 +1,7 @@
 """Chat messages with tool calls, as fine-tuning of OpenAI's API and TRL read them.
 
-Arguments are JSON text: OpenAI's API takes nothing else, and columns of a table cannot hold objects of any shape.
+Arguments are JSON text: OpenAI's API takes nothing else, and TRL loads it. For TRL alone they are objects, as most chat
+templates need them: some refuse text, others would teach a model to write JSON within JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from agenteval.reports.exports.conversation import AgentTurn, Exchange, ToolCall
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 
+TRL = "trl"
 NO_NAME = re.compile("[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
 
@@ -40,16 +42,16 @@ class Chat(NamedTuple):
         return bool(self.reply) and self.reply[-1]["role"] == "assistant" and bool(self.reply[-1].get("content"))
 
 
-def chat_of(answer: ExportedAnswer) -> Chat:
-    """The conversation of an answer; thoughts and plans are not part of it."""
+def chat_of(answer: ExportedAnswer, reader: str = "") -> Chat:
+    """The conversation of an answer, for whoever reads it; thoughts and plans are not part of it."""
     messages: list[Record] = []
     before, tools = 0, dict[str, Record]()
     for exchange in spoken(answer):
         messages.append({"role": "user", "content": exchange.user})
         before = len(messages)
         for turn in exchange.turns:
-            _add_turn(messages, turn)
-            tools |= {name: tool(name) for name in map(function_name, turn.calls)}
+            _add_turn(messages, turn, reader)
+            tools |= {name: tool(name, reader) for name in map(function_name, turn.calls)}
     return Chat(messages, before, list(tools.values()))
 
 
@@ -62,7 +64,7 @@ def spoken(answer: ExportedAnswer) -> list[Exchange]:
     return found
 
 
-def _add_turn(messages: list[Record], turn: AgentTurn) -> None:
+def _add_turn(messages: list[Record], turn: AgentTurn, reader: str) -> None:
     """Adds a turn of the agent; texts that no call separates are one message, for roles take turns."""
     if turn.text:
         last = messages[-1]
@@ -76,7 +78,10 @@ def _add_turn(messages: list[Record], turn: AgentTurn) -> None:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": function_name(call), "arguments": encode(call.arguments).decode()},
+            "function": {
+                "name": function_name(call),
+                "arguments": call.arguments if reader == TRL else encode(call.arguments).decode(),
+            },
         }
         for call in turn.calls
     ]
@@ -92,6 +97,8 @@ def function_name(call: ToolCall) -> str:
     return NO_NAME.sub("_", call.name)[:LONGEST_NAME]
 
 
-def tool(name: str) -> Record:
-    """The definition of a tool of which only the name is known."""
-    return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+def tool(name: str, reader: str) -> Record:
+    """The definition of a tool of which only the name is known; some chat templates fail without a description."""
+    described = {"description": ""} if reader == TRL else {}
+    parameters = {"type": "object", "properties": {}}
+    return {"type": "function", "function": {"name": name, **described, "parameters": parameters}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from agenteval.reports.exports.answers import ExportedAnswer
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record, Step
 
+NumberedStep = tuple[int, Step]  # its number in the trajectory, from 1
 PENDING = ("pending", "in_progress")
 FAILED_CALL = "failed"
 
@@ -93,24 +94,33 @@ def is_parallel(earlier: Step, later: Step) -> bool:
 
 
 def exchanges(answer: ExportedAnswer) -> list[Exchange]:
-    """The conversation of an answer; its last turn is the output, if there is any."""
+    """The conversation of an answer, without its sub-agents; its last turn is the output, if there is any."""
     parts = list(_parts(answer))
-    found = [Exchange(user, list(agent_turns(steps, first))) for user, steps, first in parts]
+    found = [Exchange(user, list(agent_turns(one for one in steps if not one[1].parent_id))) for user, steps in parts]
     _end_with(found[-1].turns, answer.result.output)
     return found
 
 
-def _parts(answer: ExportedAnswer) -> Iterator[tuple[str, list[Step], int]]:
-    """Each text of the user, the steps that followed it, and the number of the first of them."""
-    texts, steps = user_texts(answer), answer.steps
+def sub_agents(answer: ExportedAnswer) -> dict[str, list[NumberedStep]]:
+    """The steps of each sub-agent, by the `callId` of the call that it worked for."""
+    found: dict[str, list[NumberedStep]] = {}
+    for number, step in enumerate(answer.steps, 1):
+        if step.parent_id:
+            found.setdefault(step.parent_id, []).append((number, step))
+    return found
+
+
+def _parts(answer: ExportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
+    """Each text of the user, and the steps that followed it."""
+    texts, steps = user_texts(answer), list(enumerate(answer.steps, 1))
     given = answer.metadata.get("turnSteps")
     counts = given if isinstance(given, list) and all(type(count) is int and count >= 0 for count in given) else []
     if len(texts) < 2 or len(counts) != len(texts) or sum(counts) != len(steps):
-        yield "\n\n".join(texts), steps, 1
+        yield "\n\n".join(texts), steps
         return
     at = 0
     for text, count in zip(texts, counts, strict=True):
-        yield text, steps[at : at + count], at + 1
+        yield text, steps[at : at + count]
         at += count
 
 
@@ -120,10 +130,10 @@ def user_texts(answer: ExportedAnswer) -> list[str]:
     return [given or ""] if isinstance(given, str | None) else given
 
 
-def agent_turns(steps: list[Step], first: int = 1) -> Iterator[AgentTurn]:
+def agent_turns(steps: Iterable[NumberedStep]) -> Iterator[AgentTurn]:
     """The turns of an agent: a thought or a text after a call or a text begins a new one."""
     turn = AgentTurn()
-    for number, step in enumerate(steps, first):
+    for number, step in steps:
         if not turn.takes(step):
             yield turn
             turn = AgentTurn()

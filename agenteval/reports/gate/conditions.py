@@ -92,7 +92,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
         ]
         for found in checks
     ]
-    heading = f"### {inline(title)}: gate {'passed' if passed else 'failed'}"
+    heading = f"### {inline(title)}: gate {'passed' if passed else 'not passed'}"
     facts = [f"- **{name}**: {inline(value)}" for name, value in grade_facts(run.summary) + run_facts(run.summary)]
     header = ["", "Condition", "Value", "95% interval", "Over"]
     return "\n".join([heading, "", *table(header, rows, names=2), "", *facts, "", ""])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agenteval.comparison.analysis.verdicts import change
 from agenteval.reports.figures import duration_text, number, percent, percent_span, signed, whole
 from agenteval.reports.page.comparison_rows import FlippedIds
 from agenteval.reports.page.overview import Tile, tile
@@ -72,8 +73,8 @@ def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
     """How many prompts changed sides."""
     note = "from the first run to the second" if runs == 2 else "from the first run to any other"
     return [
-        tile("Passed before, fails now", whole(len(flips.lost)), note),
-        tile("Failed before, passes now", whole(len(flips.gained)), note),
+        tile("Passed before, does not pass now", whole(len(flips.lost)), note),
+        tile("Did not pass before, passes now", whole(len(flips.gained)), note),
     ]
 
 
@@ -96,7 +97,8 @@ def span(found: ConfidenceInterval | None) -> Interval | None:
 
 def verdict(pair: Any) -> Record:
     """The outcome for two runs, in sentences."""
-    return {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "n": pair.n, "sentences": pair.sentences}
+    found = {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
+    return {**found, "sentences": pair.sentences}
 
 
 def differences(report: Report) -> Iterator[Record]:
@@ -119,9 +121,7 @@ def measures(pair: Any) -> list[tuple[str, Difference]]:
 
 def difference_bar(name: str, category: str, found: Difference) -> Record:
     """One line of the forest plot, as B minus A."""
-    value = None if found.mean_difference is None else -found.mean_difference
-    bounds = span(found.interval)
-    interval = (-bounds[1], -bounds[0]) if bounds else None
+    value, interval = change(found)
     sure = f"{signed(interval[0])} to {signed(interval[1])}" if interval else ""
     return {
         "name": name,

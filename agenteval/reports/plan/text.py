@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from agenteval.reports.figures import number, percent, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.streams.text import aligned, as_lines
+from agenteval.streams.text import aligned, as_lines, counted
 from agenteval.wire.plan import EvaluationPlan
 
 WIDEST = 100
@@ -36,7 +36,10 @@ def basis(plan: EvaluationPlan) -> list[tuple[str, str]]:
     found = plan.variance
     share = f"{percent(found.share_between)} of the variance"
     rows = [
-        (f"Pilot {pilot.name}", f"{percent(pilot.pass_rate)} of {pilot.prompts:,} prompts, {pilot.trials:,} trials")
+        (
+            f"Pilot {pilot.name}",
+            f"{percent(pilot.pass_rate)} of {counted(pilot.prompts, 'prompt')}, {counted(pilot.trials, 'trial')}",
+        )
         for pilot in plan.pilots
     ]
     return [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agenteval.reports.exports.answers import ExportedAnswer, read_answers
-from agenteval.reports.exports.conversation import AgentTurn, ToolCall, exchanges
+from agenteval.reports.exports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
 from agenteval.reports.exports.times import iso
 from agenteval.reports.exports.verdicts import verdict
 from agenteval.reports.forms import ReportContext
@@ -15,6 +15,7 @@ from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 
 VERSION = "ATIF-v1.8"
+Nested = Mapping[str, list[NumberedStep]]
 UNKNOWN_VERSION = "unknown"  # the format wants a version of the agent
 
 
@@ -25,16 +26,11 @@ def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
 
 
 def trajectory(answer: ExportedAnswer) -> Record:
-    """The document of one answer; what the format has no field for is in `extra`."""
-    steps = list(steps_of(answer))
-    for number, step in enumerate(steps, 1):
-        step["step_id"] = number
+    """The document of one answer, sub-agents included; what the format has no field for is in `extra`."""
+    nested = sub_agents(answer)
+    steps = numbered(steps_of(answer, nested))
     return known(
-        schema_version=VERSION,
-        session_id=answer.result.id,
-        trajectory_id=answer.result.id,
-        agent=known(name=answer.agent, version=answer.agent_version or UNKNOWN_VERSION, model_name=answer.model),
-        steps=steps,
+        **document(answer, answer.result.id, steps),
         final_metrics=known(
             total_prompt_tokens=answer.tokens("input_tokens"),
             total_completion_tokens=answer.tokens("output_tokens"),
@@ -52,24 +48,55 @@ def trajectory(answer: ExportedAnswer) -> Record:
             tool_errors=answer.result.tool_errors,
             **verdict(answer),
         ),
+        subagent_trajectories=list(nested_documents(answer, nested)) or None,
     )
 
 
-def steps_of(answer: ExportedAnswer) -> Iterator[Record]:
+def document(answer: ExportedAnswer, trajectory_id: str, steps: list[Record]) -> Record:
+    """What the trajectory of an agent and that of a sub-agent have both."""
+    return {
+        "schema_version": VERSION,
+        "session_id": answer.result.id,
+        "trajectory_id": trajectory_id,
+        "agent": known(name=answer.agent, version=answer.agent_version or UNKNOWN_VERSION, model_name=answer.model),
+        "steps": steps,
+    }
+
+
+def nested_documents(answer: ExportedAnswer, nested: Nested) -> Iterator[Record]:
+    """The trajectory of each sub-agent; a step that calls one names it by its id."""
+    for call, steps in nested.items():
+        turns = (agent_step(turn, answer, nested) for turn in agent_turns(steps))
+        yield document(answer, nested_id(answer, call), numbered(turns))
+
+
+def nested_id(answer: ExportedAnswer, call: str) -> str:
+    """The id of the trajectory of the sub-agent that worked for a call."""
+    return f"{answer.result.id}/{call}"
+
+
+def numbered(steps: Iterable[Record]) -> list[Record]:
+    """The steps with their numbers, from 1."""
+    return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
+
+
+def steps_of(answer: ExportedAnswer, nested: Nested) -> Iterator[Record]:
     """The steps of the user and the agent, without their numbers."""
     for at, exchange in enumerate(exchanges(answer)):
         start = None if at or answer.start is None else iso(answer.start)
-        yield known(step_id=0, timestamp=start, source="user", message=exchange.user)
+        yield known(timestamp=start, source="user", message=exchange.user)
         for turn in exchange.turns:
-            yield agent_step(turn, answer)
+            yield agent_step(turn, answer, nested)
 
 
-def agent_step(turn: AgentTurn, answer: ExportedAnswer) -> Record:
-    """One turn of the agent; the results of its calls are in the same step."""
+def agent_step(turn: AgentTurn, answer: ExportedAnswer, nested: Nested) -> Record:
+    """One turn of the agent; the results of its calls, and who worked for them, are in the same step."""
     stamp = answer.time_of(turn.first) if turn.first else None
-    results = [observation(call) for call in turn.calls if call.result is not None]
+    workers = {one.id: nested_id(answer, call) for one in turn.calls if (call := one.step.call_id or "") in nested}
+    results = [
+        observation(call, workers.get(call.id)) for call in turn.calls if call.result is not None or call.id in workers
+    ]
     return known(
-        step_id=0,
         timestamp=None if stamp is None else iso(stamp),
         source="agent",
         message=turn.text,
@@ -86,9 +113,14 @@ def tool_call(call: ToolCall) -> Record:
     return known(tool_call_id=call.id, function_name=call.name, arguments=call.arguments, extra=extra or None)
 
 
-def observation(call: ToolCall) -> Record:
-    """The result of a call."""
-    return known(source_call_id=call.id, content=call.result, extra={"is_error": True} if call.failed else None)
+def observation(call: ToolCall, worker: str | None) -> Record:
+    """The result of a call, and the trajectory of the sub-agent that worked for it."""
+    return known(
+        source_call_id=call.id,
+        content=call.result,
+        subagent_trajectory_ref=[{"trajectory_id": worker}] if worker else None,
+        extra={"is_error": True} if call.failed else None,
+    )
 
 
 def known(**fields: Any) -> Record:

@@ -21,6 +21,7 @@ from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 
 OTHER_PROMPT = "to another prompt in the other file"
+OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"
 ONE_ANSWER = "results have one answer per prompt, a pair needs two: give trials, or another run with --against FILE"
 
 
@@ -40,10 +41,13 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
         if other is None and answers and answers[0].trial is None:
             raise UserError(ONE_ANSWER)
         both = [*answers, *(other.answers(prompt_id) if other else ())]
-        found = pairs_of(judged(both, context, left_out))
-        for good, bad in found:
+        prompts += 1
+        for good, bad in pairs_of(judged(both, context, left_out)):
+            if context.reader == "openai" and good.prompt != bad.prompt:
+                left_out[OTHER_TURNS] += 1
+                continue
             yield encode(pair(good, bad, context.reader)) + b"\n"
-        pairs, prompts = pairs + len(found), prompts + 1
+            pairs += 1
         results.seen(prompt_id)
     say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
 
@@ -52,7 +56,7 @@ def judged(answers: Sequence[ExportedAnswer], context: ReportContext, left_out: 
     """The answers to the first one's prompt that passed or did not; --all adds what agents that failed have left."""
     found = []
     for answer in answers:
-        chat = chat_of(answer)
+        chat = chat_of(answer, context.reader)
         if answer.status not in (PASS, FAIL) and not (answer.status == ERROR and context.every):
             left_out[REASONS[answer.status]] += 1
         elif answer.result.input != answers[0].result.input:

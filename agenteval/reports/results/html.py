@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -27,11 +28,13 @@ TRAJECTORIES = ("trajectory", "rawLines")
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: first all rows and figures, then the records, which the browser unpacks one by one."""
     parts = PageParts("agenteval report")
-    yield parts.head.encode()
     reading = _Reading(context)
     limit = min(context.limit or MOST_ROWS, MOST_ROWS)
     rows, texts = ChunkWriter("rows"), ChunkWriter("texts")
-    for row, text in results.first_lines(reading.add):
+    lines = results.first_lines(reading.add)
+    first = list(islice(lines, 1))  # a file of another kind is refused before anything is written
+    yield parts.head.encode()
+    for row, text in chain(first, lines):
         results.seen(row[0])
         if reading.overview.records <= limit:
             yield from rows.add_value(row)

@@ -30,11 +30,14 @@ def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
 
 
 def resource_spans(answer: ExportedAnswer) -> Record:
-    """The trace of one answer: a span for the run, and one for each tool call below it."""
+    """The trace of one answer: a span for the run, and one for each tool call below it, or below that of the caller."""
     trace = identifier(answer, "trace", 16)
-    root = run_span(answer, trace)
-    steps = [(number, step) for number, step in enumerate(answer.steps, 1) if step.type == "tool_call"]
-    spans = [root, *(tool_span(answer, step, number, root) for number, step in steps)]
+    spans = [run_span(answer, trace)]
+    callers: dict[str, Record] = {}
+    for number, step in enumerate(answer.steps, 1):
+        if step.type == "tool_call":
+            spans.append(tool_span(answer, step, number, callers.get(step.parent_id or "", spans[0])))
+            callers |= {step.call_id: spans[-1]} if step.call_id else {}
     resource = attributes({"service.name": answer.agent, "service.version": answer.agent_version})
     scope = {"name": "agenteval", "version": __version__}
     return {"resource": {"attributes": resource}, "scopeSpans": [{"scope": scope, "spans": spans}]}

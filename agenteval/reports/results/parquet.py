@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.errors import UserError
+from agenteval.errors import MissingExtra, UserError
 from agenteval.reports.exports.answers import read_answers
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
@@ -17,5 +17,5 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     try:
         from agenteval.reports.exports.columns import parquet_pieces
     except ImportError:
-        raise UserError("-f parquet needs the package pyarrow: pip install 'agenteval[parquet]'") from None
+        raise MissingExtra("-f parquet needs the package pyarrow", "parquet") from None
     yield from parquet_pieces(read_answers(results), context.by)

@@ -19,7 +19,7 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields a line per answer that is taken, as it comes."""
     taken, left_out = 0, Counter[str]()
     for answer in read_answers(results):
-        chat = chat_of(answer)
+        chat = chat_of(answer, context.reader)
         if why := why_not(answer, chat, context):
             left_out[why] += 1
             continue

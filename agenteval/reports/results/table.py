@@ -18,6 +18,7 @@ from agenteval.reports.run_summary import (
     run_facts,
 )
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
+from agenteval.reports.timeline.timeline import outcome
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.result_view import GroupedResult, ResultView
 
@@ -82,14 +83,9 @@ def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[s
 
 
 def verdict(row: ResultView) -> str:
-    """One word for the grade of a record."""
-    if row.grader_error:
-        return "no grade"
-    if row.agent_failed:
-        return "error"
-    if row.score is None:
-        return "-"
-    return "pass" if row.score.pass_ else "FAIL"
+    """One word for the grade of a record, a dash if it has none."""
+    word = outcome(row)
+    return "-" if word == "ungraded" else word
 
 
 def cells(row: ResultView, limit: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -46,25 +46,25 @@ class Sections:
             return inline(text)
         return text if text.isprintable() else " ".join(visible(text).split("\n"))
 
-    def block(self, text: str) -> list[str]:
-        """The text behind a title: on the same line, or, if it is not escaped and has several lines, between fences."""
+    def block(self, text: str) -> str:
+        """The text behind a title: on the same line, or between fences if it is not escaped and has several lines."""
         if not self.escape and text.isprintable():
-            return [text]
+            return text
         if "\r" in text:
             text = _LINE_END.sub("\n", text)
         if self.escape or "\n" not in text.strip("\n"):
-            return [self.line(text.strip("\n"))]
-        return ["", *fenced(text, "text").split("\n")]
+            return self.line(text.strip("\n"))
+        return f"\n{fenced(text, 'text')}"
 
     def section(self, result: ResultWithSteps) -> str:
         """One result: input, steps, output, and what else is known of it."""
         parts = [f"## Evaluation Record: {self.line(result.id)}"]
         if result.input is not None:
-            parts.append(f"**Input:** {_joined(self.block(result.turns(chr(10))))}")
+            parts.append(f"**Input:** {self.block(result.turns(chr(10)))}")
         steps = "\n".join(self.trajectory_lines(result))
         parts.append(f"**Trajectory:**\n{steps}" if steps else "**Trajectory:** (empty)")
         output = preview(result.output, OUTPUT_PREVIEW)
-        parts.append(f"**Output:** {_joined(self.block(output)) or '(empty)'}")
+        parts.append(f"**Output:** {self.block(output) or '(empty)'}")
         if facts := list(self.fact_lines(result)):
             parts.append("  \n".join(facts))  # two spaces: a line break in markdown
         return "\n\n".join([*parts, "---"]) + "\n\n"
@@ -80,6 +80,8 @@ class Sections:
             yield f"**Tool Errors:** {'true' if result.tool_errors else 'false'}"
         if result.duration is not None:
             yield f"**Duration:** {result.duration:.0f}ms"
+        elif result.clock_set_back:
+            yield "**Duration:** not known: the clock was set back"
         for failure in result.failures:
             yield f"**Error:** {self.line(failure)}"
         if result.why_not_graded is not None:
@@ -100,23 +102,24 @@ class Sections:
             usual = step.step_id is None or step.step_id == f"{result.id}-step-{number}"
             mark = f"{shown_id}-step-{number}" if usual else self.line(step.step_id or "")
             place = f"{number}. "
-            first, *more = STEP_LINES[step.type](self, step)
+            first, more, lines = STEP_TEXTS[step.type](self, step).partition("\n")
             yield f"{place}{first} [→{mark}]"
             if more:
-                indent = "\n" + " " * len(place)
-                yield indent[1:] + indent.join(more)
+                indent = " " * len(place)
+                yield indent + lines.replace("\n", f"\n{indent}")
 
-    def text_lines(self, step: Step) -> list[str]:
+    def text(self, step: Step) -> str:
         """A thought or a message."""
-        first, *more = self.block(preview(step.content or "", STEP_PREVIEW))
-        return [f"[{step.type.upper()}] {first}".rstrip(), *more]
+        shown = self.block(preview(step.content or "", STEP_PREVIEW))
+        name = step.type.upper()
+        return f"[{name}]{shown}" if shown.startswith("\n") else f"[{name}] {shown}".rstrip()
 
-    def plan_lines(self, step: Step) -> list[str]:
+    def plan(self, step: Step) -> str:
         """The entries of a plan."""
         entries = ", ".join(map(_entry, step.entries or ()))
-        return [f"[PLAN] {self.line(preview(entries, PLAN_PREVIEW))}".rstrip()]
+        return f"[PLAN] {self.line(preview(entries, PLAN_PREVIEW))}".rstrip()
 
-    def call_lines(self, step: Step) -> list[str]:
+    def call(self, step: Step) -> str:
         """A tool call, with the file and the content that it was given."""
         status = f" -> {self.word(step.status)}" if step.status else ""
         duration = f" ({step.duration:.0f}ms)" if step.duration is not None else ""
@@ -126,12 +129,8 @@ class Sections:
             lines.append(f"File: {self.line(path)}" + (f" ({len(content)} chars)" if content else ""))
         if content:
             language = _LANGUAGE.search(path or "")
-            lines += fenced(head_and_tail(content), language[1] if language else "text").split("\n")
-        return lines
-
-
-def _joined(lines: Sequence[str]) -> str:
-    return "\n".join(lines)
+            lines.append(fenced(head_and_tail(content), language[1] if language else "text"))
+        return "\n".join(lines)
 
 
 def _entry(entry: Any) -> str:
@@ -142,11 +141,11 @@ def _entry(entry: Any) -> str:
     return f"{entry['content']}: {status}" if status is not None else str(entry["content"])
 
 
-STEP_LINES: dict[StepType, Callable[[Sections, Step], list[str]]] = {
-    "thought": Sections.text_lines,
-    "message": Sections.text_lines,
-    "tool_call": Sections.call_lines,
-    "plan": Sections.plan_lines,
+STEP_TEXTS: dict[StepType, Callable[[Sections, Step], str]] = {
+    "thought": Sections.text,
+    "message": Sections.text,
+    "tool_call": Sections.call,
+    "plan": Sections.plan,
 }
 
 

@@ -9,10 +9,11 @@ from agenteval.reports.figures import duration_text, whole
 from agenteval.reports.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, paint, wrap
 from agenteval.streams.text import counted, one_line, pretty_json, screen_lines
 from agenteval.wire.records import Step
-from agenteval.wire.result_view import ResultWithSteps
+from agenteval.wire.result_view import ResultView, ResultWithSteps
 
 FOLD_ABOVE, HEAD, TAIL = 12, 7, 4  # lines of a long text that are shown
 EPOCH = 1e11  # no run takes three years: a larger timestamp is a time of day in milliseconds
+NESTED = "│ "
 TEXT_COLORS = {"thought": DIM, "message": "", "plan": CYAN}
 ALONE = ("command", "cmd", "script", "code", "query", "pattern", "file_path", "path", "url")
 MARKS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "ungraded": YELLOW}
@@ -27,7 +28,7 @@ class View(NamedTuple):
     step: int | None = None  # only this one
 
 
-def outcome(row: ResultWithSteps) -> str:
+def outcome(row: ResultView) -> str:
     """One word for the verdict on a record."""
     if row.grader_error:
         return "no grade"
@@ -126,7 +127,16 @@ def body(text: str, view: View, color: str = "", indent: str = "  ") -> Iterator
 
 
 def step_lines(number: int, step: Step, view: View, start: float | None = None) -> Iterator[str]:
-    """One step: when, what kind, and what is in it."""
+    """One step: when, what kind, and what is in it; a bar before each line marks a step of a sub-agent."""
+    if not step.parent_id:
+        yield from _step_lines(number, step, view, start)
+        return
+    narrower = view._replace(width=view.width - len(NESTED))
+    bar = paint(NESTED, DIM, view.color)
+    yield from (f"{bar}{line}" for line in _step_lines(number, step, narrower, start))
+
+
+def _step_lines(number: int, step: Step, view: View, start: float | None) -> Iterator[str]:
     since = since_start(step.timestamp, start)
     when = f"  +{duration_text(since)}" if since is not None else ""
     if step.type == "tool_call":

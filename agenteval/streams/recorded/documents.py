@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,14 +29,13 @@ def read_objects(path: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
     with opened(path) as source:
         batches = source.lines()
         first = next(batches, [])
-        if first and not _is_json(first[0][1]):
-            if (document := _document(first, batches)) is not None:
+        if first and _goes_on(first[0][1]):
+            lines = [*first, *(line for batch in batches for line in batch)]
+            if (document := _document(lines)) is not None:
                 yield document
                 return
-            source.rewind() if source.regular else None
-            batches, first = (source.lines(), []) if source.regular else (iter(()), first)
-        yield from _objects(first, source.name, refusals)
-        for batch in batches:
+            batches, first = iter(()), lines
+        for batch in itertools.chain([first], batches):
             yield from _objects(batch, source.name, refusals)
 
 
@@ -51,20 +51,15 @@ def _objects(batch: list[tuple[int, bytes]], name: str, refusals: Refusals) -> I
             yield value
 
 
-def _is_json(line: bytes) -> bool:
-    with suppress(BadRecord):
-        decode(line)
-        return True
-    return False
+def _goes_on(line: bytes) -> bool:
+    """Returns whether a line is the beginning of a document of several lines, and not a line that was cut off."""
+    return line.rstrip().endswith((b"{", b"[", b",")) and line.lstrip().startswith((b"{", b"["))
 
 
-def _document(first: list[tuple[int, bytes]], batches: Iterator[list[tuple[int, bytes]]]) -> dict[str, Any] | None:
+def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
     """Returns the object that all lines together are, None if they are none."""
-    if first[0][1].strip() not in (b"{", b"["):  # a broken line of JSON Lines is read no further than to its end
-        return None
-    lines = [line for batch in (first, *batches) for _, line in batch]
     with suppress(BadRecord):
-        value = decode(b"\n".join(lines))
+        value = decode(b"\n".join(line for _, line in lines))
         return value if type(value) is dict else {"items": value}
     return None
 

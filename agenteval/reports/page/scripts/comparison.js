@@ -1,13 +1,13 @@
 // The page of a comparison: verdicts, a forest plot of differences, and prompts with the records of all runs.
 
 Object.assign(STATUS_NAMES, {
-  worse: 'Now fails', fixed: 'Now passes', mixed: 'Mixed', 'both-pass': 'Passes', 'both-fail': 'Fails', 'not-compared': 'Not compared',
+  worse: 'No longer passes', fixed: 'Now passes', mixed: 'Mixed', 'both-pass': 'Passes', 'both-fail': 'Does not pass', 'not-compared': 'Not compared',
 });
 Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', mixed: '≈', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–' });
 STATUS_ORDER.push('worse', 'mixed', 'fixed', 'both-fail', 'both-pass', 'not-compared');
 
-function verdictCard({ a, b, better, n, sentences }) {
-  const outcome = better === null ? 'No difference shown' : `${clip(b, 80)} is ${better === b ? 'better' : 'worse'}`;
+function verdictCard({ a, b, better, verdict, n, sentences }) {
+  const outcome = better === null ? verdict[0].toUpperCase() + verdict.slice(1) : `${clip(b, 80)} is ${better === b ? 'better' : 'worse'}`;
   return card(`${clip(a, 80)} → ${clip(b, 80)}`,
     el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: outcome }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
@@ -41,7 +41,7 @@ function forestPlot(title, bars, log, labels) {
       el('span', { class: 'forest-name', text: names, title: names }), line,
       el('span', { class: 'forest-text' }, el('b', { text: bar.shown }), el('span', { class: 'dim', text: bar.sure ? ` ${bar.sure}` : '', title: '95% interval' })))];
   });
-  const ends = log ? [`÷ ${reach.toFixed(2)}`, 'same', `× ${reach.toFixed(2)}`] : [`−${reach.toFixed(2)} worse`, '0', `+${reach.toFixed(2)} better`];
+  const ends = log ? [`÷${reach.toFixed(2)}`, '1', `×${reach.toFixed(2)}`] : [`−${reach.toFixed(2)} worse`, '0', `+${reach.toFixed(2)} better`];
   const scale = el('div', { class: 'forest-row', 'aria-hidden': 'true' }, el('div', { class: 'scale forest-scale' }, ends.map((text) => el('span', { text }))));
   return card(title, el('ul', { class: 'forest' }, items), scale);
 }

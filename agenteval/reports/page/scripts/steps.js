@@ -74,14 +74,14 @@ function stepItem(step, number, span, total) {
   const isTool = step.type === 'tool_call';
   const head = el('div', { class: 'step-head' },
     el('span', { class: 'step-number', text: String(number) }),
-    el('span', { class: 'step-kind', text: STEP_NAMES[step.type] || 'Step' }),
+    el('span', { class: 'step-kind', text: `${step.parentId ? 'Sub-agent: ' : ''}${STEP_NAMES[step.type] || 'Step'}` }),
     step.name && el('b', { class: 'step-name', text: clip(String(step.name), 200) }),
     isTool && step.status && step.status !== 'completed' && el('span', { class: `state ${kind}`, text: clip(String(step.status), 40) }),
     span && el('span', { class: 'step-time', text: `+${durationText(span.from)}` }),
     span && span.to > span.from && el('span', { class: 'step-took', text: durationText(span.to - span.from) }),
     span && total > 0 && el('span', { class: 'track', 'aria-hidden': 'true' }, place(el('i', { class: `span ${kind}` }), span, total)));
   const body = isTool ? toolBody(step) : step.type === 'plan' ? planBody(step) : [stringBlock(String(step.content ?? ''))];
-  return el('li', { class: `step ${kind}` }, head, el('div', { class: 'step-body' }, body));
+  return el('li', { class: `step ${kind}${step.parentId ? ' nested' : ''}` }, head, el('div', { class: 'step-body' }, body));
 }
 
 // Where each turn of the session begins, as a map from step to turn.

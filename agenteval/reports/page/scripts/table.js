@@ -22,7 +22,7 @@ class RowTable {
 
   heading(column) {
     const sort = button(column.title, () => this.page.sortBy(column.name), { class: 'sort' });
-    return el('th', { scope: 'col', class: `column-${column.name}${column.number ? ' number' : ''}` }, sort);
+    return el('th', { scope: 'col', 'data-title': column.title, class: `column-${column.name}${column.number ? ' number' : ''}` }, sort);
   }
 
   showSort(name, descending) {

@@ -1,0 +1,158 @@
+"""Logs of inspect_ai (.eval and .json) → results: one per sample and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, verdict
+from agenteval.adapters.foreign.eval_archive import is_archive, read_archive
+from agenteval.adapters.sessions.times import milliseconds
+from agenteval.adapters.words import as_text, stop_reason
+from agenteval.errors import BadRecord
+from agenteval.streams.recorded.documents import read_objects
+from agenteval.streams.source import Refusals
+from agenteval.wire.records import Record
+
+VALUES = {"C": 1, "P": 0.5, "I": 0, "N": 0}  # correct, partly, incorrect, no answer
+OURS = ("pass", "score")  # what `ae-format -f inspect` writes of a verdict
+ATTACHED = "attachment://"
+USAGE = {
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "cachedTokens": "input_tokens_cache_read",
+    "costUsd": "total_cost",
+}
+
+
+def read_documents(path: str, refusals: Refusals) -> Iterator[Record]:
+    """Yields the logs of a file; an archive gives one for each sample, so that one is in memory at a time."""
+    if not is_archive(path):
+        yield from read_objects(path, refusals)
+        return
+    for header, sample in read_archive(path, refusals):
+        yield {**header, "samples": [sample]}
+
+
+def results_of(document: Record) -> list[Record]:
+    """Returns the results of the samples in a log; BadRecord if the document is none."""
+    task = document.get("eval")
+    if not isinstance(task, dict) or not isinstance(document.get("samples"), list):
+        raise BadRecord("not a log of inspect_ai with samples: eval or samples is missing")
+    steps = objects(as_object(document.get("plan")).get("steps"))
+    solver = as_text(task.get("solver")) or as_text(steps[-1].get("solver") if steps else None) or "inspect_ai"
+    return [_Sample(sample, task, solver).result() for sample in objects(document["samples"])]
+
+
+class _Sample:
+    """One sample, read in the order of its messages."""
+
+    def __init__(self, sample: Record, task: Record, solver: str) -> None:
+        self.sample, self.task = sample, task
+        self.attachments = as_object(sample.get("attachments"))
+        epochs, ident = as_object(task.get("config")).get("epochs"), as_text(sample.get("id")) or "sample"
+        several = type(epochs) is int and epochs > 1
+        self.built = ForeignResult(f"{ident}-epoch-{sample.get('epoch', 1)}" if several else ident, solver)
+        self.times, self.tools = self._events()
+
+    def result(self) -> Record:
+        """Returns the result; called once."""
+        built, sample = self.built, self.sample
+        for name in ("started_at", "completed_at"):
+            built.at(sample.get(name))
+        output = as_object(sample.get("output"))
+        choice = next(iter(objects(output.get("choices"))), {})
+        limit = as_text(as_object(sample.get("limit")).get("type"))
+        built.metadata = {
+            **{name: value for name, value in as_object(sample.get("metadata")).items() if name != "agenteval"},
+            "model": output.get("model") or self.task.get("model"),
+            "task": self.task.get("task"),
+            "stopReason": f"max_{limit}" if limit else stop_reason(choice.get("stop_reason")),
+        }
+        target = sample.get("target")
+        built.hint = "\n".join(map(as_text, target)) if isinstance(target, list) else as_text(target)
+        for message in objects(sample.get("messages")):
+            self._add(message)
+        if not built.turns:
+            built.turn(self._text(sample.get("input")))
+        built.output = self._text(output.get("completion")) or None
+        self._add_usage()
+        failure = sample.get("error")
+        if failure:
+            reason = failure.get("message") if isinstance(failure, dict) else failure
+            built.errors = [self._text(reason) or "the sample ended with an error"]
+        self._add_verdicts()
+        return built.result()
+
+    def _events(self) -> tuple[dict[Any, Any], dict[Any, Record]]:
+        """Returns when each message of the model came, and the event of each tool call."""
+        times, tools = {}, {}
+        for event in objects(self.sample.get("events")):
+            if event.get("event") == "tool":
+                tools[event.get("id")] = event
+            elif event.get("event") == "model":
+                choices = objects(as_object(event.get("output")).get("choices"))
+                for choice in choices:
+                    times[as_object(choice.get("message")).get("id")] = event.get("completed") or event.get("timestamp")
+        return times, tools
+
+    def _add(self, message: Record) -> None:
+        built, content = self.built, message.get("content")
+        built.at(self.times.get(message.get("id")))
+        role = message.get("role")
+        if role == "user":
+            built.turn(self._text(content))
+        elif role == "assistant":
+            for part in objects(content) if isinstance(content, list) else [{"type": "text", "text": content}]:
+                thought = part.get("type") == "reasoning"
+                text = self._text(part.get("reasoning") if thought else part.get("text"))
+                if text:
+                    built.out.text("thought" if thought else "message", text)
+            for call in objects(message.get("tool_calls")):
+                built.out.call(call.get("id"), call.get("function"), self._attached(call.get("arguments")))
+        elif role == "tool":
+            self._settle(message)
+
+    def _settle(self, message: Record) -> None:
+        ident, error = message.get("tool_call_id"), as_object(message.get("error"))
+        event = self.tools.get(ident, {})
+        self.built.at(event.get("completed"))
+        start, end = milliseconds(event.get("timestamp")), milliseconds(event.get("completed"))
+        took = None if start is None or end is None else end - start
+        output = self._attached(message.get("content")) or self._attached(error.get("message"))
+        status = "failed" if error else "completed"
+        self.built.out.settle(ident, message.get("function"), None, status, output, took)
+
+    def _add_usage(self) -> None:
+        usages = [as_object(usage) for usage in as_object(self.sample.get("model_usage")).values()]
+        for name, theirs in USAGE.items():
+            counts = [usage[theirs] for usage in usages if type(usage.get(theirs)) in (int, float)]
+            self.built.usage[name] = sum(counts) if counts else None
+
+    def _add_verdicts(self) -> None:
+        """Adds the verdict of each scorer that gives one."""
+        found = {}
+        for name, score in as_object(self.sample.get("scores")).items():
+            score = as_object(score)
+            value = score.get("value")
+            number = VALUES.get(value) if isinstance(value, str) else value
+            passed = as_object(score.get("metadata")).get("pass")
+            reasoning = self._text(score.get("explanation"))
+            if (one := verdict(number, passed, reasoning)) is not None:
+                found[name] = one
+        if set(OURS) <= found.keys():
+            passed, graded = (found.pop(name) for name in OURS)
+            self.built.overall = graded | {"pass": passed["pass"]}
+        for name, one in found.items():
+            self.built.add_verdict(name, one)
+
+    def _text(self, value: Any) -> str:
+        return as_text(self._attached(value))
+
+    def _attached(self, value: Any) -> Any:
+        """Returns the value with the long texts that the log keeps apart."""
+        if isinstance(value, str) and value.startswith(ATTACHED):
+            return self.attachments.get(value.removeprefix(ATTACHED), value)
+        if isinstance(value, dict):
+            return {key: self._attached(one) for key, one in value.items()}
+        return [self._attached(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,162 @@
+"""A directory for what must not outlive the tool: the answer files of agents, and a TMPDIR for each of them.
+
+It is removed when the tool ends: by the tool, by the guardian if the tool was killed, or by the next tool if both were.
+The owner holds a lock on a file in it, so that no other tool takes it for abandoned.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+
+from agenteval.processes.remove_tree import remove_tree
+
+PREFIX = "agenteval-"
+LOCK = "lock"
+VARIABLES = ("TMPDIR", "TEMP", "TMP")
+PLACES = ("/tmp", "/var/tmp", "/usr/tmp")
+ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
+SHARED = 0o1777  # as /tmp
+
+
+class Scratch:
+    """The directory of one tool, made when it is needed; `announce` is called with its name."""
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+        self._path: str | None = None
+        self._lock_file = -1
+        self._making = threading.Lock()
+        self._numbers = count(1)
+        self._unused: list[str] = []
+
+    def new_name(self, prefix: str = "") -> str:
+        """Returns the path of a file or directory that is still to be made; OSError if there is no room for it.
+
+        It is short: the name of a socket below it may have 107 bytes in all.
+        """
+        return f"{self.folder()}/{prefix}{next(self._numbers)}"
+
+    def folder(self) -> str:
+        """Returns the directory itself, and makes it if it is not there; OSError if that cannot be."""
+        with self._making:
+            if self._path is None or not os.path.isdir(self._path):  # an agent may have cleaned up /tmp
+                self._path = self._make()
+            return self._path
+
+    def new_directory(self) -> str:
+        """Returns an empty directory for temporary files; OSError if there can be none."""
+        while self._unused:
+            with suppress(IndexError):  # another thread has taken the last one
+                if _is_unused(path := self._unused.pop()):
+                    return path
+        path = self.new_name()
+        os.mkdir(path)
+        os.chmod(path, SHARED)
+        return path
+
+    def give_back(self, path: str) -> None:
+        """Takes a directory back when its agent has ended: one with files is removed, an empty one serves again."""
+        if _is_unused(path):  # to make and to remove one takes longer than to start a small program
+            self._unused.append(path)
+        else:
+            discard(path)
+
+    def remove(self) -> None:
+        """Removes it with all that is in it, as far as it can be."""
+        if self._path is not None:
+            discard(self._path)
+            os.close(self._lock_file)
+            self._path = None
+
+    def _make(self) -> str:
+        base, path = _make_private(self._announce)
+        _remove_abandoned(base)
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+        self._lock_file = _locked(path)
+        os.chmod(path, ENTERED)
+        return path
+
+
+def _is_unused(path: str) -> bool:
+    """Whether a directory for temporary files is as it was made."""
+    try:
+        return os.lstat(path).st_mode == stat.S_IFDIR | SHARED and not os.listdir(path)
+    except OSError:
+        return False
+
+
+def discard(path: str) -> None:
+    """Removes a directory as far as it can be: what an agent made as another user may have to stay."""
+    with suppress(OSError):
+        os.rmdir(path)
+        return
+    with suppress(OSError):
+        remove_tree(path)
+
+
+def _make_private(announce: Callable[[str], None]) -> tuple[str, str]:
+    """Makes a directory of a new name; returns the one that it is in, and its path.
+
+    It is announced before it is there: a tool that is killed in between leaves nothing.
+    """
+    problem = OSError()
+    for base in filter(None, (*map(os.environ.get, VARIABLES), *PLACES)):
+        try:
+            base = os.path.realpath(base)
+            path = os.path.join(base, PREFIX + os.urandom(4).hex())
+            announce(path)
+            os.mkdir(path, 0o700)
+            return base, path
+        except OSError as error:
+            problem = error
+    raise problem
+
+
+def _locked(path: str) -> int:
+    """Makes the file that its owner has locked; it gets its name when it is."""
+    import fcntl
+
+    made, name = os.path.join(path, f"{LOCK}-"), os.path.join(path, LOCK)
+    fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.rename(made, name)
+    return fd
+
+
+def _remove_abandoned(base: str) -> None:
+    """Removes the directories of tools that were killed together with their guardians."""
+    with suppress(OSError):
+        for path in list(_of_ours(base)):
+            _remove_if_unlocked(path)
+
+
+def _of_ours(base: str) -> Iterator[str]:
+    with os.scandir(base) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                is_ours = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+                if is_ours and entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    yield entry.path
+
+
+def _remove_if_unlocked(path: str) -> None:
+    import fcntl
+
+    try:
+        fd = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # not one of these, or it is being made
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        discard(path)
+    except OSError:
+        pass  # its owner is alive
+    finally:
+        os.close(fd)

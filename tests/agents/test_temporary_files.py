@@ -1,0 +1,188 @@
+"""Each agent has a TMPDIR of its own, of which nothing is left when its prompt ends."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agenteval.processes.scratch import Scratch
+from tests.support.tool import Record, jsonl, run
+from tests.support.watching import Running, expect_gone, marked, sleepers, until
+
+LITTER = 'echo "$TMPDIR"; mkdir -p "$TMPDIR/deep/er"; echo x > "$TMPDIR/deep/er/file"; chmod 555 "$TMPDIR/deep"; '
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[Path]:
+    """The user's own TMPDIR, in which nothing may be left."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def capture(base: Path, line: str, *options: object, prompts: list[Record] | None = None) -> list[Record]:
+    given = jsonl(*(prompts or [{"id": "a", "input": "x"}]))
+    env = {"TMPDIR": str(base)}
+    return run("ae-run", *options, "--shell", line, stdin=given, cwd=base.parent, env=env).expect(0).records
+
+
+def test_each_prompt_has_its_own_and_its_turns_share_it(base: Path) -> None:
+    seen = f'ls -d "$TMPDIR"/deep >> {base.parent}/seen; '
+    prompts: list[Record] = [{"id": "a", "input": ["x", "y"]}, {"id": "b", "input": "x"}]
+    first, second = capture(base, LITTER + seen, "-j", "2", "--keep-order", prompts=prompts)
+    assert first["rawLines"][0] == first["rawLines"][1] != second["rawLines"][0]
+    for path in {*first["rawLines"], *second["rawLines"]}:
+        assert path.startswith(f"{base}/") and len(path) <= len(str(base)) + 30, "a socket in it needs a short name"
+        assert not os.path.lexists(path)
+    assert len((base.parent / "seen").read_text().split()) == 3
+
+
+def test_one_that_is_still_empty_serves_again(base: Path) -> None:
+    def last(line: str) -> list[str]:
+        prompts = [{"id": name, "input": "x"} for name in "abc"]
+        return [
+            record["rawLines"][-1]
+            for record in capture(base, line + ' ls -A "$TMPDIR"; echo "$TMPDIR"', prompts=prompts)
+        ]
+
+    assert len(set(last(""))) == 1
+    for use in (
+        'touch "$TMPDIR/.x";',
+        'chmod 700 "$TMPDIR";',
+        'rmdir "$TMPDIR";',
+        'rmdir "$TMPDIR"; ln -s / "$TMPDIR";',
+    ):
+        assert len(set(last(use))) == 3, use
+
+
+def test_a_new_one_for_each_try(base: Path) -> None:
+    line = LITTER + f'[ -e {base.parent}/again ] || {{ touch {base.parent}/again; echo "rate limit" >&2; exit 1; }}'
+    (record,) = capture(base, f'{line}; ls "$TMPDIR"', "--retries", "1")
+    assert record["attempts"] == 2 and "errors" not in record
+
+
+def test_what_is_left_after_a_timeout_and_by_a_child_that_outlives_its_agent(base: Path) -> None:
+    with marked() as mark:
+        (record,) = capture(base, LITTER + f"sleep {mark}", "-t", "500")
+        assert record["timedOut"]
+        stays = (
+            f'(trap "" HUP TERM; while touch "$TMPDIR/$(date +%N)"; do sleep 0.01; done; sleep {mark}) > /dev/null &'
+        )
+        (record,) = capture(base, LITTER + stays)
+        assert "errors" not in record
+        expect_gone(mark)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_what_is_left_when_the_tool_is_killed(signum: int, base: Path) -> None:
+    with marked() as mark:
+        line, env = LITTER + f"sleep {mark}", {"TMPDIR": str(base)}
+        with Running("ae-run", "--shell", line, cwd=base.parent, env=env) as tool:
+            tool.feed({"id": "a", "input": "x"})
+            until(lambda: sleepers(mark), "the agent has left its files")
+            assert list(base.glob("*/1/deep/er/file"))
+            tool.signal(signum)
+            tool.process.wait()
+        until(lambda: not list(base.iterdir()), "the guardian has removed it")
+
+
+def test_the_next_tool_removes_what_is_abandoned_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "base"
+    names = ("agenteval-dead", "agenteval-used", "agenteval-new", "agenteval-link", "other")
+    for name in names[:3]:
+        (base / name / "1").mkdir(parents=True)
+    (base / "other").mkdir()
+    (base / "other" / "lock").touch()
+    (base / "agenteval-link").symlink_to("other")
+    for name in names[:2]:
+        (base / name / "lock").touch()
+    monkeypatch.setenv("TMPDIR", str(base))
+    announced: list[str] = []
+    with (base / "agenteval-used" / "lock").open() as used:
+        fcntl.flock(used, fcntl.LOCK_EX)
+        scratch = Scratch(announced.append)
+        mine = Path(scratch.new_directory())
+        assert [str(mine.parent)] == announced
+        assert sorted(path.name for path in base.iterdir()) == sorted([*names[1:], mine.parent.name])
+        other = Scratch(announced.append)
+        other.new_name()
+        assert mine.exists(), "its owner is alive"
+        other.remove()
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o1777 and stat.S_IMODE(mine.parent.stat().st_mode) == 0o711
+    scratch.remove()
+    assert sorted(path.name for path in base.iterdir()) == sorted(names[1:])
+
+
+@pytest.mark.parametrize(
+    ("line", "again"),
+    [
+        ("true", True),
+        ('touch "$TMPDIR/x"; rm "$TMPDIR/x"', True),
+        ('touch "$TMPDIR/.x"', False),
+        ('mkdir "$TMPDIR/x"', False),
+        ('chmod 700 "$TMPDIR"', False),
+        ('rmdir "$TMPDIR"', False),
+        ('rmdir "$TMPDIR"; ln -s / "$TMPDIR"', False),
+    ],
+)
+def test_one_that_is_left_as_it_was_is_used_again(base: Path, line: str, again: bool) -> None:
+    shown = 'echo "$TMPDIR"; ls -A "$TMPDIR"; stat -c %a%F "$TMPDIR"; '
+    first, second = capture(base, shown + line, prompts=[{"id": "a", "input": "x"}, {"id": "b", "input": "x"}])
+    assert (first["rawLines"][0] == second["rawLines"][0]) == again
+    assert first["rawLines"][1:] == second["rawLines"][1:] == ["1777directory"]
+
+
+def test_one_that_another_agent_has_replaced_is_not_used_again(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(base))
+    scratch = Scratch(lambda _path: None)
+    paths = [scratch.new_directory() for _ in range(2)]
+    for path in paths:
+        scratch.give_back(path)
+    os.rmdir(paths[1])
+    os.symlink("/", paths[1])
+    assert scratch.new_directory() == paths[0]
+    scratch.remove()
+
+
+def test_a_directory_that_an_agent_has_removed_is_made_again(base: Path) -> None:
+    line = f'[ -d "$TMPDIR" ] && rm -rf {base}/*'
+    first, second = capture(base, line, prompts=[{"id": "a", "input": "x"}, {"id": "b", "input": "x"}])
+    assert "errors" not in first and "errors" not in second
+
+
+def test_the_users_own_choice_counts(base: Path, tmp_path: Path) -> None:
+    (record,) = capture(base, 'echo "$TMPDIR"', "--env", f"TMPDIR={tmp_path}")
+    assert record["rawLines"] == [str(tmp_path)]
+    (record,) = capture(base, 'echo "$TMPDIR"', "--clean-env")
+    assert record["rawLines"][0].startswith(f"{base}/agenteval-")
+    schema = {"version": 1, "name": "mine", "command": ["sh", "-c", 'echo "$TMPDIR"'], "sessionMode": "iterative"}
+    path = tmp_path / "mine.json"
+    path.write_text(
+        json.dumps({**schema, "prompt": {"flag": ""}, "outputMode": "text", "env": {"TMPDIR": "/elsewhere"}})
+    )
+    prompts, env = jsonl({"id": "a", "input": "x"}), {"TMPDIR": str(base)}
+    (record,) = run("ae-run", "-s", path, stdin=prompts, cwd=tmp_path, env=env).expect(0).records
+    assert record["rawLines"] == ["/elsewhere"]
+    (start,) = run("ae-run", "--shell", "true", "--dry-run", stdin=prompts, cwd=tmp_path).expect(0).records
+    assert "TMPDIR" in start["env"]
+
+
+def test_a_directory_is_announced_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that is killed in between leaves nothing."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    there: list[bool] = []
+    scratch = Scratch(lambda path: there.append(os.path.exists(path)))
+    made = Path(scratch.new_directory())
+    assert there == [False] and made.is_dir()
+    scratch.remove()
+    assert not list(tmp_path.iterdir())

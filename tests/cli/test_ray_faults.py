@@ -1,0 +1,103 @@
+"""ae-ray on a real cluster: a driver is killed, a reader stops, Ctrl-C comes twice, many records: make test-cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.ray_nodes import TwoNodes
+from tests.support.tool import read, run, write
+from tests.support.watching import Running, expect_gone, sleepers, until
+
+pytestmark = pytest.mark.cluster
+SLOW = 180.0
+MANY = 20_000
+
+
+def prompts(count: int) -> list[dict[str, str]]:
+    return [{"id": f"p{number}", "input": f"question {number}"} for number in range(count)]
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_driver_that_is_killed_and_resumed(two_nodes: TwoNodes, tmp_path: Path, mark: str) -> None:
+    """The agents of a driver that is gone end, and --resume pays for no record twice."""
+    write(tmp_path / "prompts.jsonl", *prompts(40))
+    agent = f'echo "$PROMPT" >> {tmp_path}/paid; test -e {tmp_path}/fast || sleep {mark} & wait; echo fine'
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 3, "-o", "out.jsonl", "--resume")
+    command = ("--", "ae-run", "--shell", agent)
+    (tmp_path / "fast").touch()
+    with Running("ae-ray", *args, *command, cwd=tmp_path) as running:
+        until(lambda: lines(tmp_path / "out.jsonl") >= 5, "some records are written", SLOW)
+        (tmp_path / "fast").unlink()
+        until(lambda: len(sleepers(mark)) == 3, "the agents of all slots run", SLOW)
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+    expect_gone(mark, SLOW)
+    kept = [record["id"] for record in read(tmp_path / "out.jsonl")]
+    (tmp_path / "fast").touch()
+    run("ae-ray", *args, *command, cwd=tmp_path, timeout=SLOW).expect(0)
+    found = [record["id"] for record in read(tmp_path / "out.jsonl")]
+    assert found[: len(kept)] == kept and sorted(found) == sorted(prompt["id"] for prompt in prompts(40))
+    paid = (tmp_path / "paid").read_text().split("\n")
+    again = {line for line in paid if line and paid.count(line) > 1}
+    assert len(again) <= 2 * 3, "only what was under way is run again"
+
+
+def test_a_reader_that_stops_holds_the_agents_back(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *prompts(400))
+    agent = f"echo x >> {tmp_path}/started; head -c 20000 /dev/zero | tr '\\0' y; echo"
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 3, "--", "ae-run", "--shell", agent)
+    with Running("ae-ray", *args, cwd=tmp_path) as running:
+        until(lambda: lines(tmp_path / "started") > 3, "agents run", SLOW)
+        stalled = until(lambda: unchanged(tmp_path / "started"), "no more agents start", SLOW)
+        assert stalled < 100, "a pipe and what is under way"
+        found = [running.record(SLOW)["id"] for _ in range(400)]
+        done = running.end(SLOW)
+    assert done.code == 0 and sorted(found) == sorted(prompt["id"] for prompt in prompts(400)), done.stderr
+
+
+def unchanged(path: Path) -> int:
+    """Returns the number of lines if it has not changed for some seconds, else 0."""
+    before = lines(path)
+    time.sleep(5)
+    return before if lines(path) == before else 0
+
+
+def test_a_second_ctrl_c_ends_it_at_once(two_nodes: TwoNodes, tmp_path: Path, mark: str) -> None:
+    agent = f"trap '' INT TERM; sleep {mark}"
+    args = ("--address", two_nodes.address, "-j", 2, "--", "ae-run", "--shell", agent)
+    with Running("ae-ray", *args, cwd=tmp_path) as running:
+        running.feed(*prompts(4))
+        until(lambda: len(sleepers(mark)) == 2, "two agents run", SLOW)
+        running.signal(signal.SIGINT)
+        running.signal(signal.SIGINT)
+        done = running.end(SLOW)
+    assert done.code in (130, -signal.SIGINT), done
+    expect_gone(mark, SLOW)
+
+
+def test_the_address_of_a_client(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *prompts(6))
+    (tmp_path / "grader.py").write_text('def grade(record):\n    return {"pass": True, "score": 1.0}\n')
+    command = ("--", "ae-capture", "--simple", "echo {}", "-g", "grader.py")
+    args = ("prompts.jsonl", "--address", two_nodes.client_address, "-j", 2, "--keep-order", *command)
+    done = run("ae-ray", *args, cwd=tmp_path, timeout=SLOW).expect(0)
+    assert done.ids == [prompt["id"] for prompt in prompts(6)] and all(one["score"]["pass"] for one in done.records)
+
+
+def test_many_trivial_records_equal_those_of_the_filter(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    timing = {"start": 1, "end": 2, "total": 1}
+    raw = [{"id": f"p{n}", "input": "q", "rawLines": [f"answer {n}"], "timing": timing} for n in range(MANY)]
+    write(tmp_path / "raw.jsonl", *raw)
+    command = ("ae-extract", "-s", "text")
+    expected = run(command[0], "raw.jsonl", *command[1:], cwd=tmp_path, timeout=SLOW).expect(0)
+    args = ("raw.jsonl", "--address", two_nodes.address, "-j", os.cpu_count() or 2, "--keep-order", "--", *command)
+    done = run("ae-ray", *args, cwd=tmp_path, timeout=4 * SLOW).expect(0)
+    assert done.out == expected.out
