@@ -64,7 +64,9 @@ class TurnAgent(Protocol):
 class SchemaAgent:
     """An agent described by an adapter schema; `arguments` of the user's own come before those of resume and prompt."""
 
-    def __init__(self, adapter: Adapter, arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self, adapter: Adapter, arguments: Sequence[str] = (), find: Callable[[str], str] = find_program
+    ) -> None:
         self.arguments = list(arguments)
         self._adapter, self.config = adapter, adapter.config
         self.timeout = adapter.config.timeout
@@ -72,7 +74,7 @@ class SchemaAgent:
             raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
         resume = adapter.config.resume
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
-        self.programs = {command[0]: find_program(command[0]) for command in commands}
+        self.programs = {command[0]: find(command[0]) for command in commands}
 
     def has_no_resume(self) -> bool:
         """Whether each turn is a new session, because the schema does not say how to resume one."""
@@ -200,13 +202,13 @@ class TextAgent:
 class TemplateAgent(TextAgent):
     """`--simple "cmd {} …"`: split like a shell would, run without one."""
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, find: Callable[[str], str] = find_program) -> None:
         self.argv = split_words(template)
         if not any("{}" in word for word in self.argv[1:]):
             raise UserError("--simple: put {} where the prompt goes, after the command")
         if "{}" in self.argv[0]:
             raise UserError("--simple: the command itself cannot be {}")
-        self.program = find_program(self.argv[0])
+        self.program = find(self.argv[0])
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
@@ -228,11 +230,18 @@ class AcpAgent:
 
     timeout: float | None = None
 
-    def __init__(self, argv: Sequence[str], *, deny_permissions: bool = False, files: bool = True) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        find: Callable[[str], str] = find_program,
+        *,
+        deny_permissions: bool = False,
+        files: bool = True,
+    ) -> None:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
         self.argv, self.deny, self.files = list(argv), deny_permissions, files
-        self.program = find_program(self.argv[0])
+        self.program = find(self.argv[0])
 
     def adapter(self) -> Adapter:
         return _bundled("acp")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
@@ -25,6 +27,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
+from agenteval.processes.programs import find_program
 from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 
@@ -196,8 +199,12 @@ class GraderSettings(NamedTuple):
 # --- the agent ----------------------------------------------------------------------------------
 
 
-def agent_of(settings: AgentSettings) -> Agent:
-    """Returns the agent that the options name; UserError if they name none or several."""
+def agent_of(settings: AgentSettings, say: Callable[[str], None]) -> Agent:
+    """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
+
+    With --dry-run, that it is not installed is said, and its command is shown all the same.
+    """
+    find = partial(_program_or_name, say=say) if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
@@ -208,7 +215,9 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.agent_arg and settings.schema is None:
         raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
     if settings.command is not None:
-        return AcpAgent(settings.command, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs)
+        return AcpAgent(
+            settings.command, find, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs
+        )
     if settings.deny_permissions:
         raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
     if settings.no_acp_fs:
@@ -216,10 +225,19 @@ def agent_of(settings: AgentSettings) -> Agent:
     if settings.schema is not None:
         from agenteval.adapters.bundled import load_adapter
 
-        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg)
+        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
     if settings.simple is not None:
-        return TemplateAgent(settings.simple)
+        return TemplateAgent(settings.simple, find)
     return ShellAgent(settings.shell or "")
+
+
+def _program_or_name(name: str, say: Callable[[str], None]) -> str:
+    """Returns the path of a command, or its name if there is no such command, which is said."""
+    try:
+        return find_program(name)
+    except UserError as error:
+        say(str(error))
+        return name
 
 
 def option_after_dashes(settings: AgentSettings) -> str | None:

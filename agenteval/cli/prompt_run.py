@@ -67,7 +67,7 @@ class PromptRun:
     ) -> None:
         self.settings, self.grader_settings = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
-        self.agent = agent_of(settings)
+        self.agent = agent_of(settings, self.console.say)
         if option := option_after_dashes(settings):
             self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
         self._extract = adapter_named(extract) if extract is not None else None

@@ -91,3 +91,13 @@ def test_on_a_terminal_the_command_is_as_one_would_type_it(tmp_path: Path) -> No
     shown = on_terminal("ae-run", "prompts.jsonl", "--simple", "echo -n {}", "--dry-run", cwd=tmp_path).stdout
     assert """  echo -n 'it'"'"'s one'""" in shown and f"  cd {tmp_path}" in shown, shown
     assert "b/c, the first of 2 turns, 700 ms a turn" in shown, shown
+
+
+@pytest.mark.parametrize("agent", [["-s", "claude"], ["--simple", "claude -p {}"], ["--", "claude", "--acp"]])
+def test_an_agent_that_is_not_installed(tmp_path: Path, agent: list[str]) -> None:
+    env = {"PATH": str(tmp_path)}
+    done = run("ae-run", "--dry-run", *agent, stdin=PROMPTS, cwd=tmp_path, env=env).expect(0)
+    assert [start["program"] for start in done.records] == ["claude", "claude"]
+    assert [start["command"][0] for start in done.records] == ["claude", "claude"]
+    assert done.stderr == "ae-run: claude: command not found; is it installed and on PATH?\n"
+    run("ae-run", *agent, stdin=PROMPTS, cwd=tmp_path, env=env).expect(2)
