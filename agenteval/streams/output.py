@@ -164,10 +164,12 @@ class Output:
 
     def _finish(self, file: WatchedFile) -> list[str]:
         """Completes a regular file before it is closed; returns what happened to it."""
-        file.final_check()
-        file.close()
         if self.durable:
             file.sync()
+        file.final_check()  # after the sync, during which a busy disk leaves others time to remove it
+        if self.durable and file.problems:
+            file.sync()
+        file.close()
         self._unsynced = False
         if self.replaces_failed and not file.problems:
             drop_superseded(self.absolute)

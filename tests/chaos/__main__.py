@@ -16,9 +16,10 @@ from pathlib import Path
 
 from tests.chaos.faults import may_mount
 from tests.chaos.plan import Plan, draw
-from tests.chaos.rounds import report, round_folder, run_round
+from tests.chaos.rounds import Round, keep, report, round_folder, run_round
 
 MOST_SHOWN = 20
+FAILED, LATE = "failed", "inconclusive because Ray did not start in time"
 
 
 def main() -> int:
@@ -29,24 +30,40 @@ def main() -> int:
     ray = importlib.util.find_spec("ray") is not None
     disk = "a small tmpfs" if may_mount() else "RLIMIT_FSIZE only (a small tmpfs needs root)"
     print(f"seed {seed}; {len(numbers)} rounds; full disk: {disk}; ae-ray: {'yes' if ray else 'not installed'}")
-    began, failed, faults = time.monotonic(), 0, Counter[str]()
+    began, count = time.monotonic(), Counter[str]()
     base = Path(tempfile.mkdtemp(prefix="ae-"))
     base.chmod(0o755)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        plans = [draw(seed, number, ray=ray) for number in numbers]
-        for plan, problem in zip(plans, pool.map(lambda plan: _perform(plan, base), plans), strict=True):
-            faults.update(plan.faults)
-            if problem:
-                failed += 1
-                print(problem if failed <= MOST_SHOWN else f"round {plan.number} FAILED", flush=True)
-            elif plan.number % 50 == 0 or options.verbose:
-                print(f"round {plan.number}: {plan.name if options.verbose else 'all well so far'}", flush=True)
+    plans = [draw(seed, number, ray=ray) for number in numbers]
+    # A Ray cluster takes seconds of all CPUs to start, and gives up if it does not get them: these rounds come alone.
+    for shape_is_ray, jobs in ((True, 1), (False, options.jobs)):
+        chosen = [plan for plan in plans if (plan.shape == "ray") == shape_is_ray]
+        with ThreadPoolExecutor(jobs) as pool:
+            for this in pool.map(lambda plan: _perform(plan, base), chosen):
+                _tell(this, count, verbose=options.verbose)
     with suppress(OSError):  # the directories of failed rounds stay
         base.rmdir()
     minutes = (time.monotonic() - began) / 60
-    print(f"{len(numbers)} rounds, {failed} failed, {minutes:.1f} minutes, seed {seed}")
-    print("faults: " + ", ".join(f"{name} {count}" for name, count in faults.most_common()))
-    return 1 if failed else 0
+    late = f", {count[LATE]} {LATE}" if count[LATE] else ""
+    print(f"{len(numbers)} rounds, {count[FAILED]} failed{late}, {minutes:.1f} minutes, seed {seed}")
+    faults = Counter(name for plan in plans for name in plan.faults)
+    print("faults: " + ", ".join(f"{name} {times}" for name, times in faults.most_common()))
+    return 1 if count[FAILED] else 0
+
+
+def _tell(this: Round, count: Counter[str], *, verbose: bool) -> None:
+    """Counts a round, and prints what is to be said of it."""
+    number = this.plan.number
+    count["done"] += 1
+    if this.problems:
+        count[FAILED] += 1
+        print(report(this) if count[FAILED] <= MOST_SHOWN else f"round {number} FAILED", flush=True)
+    elif this.inconclusive:
+        count[LATE] += 1
+        print(f"round {number}: {LATE}; nothing is left of it", flush=True)
+    elif verbose:
+        print(f"round {number} in {this.seconds:.0f} s: {this.plan.name}", flush=True)
+    if count["done"] % 50 == 0:
+        print(f"{count['done']} rounds, {count[FAILED]} failed", flush=True)
 
 
 def _parse() -> argparse.Namespace:
@@ -61,13 +78,15 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _perform(plan: Plan, base: Path) -> str | None:
-    """Returns what went wrong in a round."""
+def _perform(plan: Plan, base: Path) -> Round:
+    """Performs a round; the directory of a failed one stays."""
+    began = time.monotonic()
     with round_folder(base, plan.number) as folder:
         this = run_round(plan, folder)
-        if this.inconclusive:
-            print(f"round {plan.number}: inconclusive, as Ray did not start in time", flush=True)
-        return report(this) if this.problems else None
+        this.seconds = time.monotonic() - began
+        if this.problems:
+            keep(this)
+        return this
 
 
 if __name__ == "__main__":

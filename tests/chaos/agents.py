@@ -56,7 +56,7 @@ crash) say before "$2"; kill -SEGV $$ ;;
 flood) yes 'a flood of lines' ;;
 endless) tr '\0' x < /dev/zero ;;
 hang) say hanging "$2"; helpers; sleep 600 ;;
-stopped) say stopping "$2"; kill -STOP $$ ;;
+stopped) say stopping "$2"; while :; do kill -STOP $$; done ;;
 deaf) trap '' TERM INT HUP; say deaf "$2"; while :; do sleep 600; done ;;
 *) echo "what is $does?" >&2; exit 9 ;;
 esac
@@ -170,7 +170,8 @@ def prompt(ident, text):
     elif does == "hang":
         return time.sleep(600)
     elif does == "stopped":
-        os.kill(os.getpid(), signal.SIGSTOP)
+        while True:  # a fault may continue it
+            os.kill(os.getpid(), signal.SIGSTOP)
     elif does == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return time.sleep(600)

@@ -19,7 +19,7 @@ from tests.chaos.faults import Fault, Target, limit_files
 from tests.chaos.processes import VARIABLE
 from tests.support.tool import BIN, clean_env
 
-LONGEST = 90.0  # seconds that an attempt may take on a busy machine
+LONGEST, RAY_LONGEST = 90.0, 300.0  # seconds that an attempt may take on a busy machine
 START, RAY_START = 0.9, 8.0  # seconds in which a fault comes
 PIPE = 4096  # bytes: the smallest pipe, so that a slow reader is felt
 
@@ -33,11 +33,12 @@ class Attempt:
     stderr: str
     printed: bytes  # by a tool that writes to a pipe
     seconds: float
+    removed_late: bool  # whether its output was removed when it did not have it open: before it did, or after
 
 
 def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Path, rng: Random) -> Attempt:
     """Runs the tool with the fault to its end; AssertionError if it does not come."""
-    longest = RAY_START if command[0] == "ae-ray" else START
+    start, longest = (RAY_START, RAY_LONGEST) if command[0] == "ae-ray" else (START, LONGEST)
     began = time.monotonic()
     errors = folder / "stderr"
     with ExitStack() as files:
@@ -55,17 +56,18 @@ def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Pa
         )
         if isinstance(out, int) and out >= 0:
             os.close(out)
-        fault.act(Target(process, mark, folder, rng, output, longest))
+        target = Target(process, mark, folder, rng, output, start)
+        fault.act(target)
         printed = read_all()
         try:
-            process.wait(LONGEST)
+            process.wait(longest)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise AssertionError(f"{command[0]} hangs: it did not end within {LONGEST:.0f} s") from None
+            raise AssertionError(f"{command[0]} hangs: it did not end within {longest:.0f} s") from None
     said = errors.read_text("utf-8", "replace")
-    return Attempt(command, process.returncode, said, printed, time.monotonic() - began)
+    return Attempt(command, process.returncode, said, printed, time.monotonic() - began, target.removed_late)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.processes import handles, of_round
+from tests.chaos.processes import handles, has_open, is_stopped, of_round
 
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
@@ -31,6 +31,7 @@ class Target:
     rng: random.Random
     output: str = "out.jsonl"
     longest: float = 0.9  # seconds until the fault, at most
+    removed_late: bool = False  # whether the output was removed when the tool did not have it open
 
     def wait(self, seconds: float) -> bool:
         """Waits; returns whether the tool still runs."""
@@ -149,10 +150,29 @@ def _stop_then_kill(target: Target) -> None:
 
 
 def _remove(name: str) -> Callable[[Target], None]:
+    return _later(lambda target: _remove_now(target, name))
+
+
+def _remove_now(target: Target, name: str) -> None:
+    path = target.folder / name.replace("OUTPUT", target.output)
+    for one in [path] if path.is_dir() else list(path.parent.glob(path.name)):
+        shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+
+
+def _remove_output(name: str) -> Callable[[Target], None]:
+    """Returns what removes the output of a tool that is stopped meanwhile, and notes whether it can still notice that.
+
+    It restores a file that is removed while it has it open. What happens to one that it has closed is not its concern.
+    """
+
     def remove(target: Target) -> None:
-        path = target.folder / name.replace("OUTPUT", target.output)
-        for one in [path] if path.is_dir() else list(path.parent.glob(path.name)):
-            shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+        tool = target.process
+        tool.send_signal(signal.SIGSTOP)
+        while tool.poll() is None and not is_stopped(tool.pid):
+            time.sleep(0.001)
+        target.removed_late = not has_open(tool.pid, target.folder / "out" / target.output)
+        _remove_now(target, name)
+        tool.send_signal(signal.SIGCONT)
 
     return _later(remove)
 
@@ -179,9 +199,9 @@ FAULTS: dict[str, Fault] = {
     "closed pipe": Fault(_nothing, weight=1.5, stdout="closed"),
     "slow pipe": Fault(_nothing, stdout="slow"),
     "slow input": Fault(_nothing, stdin="slow"),
-    "output removed": Fault(_remove("out/OUTPUT"), fails=True),
+    "output removed": Fault(_remove_output("out/OUTPUT"), fails=True),
     "unfinished records removed": Fault(_remove("out/OUTPUT.unfinished"), fails=True),
-    "output directory removed": Fault(_remove("out"), fails=True, alone=True),
+    "output directory removed": Fault(_remove_output("out"), fails=True, alone=True),
     "working directory removed": Fault(_remove("here"), fails=True),
     "workspaces removed": Fault(_remove("ws"), fails=True),
     "a workspace removed": Fault(_remove("ws/prompt-p1*"), fails=True),

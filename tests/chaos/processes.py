@@ -39,6 +39,24 @@ def handles(pid: int, signum: int) -> bool:
     return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Returns whether no thread of a process runs any more, because of SIGSTOP or because it has ended."""
+    with suppress(OSError):
+        return all(_state(f"{pid}/task/{thread}") in ("T", "Z", "X", "") for thread in os.listdir(f"/proc/{pid}/task"))
+    return True
+
+
+def has_open(pid: int, path: Path) -> bool:
+    """Returns whether a process has a file open under this name."""
+    place, name = f"/proc/{pid}/fd", os.path.realpath(path)
+    with suppress(OSError):
+        for fd in os.listdir(place):
+            with suppress(OSError):
+                if os.readlink(f"{place}/{fd}") == name:
+                    return True
+    return False
+
+
 def _read(pid: str, name: str) -> bytes:
     with open(f"/proc/{pid}/{name}", "rb") as file:
         return file.read()
@@ -51,7 +69,7 @@ def _works_in(pid: str, place: bytes) -> bool:
     return False
 
 
-def _state(pid: int) -> str:
+def _state(pid: int | str) -> str:
     with suppress(OSError):
         return _read(str(pid), "stat").rpartition(b")")[2].split()[0].decode()
     return ""

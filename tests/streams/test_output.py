@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agenteval.errors import CannotGoOn
 from agenteval.streams.output import Output
 
 Step = Callable[[Output], None]
@@ -39,3 +41,23 @@ def test_a_new_file_goes_if_nothing_was_written(written: bool, tmp_path: Path) -
         output.write({})
     output.abandon()
     assert (tmp_path / "new").exists() == written
+
+
+def test_a_file_that_is_removed_while_it_is_synced_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync of a busy disk takes seconds: what happens to the file meanwhile is noticed, too."""
+    file = tmp_path / "file"
+    output = Output(str(file))
+    output.durable = True
+    output.write({})
+    synced = []
+
+    def remove(fd: int) -> None:
+        synced.append(os.fstat(fd).st_size)
+        if len(synced) == 1:
+            file.unlink()
+
+    monkeypatch.setattr(os, "fdatasync", remove)
+    with pytest.raises(CannotGoOn, match="was removed during the run: its records were written there again"):
+        output.close()
+    assert file.read_bytes() == b"{}\n"
+    assert synced == [3, 3], "what was restored is on the disk, too"
