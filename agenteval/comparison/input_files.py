@@ -10,6 +10,7 @@ from agenteval.comparison.comparison import Comparison
 from agenteval.comparison.pairing import R, RunRows
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
+from agenteval.streams.file_kind import PROMPTS, RAW, kind_of
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, read_typed
 from agenteval.wire.result_view import is_trial
@@ -79,12 +80,14 @@ def find_format(sources: Sequence[RunSource], asked: str) -> str:
 
 
 def first_record(source: RunSource) -> str | None:
-    """`capture` or `trials`, by the first record of a file; None if it has none."""
+    """`capture` or `trials`, by the first record of a file; None if it has none, UserError if it is neither."""
     for line in islice(source.peek(), PEEKED):
         try:
             record = decode_record(line)
         except BadRecord:
             continue  # reported when the file is read
+        if "score" not in record and (kind := kind_of(record)) in (RAW, PROMPTS):
+            raise UserError(f"{source.name}: {kind}")
         return "trials" if is_trial(record.get("trials"), record.get("k")) else "capture"
     return None
 

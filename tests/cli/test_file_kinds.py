@@ -45,6 +45,16 @@ def test_readers_of_results_name_another_kind_once(tool: str, record: Record, sa
     assert (tmp_path / "old").read_text() == "precious"
 
 
+@pytest.mark.parametrize(("record", "says"), [(RAW, "holds raw records"), (PROMPT, "holds prompts")])
+def test_ae_compare_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
+    results = write(tmp_path / "results.jsonl", RESULT)
+    other = write(tmp_path / "other.jsonl", record)
+    for files in ([results, other], [other, results], [other, other]):
+        run("ae-compare", *files, cwd=tmp_path).expect(2).says("other.jsonl: ", says)
+    graded = write(tmp_path / "graded.jsonl", {**record, "score": {"pass": True, "score": 1.0}})
+    run("ae-compare", graded, graded, cwd=tmp_path).expect(0)
+
+
 @pytest.mark.parametrize(("record", "says"), [(RESULT, "holds results"), (PROMPT, "holds prompts"), (TRIALS, "trials")])
 def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
     (tmp_path / "old").write_text("precious")
