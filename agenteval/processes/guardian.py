@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from agenteval.processes.marks import find_mark, is_of
-from agenteval.processes.scratch import discard
+from agenteval.processes.scratch import Scratch, discard
 from agenteval.processes.tree import below, hopeless, process_table, send_signal
 
 NAME = b"agenteval guardian"
@@ -48,6 +49,18 @@ class Guardian:
             os.waitpid(self.pid, 0)
         except OSError:
             pass  # the guardian was killed; it has nothing left to do
+
+
+@contextmanager
+def guarded_scratch() -> Iterator[Scratch]:
+    """Yields a directory for a tool that starts no agents; it is removed even if the tool is killed."""
+    guardian = Guardian()
+    scratch = Scratch(guardian.remove_at_end)
+    try:
+        yield scratch
+    finally:
+        scratch.remove()
+        guardian.dismiss()
 
 
 def _watch(watched: int, tool: int) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool import BIN, Record, clean_env, jsonl, run, script
-from tests.support.watching import Running, expect_gone
+from tests.support.watching import Running, expect_gone, sleepers, until
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not on PATH")
 
@@ -430,3 +430,27 @@ def test_git_through_run_and_grade(tmp_path: Path, repository: Path) -> None:
     assert does["score"]["pass"] and does["outcome"]["filesCreated"] == ["done.txt"]
     assert not does_not["score"]["pass"]
     assert not any("rawLines" in json.dumps(record["score"]) for record in done.records)
+
+
+@needs_git
+def test_git_leaves_nothing_when_it_is_killed(repository: Path, tmp_path: Path, mark: str) -> None:
+    """Neither its temporary files nor its command, whoever started it."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    with Running("ae-grader-git", "--command", f"sleep {mark}", cwd=tmp_path, env={"TMPDIR": str(place)}) as tool:
+        tool.feed({"id": "a", "cwd": str(repository)})
+        until(lambda: sleepers(mark), "its command runs")
+        assert list(place.iterdir())
+        tool.signal(9)
+    expect_gone(mark)
+    until(lambda: not list(place.iterdir()), "its temporary files are gone", within=2.0)
+
+
+@needs_git
+def test_git_does_not_count_its_own_temporary_files(repository: Path) -> None:
+    (repository / "tmp").mkdir()
+    (repository / "new.txt").write_text("n")
+    record = jsonl({"id": "a", "cwd": str(repository)})
+    done = run("ae-grader-git", stdin=record, env={"TMPDIR": str(repository / "tmp")}).expect(0, stderr="")
+    assert files(done.records[0]) == (["new.txt"], [], [])
+    assert not list((repository / "tmp").iterdir())

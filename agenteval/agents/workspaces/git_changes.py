@@ -14,32 +14,41 @@ from typing import NamedTuple
 from agenteval.agents.workspaces.baseline import IGNORE_FILE, Baseline, Changes, compare, find_baseline
 from agenteval.agents.workspaces.git import Git, find_work_tree
 from agenteval.agents.workspaces.private_git import empty_git, left_out, private_git, repository_of
+from agenteval.processes.scratch import Scratch
 
 FILES, SUBMODULE = ("100644", "100755"), "160000"
 
 
-def changed_files(cwd: str, digest: str | None = None) -> Changes:
+def changed_files(cwd: str, digest: str | None, scratch: Scratch) -> Changes:
     """Returns what changed below a directory since its baseline, whose digest the record may have, or the last commit.
 
     SubprocessError or OSError outside a repository.
     """
-    with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
-        folder = os.path.realpath(folder)
-        if found := find_baseline(cwd, digest):
-            changes = _since_baseline(*found, cwd, folder)
-        else:
-            cwd = os.path.realpath(cwd)
-            top = find_work_tree(cwd)
-            if top is None:
-                raise OSError("not a git repository (or any of the parent directories)")
-            theirs = repository_of(top)
-            changes = _since_commit(theirs, theirs.commit("HEAD"), cwd, folder)
+    if found := find_baseline(cwd, digest):
+        changes = _since_baseline(*found, cwd, scratch)
+    else:
+        cwd = os.path.realpath(cwd)
+        top = find_work_tree(cwd)
+        if top is None:
+            raise OSError("not a git repository (or any of the parent directories)")
+        theirs = repository_of(top)
+        changes = _since_commit(theirs, theirs.commit("HEAD"), cwd, scratch)
     return Changes(*(sorted(map(_as_text, names)) for names in changes))
 
 
-def _since_baseline(top: str, baseline: Baseline, cwd: str, folder: str) -> Changes:
+def _since_baseline(top: str, baseline: Baseline, cwd: str, scratch: Scratch) -> Changes:
     changes = compare(top, baseline, cwd)
-    place = os.path.join(folder, "ignoring")
+    created = _not_ours(changes.created, top, scratch)
+    if baseline.ignoring:
+        with tempfile.TemporaryDirectory(dir=scratch.folder()) as folder:
+            place = os.path.join(folder, "ignoring")
+            _write_ignoring(baseline, place)
+            created = _not_ignored(created, empty_git(place, folder))
+    return changes._replace(created=created)
+
+
+def _write_ignoring(baseline: Baseline, place: str) -> None:
+    """Writes the .gitignore files of the baseline to a directory."""
     os.mkdir(place)
     for name, content in baseline.ignoring.items():
         path = os.path.normpath(os.path.join(place, name))
@@ -48,8 +57,6 @@ def _since_baseline(top: str, baseline: Baseline, cwd: str, folder: str) -> Chan
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(content.encode("latin-1"))
-    created = _not_ignored(changes.created, empty_git(place, folder)) if baseline.ignoring else changes.created
-    return changes._replace(created=created)
 
 
 # --- without a baseline -------------------------------------------------------------------------
@@ -63,7 +70,12 @@ class _Entry(NamedTuple):
     name: str
 
 
-def _since_commit(theirs: Git, base: str | None, cwd: str, folder: str) -> Changes:
+def _since_commit(theirs: Git, base: str | None, cwd: str, scratch: Scratch) -> Changes:
+    with tempfile.TemporaryDirectory(dir=scratch.folder()) as folder:
+        return _compare_with_commit(theirs, base, cwd, folder, scratch)
+
+
+def _compare_with_commit(theirs: Git, base: str | None, cwd: str, folder: str, scratch: Scratch) -> Changes:
     ours = private_git(theirs, folder)
     if base is not None:
         ours("update-ref", "--no-deref", "HEAD", base)  # without it, each file would count as added
@@ -73,10 +85,12 @@ def _since_commit(theirs: Git, base: str | None, cwd: str, folder: str) -> Chang
     absent = {entry.partition("\t")[2] for entry in left_out(theirs, ours)}
     deleted = {name for name, state in states.items() if "D" in state} - absent
     changed = {name for name, state in states.items() if "D" not in state}
-    changed |= {entry.name for entry in entries if entry.mode == SUBMODULE and _differs(entry, theirs.top, cwd)}
+    changed |= {
+        entry.name for entry in entries if entry.mode == SUBMODULE and _differs(entry, theirs.top, cwd, scratch)
+    }
     ignoring = [entry.name for entry in entries if _ignores(entry)]
     new = ours.items("ls-files", "--others", "-z", "--full-name", "--", ".", cwd=cwd)
-    created = [name for name in new if not os.path.join(theirs.top, name).startswith(folder)]
+    created = _not_ours(new, theirs.top, scratch)
     if ignoring:
         place = os.path.join(folder, "ignoring")
         ours.items("checkout-index", "-z", "--stdin", f"--prefix={place}/", stdin=ignoring)
@@ -98,17 +112,22 @@ def _states(ours: Git, cwd: str) -> dict[str, str]:
     return {line[3:]: line[:2] for line in ours.items("status", *options, "--", ".", cwd=cwd)}
 
 
-def _differs(entry: _Entry, top: str, cwd: str) -> bool:
+def _differs(entry: _Entry, top: str, cwd: str, scratch: Scratch) -> bool:
     """Whether a submodule below a directory differs from its commit."""
     place = os.path.join(top, entry.name)
     if not os.path.lexists(os.path.join(place, ".git")) or not f"{place}/".startswith(os.path.join(cwd, "")):
         return False
-    with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
-        return any(_since_commit(repository_of(place), entry.digest, place, os.path.realpath(folder)))
+    return any(_since_commit(repository_of(place), entry.digest, place, scratch))
 
 
 def _ignores(entry: _Entry) -> bool:
     return entry.mode in FILES and os.path.basename(entry.name) == IGNORE_FILE
+
+
+def _not_ours(names: list[str], top: str, scratch: Scratch) -> list[str]:
+    """Returns the names without those of our own files, if TMPDIR is in the work tree."""
+    ours = os.path.join(scratch.folder(), "")
+    return [name for name in names if not os.path.join(top, name).startswith(ours)]
 
 
 def _not_ignored(names: list[str], there: Git) -> list[str]:

@@ -16,6 +16,8 @@ from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.grading.serve import answer_all
+from agenteval.processes.marks import VARIABLE, mark_of
+from agenteval.processes.scratch import Scratch
 from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
 
@@ -25,7 +27,13 @@ POLL = 0.05  # seconds between two looks whether a command that prints nothing h
 
 
 def grade_git(
-    record: Record, *, command: str | None, command_timeout: float, require: tuple[str, ...], allow_unchanged: bool
+    record: Record,
+    scratch: Scratch,
+    *,
+    command: str | None,
+    command_timeout: float,
+    require: tuple[str, ...],
+    allow_unchanged: bool,
 ) -> Record:
     """Passes if something changed, every required file exists and the command succeeds."""
     cwd = record.get("cwd")
@@ -36,7 +44,7 @@ def grade_git(
     metadata = record.get("metadata")
     digest = metadata.get("workspaceBaseline") if isinstance(metadata, dict) else None
     try:
-        files = changed_files(cwd, digest if isinstance(digest, str) else None)._asdict()
+        files = changed_files(cwd, digest if isinstance(digest, str) else None, scratch)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"what changed in {cwd}: {error}"}
     checks = {"": allow_unchanged or any(files.values())}  # by what is said if it does not hold
@@ -64,6 +72,7 @@ def _run(command: str, cwd: str, timeout: float) -> tuple[int | None, str]:
     """
     environment = dict(os.environ)
     forget_repository(environment)
+    environment.setdefault(VARIABLE.decode(), str(mark_of(os.getpid(), 0)))  # unless it is that of ae-grade
     deadline = time.monotonic() + timeout
     with subprocess.Popen(
         ["sh", "-c", command],
@@ -142,4 +151,7 @@ def main(path: str | None, output: str | None, debug: bool, **checks: Any) -> in
       ae-grade results.jsonl -g "git=ae-grader-git --command 'make test'"
       ae-grade results.jsonl -g "git=ae-grader-git --require README.md --command 'pytest -q'"
     """
-    return answer_all(lambda record: grade_git(record, **checks), path, output)
+    from agenteval.processes.guardian import guarded_scratch
+
+    with guarded_scratch() as scratch:
+        return answer_all(lambda record: grade_git(record, scratch, **checks), path, output)
