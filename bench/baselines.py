@@ -59,21 +59,25 @@ def _install_harness() -> str:
         if npm is None:
             return "agent-eval-harness is not installed, and npm is not on PATH"
         os.makedirs(SCRATCH, exist_ok=True)
-        _quietly([npm, "install", "--prefix", SCRATCH, "--no-audit", "--no-fund", *PACKAGES])
-    works = os.path.exists(HARNESS) and _quietly([BUN, HARNESS, "--version"])
+        quietly([npm, "install", "--prefix", SCRATCH, "--no-audit", "--no-fund", *PACKAGES])
+    works = os.path.exists(HARNESS) and quietly([BUN, HARNESS, "--version"])
     return "" if works else "npm could not install agent-eval-harness (no network?)"
 
 
 @cache
 def _install_orjson() -> str:
     if not os.path.isdir(os.path.join(ORJSON, "orjson")):
-        _quietly([sys.executable, "-m", "pip", "install", "--quiet", "--target", ORJSON, "orjson"])
+        quietly([sys.executable, "-m", "pip", "install", "--quiet", "--target", ORJSON, "orjson"])
     installed = os.path.isdir(os.path.join(ORJSON, "orjson"))
     return "" if installed else "pip could not install orjson (no network?)"
 
 
-def _quietly(argv: list[str]) -> bool:
+def quietly(argv: list[str], folder: str | None = None) -> bool:
+    """Runs a command that installs something; returns whether it succeeded."""
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=600).returncode == 0
+        return (
+            subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=1200).returncode
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from bench import baselines, chart, measure
+from bench import baselines, chart, measure, peers
 from bench.baselines import ROOT
 from bench.chart import Series
 from bench.measure import MB, Job, Sample
 from bench.setting import Setting
+from bench.table import Finding
 
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
 SLOTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -16,15 +18,21 @@ NAP = 0.5  # seconds that each agent takes: they mostly wait, as real ones do
 DOCS = os.path.join(ROOT, "docs")
 
 
-def draw(setting: Setting) -> None:
-    """Measures and draws all curves."""
+def draw(setting: Setting) -> Iterator[Finding]:
+    """Draws all curves; yields how the peak memory of each tool grows from the fewest to the most records."""
     times, sizes = _records(setting)
     _save("bench-seconds.svg", chart.draw("Seconds for so many records", "records", "s", times))
     _save("bench-memory.svg", chart.draw("Peak memory for so many records", "records", "MB", sizes))
+    for time, size in zip(times, sizes, strict=True):
+        (count, seconds), (_, peak) = time.points[-1], size.points[-1]
+        yield Finding("curves", f"{time.name}, {count:,.0f} records", f"{count / seconds:,.0f}/s", peaks=f"{peak:.0f}")
+    rates = _slots(setting)
     _save(
-        "bench-agents.svg",
-        chart.draw("Agents of half a second that end in a second", "at a time (-j)", "1/s", _slots(setting)),
+        "bench-agents.svg", chart.draw("Agents of half a second that end in a second", "at a time (-j)", "1/s", rates)
     )
+    for rate in rates:
+        slots, ended = rate.points[-1]
+        yield Finding("curves", f"{rate.name}, {slots:.0f} agents at a time", f"{ended:,.0f}/s")
 
 
 def _records(setting: Setting) -> tuple[list[Series], list[Series]]:
@@ -37,8 +45,9 @@ def _records(setting: Setting) -> tuple[list[Series], list[Series]]:
             "ae-grade": Job([baselines.tool("ae-grade"), graded, "-g", "ae-grader-hint"]),
             "ae-summarize": Job([baselines.tool("ae-summarize"), graded]),
             "ae-format -f csv": Job([baselines.tool("ae-format"), graded, "-f", "csv"]),
-            "jq -c .": Job(["jq", "-c", ".", graded]),
         }
+        if peers.has("jq"):
+            jobs["jq -c ."] = peers.jq(graded)
         for name, job in jobs.items():
             sample = measure.run(job)
             measure.measured.append(measure.figures(f"{name}, {count} records", job, [sample]))

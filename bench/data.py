@@ -111,11 +111,12 @@ def _session(prose: Prose, number: int, rounds: int) -> Iterator[Record]:
         "subtype": "success",
         "is_error": False,
         "num_turns": rounds,
+        "stop_reason": "end_turn",
         "result": f"{prose(100, 600)} answer {number if number % 5 else 'unknown'}",
         "session_id": session,
         "total_cost_usd": 0.015 + number / 1e6,
         "usage": _usage(2400 + number),
-        "modelUsage": {"claude-opus-5-5": {"inputTokens": 2400, "outputTokens": 114, "costUSD": 0.015}},
+        "modelUsage": {"claude-opus-5-5": _model_usage(2400 + number, 0.015 + number / 1e6)},
         "permission_denials": [],
         "uuid": _uuid(prose),
     }
@@ -151,6 +152,18 @@ def _usage(tokens: int) -> Record:
         "cache_creation_input_tokens": 300,
         "cache_read_input_tokens": 500,
         "output_tokens": 114,
+    }
+
+
+def _model_usage(tokens: int, cost: float) -> Record:
+    return {
+        "inputTokens": tokens,
+        "outputTokens": 114,
+        "cacheReadInputTokens": 500,
+        "cacheCreationInputTokens": 300,
+        "webSearchRequests": 0,
+        "costUSD": cost,
+        "contextWindow": 1_000_000,
     }
 
 

@@ -27,6 +27,7 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
     tool_errors = False
     usage: dict[str, Any] = {}
     facts: dict[str, Any] = {}
+    stopped: dict[str, Any] = {}
     prefix = raw["id"] + "-step-"
     for line, time in zip(raw["rawLines"], raw["lineTimes"], strict=True):
         event = loads(line)
@@ -64,13 +65,14 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
             facts = {"model": event["model"]}
         elif kind == "result":
             result["output"] = event["result"]
-            used = event["usage"]
-            cached = used["cache_read_input_tokens"]
+            stopped = {"stopReason": event["stop_reason"]}
+            (used,) = event["modelUsage"].values()
+            cached = used["cacheReadInputTokens"]
             usage = {
-                "inputTokens": used["input_tokens"] + used["cache_creation_input_tokens"] + cached,
-                "outputTokens": used["output_tokens"],
+                "inputTokens": used["inputTokens"] + used["cacheCreationInputTokens"] + cached,
+                "outputTokens": used["outputTokens"],
                 "cachedTokens": cached,
-                "costUsd": event["total_cost_usd"],
+                "costUsd": used["costUSD"],
             }
     result["trajectory"] = steps
     result["metadata"] = {
@@ -79,6 +81,7 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
         "agent": "claude",
         "trajectoryRichness": "full",
         "turnCount": 1,
+        **stopped,
         **{field: raw[field] for field in ENDING},
     }
     result["timing"] = {**raw["timing"], **usage}

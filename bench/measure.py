@@ -7,13 +7,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from bench.estimate import Estimate, estimate
 
 MB = 1 << 20
+LIMIT = 600.0  # seconds after which a job is ended, and counts as failed
 verbose = False  # print every sample on stderr
 measured: list[dict[str, object]] = []  # every command of the interleaved runs with its samples, for results.json
 
@@ -44,15 +46,23 @@ def run(job: Job) -> Sample:
     with open(job.stdin, "rb") as stdin, open(job.stdout, "wb") as stdout, tempfile.TemporaryFile() as stderr:
         start = time.perf_counter()
         process = subprocess.Popen(job.argv, stdin=stdin, stdout=stdout, stderr=stderr, env={**os.environ, **job.env})
+        timer = threading.Timer(LIMIT, process.kill)
+        timer.start()
         sample = reap(process, start)
+        timer.cancel()
         if process.returncode != 0:
-            stderr.seek(0)
-            tail = stderr.read().decode(errors="replace").strip()[-300:]
-            raise JobFailed(f"{' '.join(job.argv)[:200]}: exit {process.returncode}: {tail}")
+            raise failure(job, process.returncode, stderr)
     if verbose:
         names = " ".join(os.path.basename(word) for word in job.argv)[:100]
         print(f"{sample.wall:8.3f} s {sample.cpu:8.3f} cpu {sample.peak / MB:6.1f} MB  {names}", file=sys.stderr)
     return sample
+
+
+def failure(job: Job, code: int, stderr: IO[bytes]) -> JobFailed:
+    """Returns the error of a job that exited with a code other than 0, with the end of what it wrote to stderr."""
+    stderr.seek(0)
+    tail = stderr.read().decode(errors="replace").strip()[-300:]
+    return JobFailed(f"{' '.join(job.argv)[:200]}: exit {code}: {tail}")
 
 
 def reap(process: subprocess.Popen[bytes], start: float) -> Sample:
@@ -64,9 +74,9 @@ def reap(process: subprocess.Popen[bytes], start: float) -> Sample:
 
 
 def run_interleaved(jobs: Mapping[str, Job], repeat: int) -> dict[str, list[Sample]]:
-    """Runs A, B, C, A, B, C, … so that other load affects all jobs alike; the first round is a warm-up."""
+    """Runs A, B, C, A, B, C, … so that other load affects all jobs alike, after a warm-up; one round has none."""
     samples: dict[str, list[Sample]] = {name: [] for name in jobs}
-    for job in jobs.values():
+    for job in jobs.values() if repeat > 1 else ():
         run(job)
     for _ in range(repeat):
         for name, job in jobs.items():

@@ -5,10 +5,10 @@ Each peer is installed once into the scratch folder; one that cannot be installe
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +20,8 @@ from bench.setting import Setting, grader
 
 INSPECT = os.path.join(SCRATCH, "inspect")
 PROMPTFOO = os.path.join(SCRATCH, "promptfoo")
+DEBIAN = os.path.join(SCRATCH, "debian")
+DEBIAN_PACKAGES = {"parallel": ["parallel"], "jq": ["jq", "libjq1", "libonig5"]}
 PROMPTFOO_PACKAGES = ("promptfoo@0.123.1", "node@22")
 # Offline, and without a report to anybody.
 QUIET = {
@@ -72,11 +74,9 @@ def runners(prompts: str, slots: int) -> Iterator[tuple[str, Job]]:
     """Yields programs that start processes and nothing else: no check, no record."""
     items = f"{prompts}.items"
     yield f"xargs -P {slots}", Job(baselines.xargs(slots, "/bin/echo"), stdin=items)
-    if shutil.which("parallel"):
-        yield (
-            f"GNU parallel -j {slots}",
-            Job(["parallel", "--will-cite", "-0", "-j", str(slots), "/bin/echo"], stdin=items),
-        )
+    if has("parallel"):
+        argv = [_debian("parallel"), "--will-cite", "-0", "-j", str(slots), "/bin/echo"]
+        yield f"GNU parallel -j {slots}", Job(argv, stdin=items)
 
 
 def _ours(prompts: str, slots: int) -> Job:
@@ -123,8 +123,8 @@ def has_inspect() -> bool:
     """Returns whether inspect_ai is there; installs it first if necessary."""
     program = os.path.join(INSPECT, "bin", "inspect")
     if not os.path.exists(program):
-        _try([sys.executable, "-m", "venv", INSPECT])
-        _try([os.path.join(INSPECT, "bin", "pip"), "install", "--quiet", "inspect_ai"])
+        baselines.quietly([sys.executable, "-m", "venv", INSPECT])
+        baselines.quietly([os.path.join(INSPECT, "bin", "pip"), "install", "--quiet", "inspect_ai"])
     return os.path.exists(program)
 
 
@@ -135,7 +135,7 @@ def has_promptfoo() -> bool:
     npm = shutil.which("npm")
     if not os.path.exists(program) and npm:
         os.makedirs(PROMPTFOO, exist_ok=True)
-        _try([npm, "install", "--prefix", PROMPTFOO, "--no-audit", "--no-fund", *PROMPTFOO_PACKAGES])
+        baselines.quietly([npm, "install", "--prefix", PROMPTFOO, "--no-audit", "--no-fund", *PROMPTFOO_PACKAGES])
     return os.path.exists(program)
 
 
@@ -144,14 +144,32 @@ def missing() -> list[str]:
     known = {
         "inspect_ai": has_inspect(),
         "promptfoo": has_promptfoo(),
-        "GNU parallel": shutil.which("parallel"),
-        "jq": shutil.which("jq"),
+        "GNU parallel": has("parallel"),
+        "jq": has("jq"),
     }
     return [f"{name} is not here and cannot be installed" for name, is_there in known.items() if not is_there]
 
 
-def _try(argv: list[str]) -> None:
-    try:
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=1200)
-    except (OSError, subprocess.TimeoutExpired):
-        return
+def has(program: str) -> bool:
+    """Returns whether a program of Debian is there; unpacks its packages into the scratch folder if necessary."""
+    return bool(_debian(program))
+
+
+def jq(path: str) -> Job:
+    """Returns the job that parses every line and writes it again."""
+    libraries = glob.glob(os.path.join(DEBIAN, "usr", "lib", "*-linux-gnu"))
+    return Job([_debian("jq"), "-c", ".", path], env={"LD_LIBRARY_PATH": libraries[0]} if libraries else {})
+
+
+@cache
+def _debian(program: str) -> str:
+    """Returns the path of the program, or nothing; needs no root, because nothing is installed in the system."""
+    if found := shutil.which(program):
+        return found
+    path = os.path.join(DEBIAN, "usr", "bin", program)
+    if not os.path.exists(path):
+        os.makedirs(DEBIAN, exist_ok=True)
+        baselines.quietly(["apt-get", "download", *DEBIAN_PACKAGES[program]], DEBIAN)
+        for package in glob.glob(os.path.join(DEBIAN, "*.deb")):
+            baselines.quietly(["dpkg-deb", "--extract", package, DEBIAN])
+    return path if os.path.exists(path) else ""

@@ -16,14 +16,15 @@ from bench.table import Finding
 PATH = os.path.join(ROOT, "bench", "results.json")
 
 
-def write(findings: list[Finding], setting: Setting) -> None:
-    """Writes the findings and the samples that they were computed from."""
+def write(findings: list[Finding], setting: Setting, here: dict[str, object], missing: list[str]) -> None:
+    """Writes the findings and the samples that they were computed from, on what machine, and what was not there."""
     document = {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _output("git", "-C", ROOT, "rev-parse", "--short", "HEAD"),
-        "machine": machine(),
+        "machine": here,
         "rounds": setting.repeat,
         "quick": setting.quick,
+        "missing": missing,
         "findings": [{name: text for name, text in one._asdict().items() if text} for one in findings],
         "runs": measure.measured,
     }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from bench import baselines, curves, measure, peers, results, table
 from bench.measure import JobFailed
-from bench.rows import ROWS
+from bench.rows import ROWS, ray
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -32,18 +33,31 @@ def main() -> int:
     measure.verbose = options.verbose
     setting = Setting(options.repeat, options.quick, options.large)
     wanted = options.rows or list(ROWS)
-    for problem in [*baselines.missing(), *(peers.missing() if "peers" in wanted else ())]:
+    here, missing = results.machine(), _missing(wanted)
+    for problem in missing:
         print(f"bench: {problem}: its rows are skipped", file=sys.stderr)
     print(table.heading())
-    findings = [finding for name in wanted for finding in _measure(name, setting)]
+    findings: list[Finding] = []
+    for name in [*wanted, *(["curves"] if options.curves else [])]:
+        findings += _measure(name, setting)
+        if options.write:  # after each row: what has been measured is kept if a later one is interrupted
+            results.write(findings, setting, here, missing)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(NOTE.format(own=own))
     print(f"\n{table.tally(findings)}")
-    if options.curves:
-        curves.draw(setting)
-    if options.write:
-        results.write(findings, setting)
+    for finding in findings:
+        if finding.verdict == "NO":
+            print(f"missed: {finding.row}: {finding.what}: {finding.measured}, goal {finding.goal}")
     return exit_status(findings)
+
+
+def _missing(wanted: list[str]) -> list[str]:
+    """Returns one line for each program that some of the rows need and that is not here; installs what it can."""
+    return [
+        *baselines.missing(),
+        *(peers.missing() if "peers" in wanted else ()),
+        *(ray.missing() if "ray" in wanted else ()),
+    ]
 
 
 def exit_status(findings: list[Finding]) -> int:
@@ -54,11 +68,11 @@ def exit_status(findings: list[Finding]) -> int:
 def _measure(name: str, setting: Setting) -> list[Finding]:
     findings = []
     try:
-        for finding in ROWS[name](setting):
+        for finding in (ROWS | {"curves": curves.draw})[name](setting):
             print(table.show(finding), flush=True)
             findings.append(finding)
-    except JobFailed as error:
-        print(f"bench: {name}: {error}", file=sys.stderr)
+    except (JobFailed, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+        print(f"bench: {name}: {type(error).__name__}: {error}", file=sys.stderr)
         findings.append(Finding(name, "could not be measured", "-", verdict="NO"))
     return findings
 

@@ -77,15 +77,15 @@ class Shape(NamedTuple):
     calls: int
     words: int
     vocabulary: Sequence[str] = ASCII
-    records: int = 4_000  # about 100 MB
+    records: int = 4_500  # about 100 MB
 
 
 SHAPES = {
     "flat": Shape(flat, 12, 60),
-    "long-lines": Shape(flat, 3, 1200, records=3_800),
-    "short-lines": Shape(words, 6, 60, records=5_000),
-    "nested-output": Shape(nested, 8, 6, records=3_000),
-    "not-ascii": Shape(flat, 8, 60, OTHER, records=4_500),
+    "long-lines": Shape(flat, 3, 1200, records=1_300),
+    "short-lines": Shape(words, 6, 60, records=4_700),
+    "nested-output": Shape(nested, 8, 6, records=910),
+    "not-ascii": Shape(flat, 8, 60, OTHER, records=3_460),
 }
 
 

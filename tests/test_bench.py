@@ -1,15 +1,24 @@
-"""When the bench takes a goal for missed: by more than the noise that its own rounds show."""
+"""The bench: what it compares is equal, and a goal counts as missed by more than the noise that its rounds show."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import orjson
 import pytest
 
+from bench import data, measure, shapes
 from bench.estimate import Estimate, Verdict, at_least, at_most, either, estimate
-from bench.measure import Sample, ratio
+from bench.measure import Job, JobFailed, Sample, ratio, run_interleaved
 from bench.run import exit_status
 from bench.table import Finding, of_cpu, of_ratio, tally
+from tests.support.tool import ROOT, run
 
 GOAL = 1.5
 
@@ -75,3 +84,42 @@ def test_only_a_miss_beyond_the_noise_is_an_exit_status_of_1(verdicts: list[Verd
     findings = [Finding("run", "", "", verdict=verdict) for verdict in verdicts]
     assert exit_status(findings) == status
     assert f"{verdicts.count('NO')} by more" in tally(findings)
+
+
+def floor(script: str, raw: Path, *words: str) -> list[object]:
+    """Returns what a version of ae-extract with bare orjson writes."""
+    packages = os.path.dirname(os.path.dirname(orjson.__file__))
+    command = [sys.executable, "-S", "-E", str(ROOT / "bench" / script), packages, str(raw), *words]
+    return [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
+
+
+def test_the_floor_writes_what_ae_extract_writes_of_claude(tmp_path: Path) -> None:
+    """If an adapter schema changes what is extracted, the bench compares different work."""
+    raw = tmp_path / "raw.jsonl"
+    data.write("raw", 5, str(raw))
+    found = floor("floor.py", raw)
+    assert len(found) == 5 and run("ae-extract", raw, "-s", "claude").expect(0).records == found
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES)
+def test_the_floor_writes_what_ae_extract_writes_of_each_shape(shape: str, tmp_path: Path) -> None:
+    raw, schema = shapes.make(str(tmp_path), shape, 3)
+    found = floor("floor_shapes.py", Path(raw), shape)
+    assert len(found) == 3 and run("ae-extract", raw, "-s", schema).expect(0).records == found
+
+
+def test_one_round_has_no_warm_up(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    jobs = {"one": Job(["sh", "-c", f"echo >> {count}"])}
+    for rounds, runs in ((1, 1), (2, 3)):
+        count.write_bytes(b"")
+        assert len(run_interleaved(jobs, rounds)["one"]) == rounds
+        assert count.stat().st_size == runs
+
+
+def test_a_job_that_does_not_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "LIMIT", 0.2)
+    begin = time.monotonic()
+    with pytest.raises(JobFailed, match="exit -9"):
+        measure.run(Job(["sleep", "100"]))
+    assert time.monotonic() - begin < 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.rows import compare, extract, format_, grade, peers, pipeline, run, shapes, start, stream
+from bench.rows import compare, extract, format_, grade, peers, pipeline, ray, run, shapes, start, stream
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -19,4 +19,5 @@ ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
     "format": format_.measure,
     "pipeline": pipeline.measure,
     "peers": peers.measure,
+    "ray": ray.rows,
 }

@@ -26,12 +26,13 @@ def measure(setting: Setting) -> Iterator[Finding]:
         goal = 1.0 if name in jobs else None
         sizes = table.against(peak(ours), peak(theirs))
         yield table.of_ratio("peers", f"ae-capture -j {SLOTS} / {name}", ratio(ours, theirs), goal, sizes)
-    yield from _reading(setting)
+    if peers.has("jq"):
+        yield from _reading(setting)
 
 
 def _reading(setting: Setting) -> Iterator[Finding]:
     results = setting.file("results", setting.size(RESULTS))
-    tools = {"ours": Job([baselines.tool("ae-summarize"), results]), "jq": Job(["jq", "-c", ".", results])}
+    tools = {"ours": Job([baselines.tool("ae-summarize"), results]), "jq": peers.jq(results)}
     found = run_interleaved(tools, setting.repeat)
     sizes = table.against(peak(found["ours"]), peak(found["jq"]))
     yield table.of_ratio("peers", "ae-summarize / jq -c .", ratio(found["ours"], found["jq"]), 1.0, sizes)

@@ -20,10 +20,10 @@ TIMES = 50
 
 def measure(setting: Setting) -> Iterator[Finding]:
     """Measures records per second; the goal is 20 000, or 50 times the same grader with one process per record."""
-    count = setting.size(RECORDS)
+    count, few_count = setting.size(RECORDS), setting.size(SINGLE)
     loop = loop_grader(setting)
     for kind, size in (("results", "2.9 KB"), ("small-results", "110 B")):
-        records, few = setting.file(kind, count), setting.file(kind, SINGLE)
+        records, few = setting.file(kind, count), setting.file(kind, few_count)
         jobs = {
             "single": Job([*_grade(few), loop]),
             "alone": Job([loop], stdin=records),
@@ -34,21 +34,21 @@ def measure(setting: Setting) -> Iterator[Finding]:
             jobs[f"JavaScript ({runtime})"] = Job([*_grade(records), grader("hosted.mjs")], env={"PATH": _path()})
         found = run_interleaved(jobs, setting.repeat)
         singles = found.pop("single")
-        single = SINGLE / seconds(singles)
+        single = few_count / seconds(singles)
         yield Finding("stream", f"the grader alone, {size} records", f"{count / seconds(found.pop('alone')):.0f}/s")
         for name, samples in found.items():
             rate = count / seconds(samples)
-            verdict = either(*(at_most(one, 1) for one in _shares(samples, singles, count)))
+            verdict = either(*(at_most(one, 1) for one in _shares(samples, count, singles, few_count)))
             measured = f"{rate:.0f}/s, {rate / single:.0f} x"
             peaks = table.against(peak(samples))
             goal = f">={RATE // 1000}k|{TIMES} x"
             yield Finding("stream", f"ae-grade {name}, {size} records", measured, goal, verdict, peaks=peaks)
 
 
-def _shares(samples: list[Sample], singles: list[Sample], count: int) -> tuple[Estimate, Estimate]:
+def _shares(samples: list[Sample], count: int, singles: list[Sample], few: int) -> tuple[Estimate, Estimate]:
     """Returns the time as a share of that which the rate, and of that which the multiple of one process each allows."""
     walls = [sample.wall for sample in samples]
-    multiple = [sample.wall * count / SINGLE / TIMES for sample in singles]
+    multiple = [sample.wall * count / few / TIMES for sample in singles]
     return estimate(walls, [count / RATE] * len(walls)), estimate(walls, multiple)
 
 
