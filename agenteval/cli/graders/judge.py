@@ -134,7 +134,6 @@ def model_judges(
     "--threshold",
     type=NumberRange(0, 1),
     default=0.75,
-    show_default=True,
     metavar="X",
     help="Lowest overall score that passes.",
 )
@@ -142,7 +141,6 @@ def model_judges(
     "--temperature",
     type=NumberRange(0, 2),
     default=0.1,
-    show_default=True,
     metavar="X",
     help="Not sent to models that refuse it.",
 )
@@ -155,14 +153,12 @@ def model_judges(
     "--timeout",
     type=MILLISECONDS,
     default=50_000,
-    show_default=True,
     help="Limit per record, retries included (one attempt gets half of it); must be below -t of ae-grade.",
 )
 @click.option(
     "--retries",
     type=click.IntRange(0),
     default=4,
-    show_default=True,
     metavar="N",
     help="Further attempts after a 429, a 5xx or a timeout.",
 )

@@ -86,7 +86,6 @@ def _quoted(title: str) -> str:
     "where",
     type=click.Choice(["auto", "answer", "trajectory"]),
     default="auto",
-    show_default=True,
     help="Where to look for the sources.",
 )
 @click.option("--k", type=click.IntRange(1), metavar="N", help="Only the first N sources count.  [default: all]")

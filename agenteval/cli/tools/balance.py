@@ -26,14 +26,13 @@ def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> flo
 
 @tool("ae-balance")
 @input_argument("PROMPTS")
-@click.option("-k", "--key", default="category", show_default=True, help="Metadata key; a.b is b inside a.")
+@click.option("-k", "--key", default="category", help="Metadata key; a.b is b inside a.")
 @click.option(
     "-t",
     "--threshold",
     type=float,
     callback=percentage,
     default=50,
-    show_default=True,
     metavar="PERCENT",
     help="A category with less than this share of an even distribution is underrepresented.",
 )

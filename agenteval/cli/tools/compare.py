@@ -214,9 +214,7 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
 )
 @seed_option("bootstrap")
-@click.option(
-    "--by", metavar="KEY", default="category", show_default=True, help="Key below metadata: a breakdown by it."
-)
+@click.option("--by", metavar="KEY", default="category", help="Key below metadata: a breakdown by it.")
 @click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
 @click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is shown to be worse than the first.")
@@ -226,7 +224,6 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
     metavar="D",
     type=click.FloatRange(0, 1),
     default=0.05,
-    show_default=True,
     help="How much lower a pass rate may be and still count as no worse.",
 )
 @click.option(
@@ -234,7 +231,6 @@ def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings
     metavar="SHARE",
     type=click.FloatRange(0, 1),
     default=0.9,
-    show_default=True,
     help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )
 @progress_option

@@ -37,10 +37,10 @@ def check_question(question: Question, pilots: list[PilotRun]) -> None:
 
 @tool(NAME)
 @click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
-@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, show_default=True, help="Difference to show.")
-@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, show_default=True, help="How often to show it.")
+@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, help="Difference to show.")
+@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, help="How often to show it.")
 @click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
-@click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Trials per prompt.")
+@click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, help="Trials per prompt.")
 @click.option("-n", "--prompts", type=click.IntRange(2), metavar="N", help="Prompts there are.  [default: the pilot's]")
 @click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
 @click.option(

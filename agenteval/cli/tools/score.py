@@ -83,7 +83,6 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
         f"--{name}",
         type=NumberRange(0, MOST_WEIGHT),
         default=default,
-        show_default=True,
         metavar="X",
         help=f"Exponent of {of} in the combined score.",
     )

@@ -155,9 +155,7 @@ def _refuse_another_k(path: str, k: int) -> None:
 
 @tool("ae-trials")
 @input_argument("PROMPTS")
-@click.option(
-    "-k", type=click.IntRange(1), default=DEFAULT_K, show_default=True, metavar="N", help="Trials of each prompt."
-)
+@click.option("-k", type=click.IntRange(1), default=DEFAULT_K, metavar="N", help="Trials of each prompt.")
 @inline_grader_options
 @extraction_option
 @stop_options

@@ -52,32 +52,20 @@ def parse_seconds(text: str) -> float:
 @tool("ae-wikiagent", exit_status=EXIT_STATUS)
 @click.argument("words", metavar="[QUESTION]", nargs=-1)
 @click.option("-p", "--prompt", metavar="QUESTION", help="The question; else the argument, else stdin.")
-@click.option(
-    "--model",
-    default=DEFAULT_MODEL,
-    show_default=True,
-    envvar="AE_WIKIAGENT_MODEL",
-    metavar="NAME",
-    help="The model to ask.",
-)
+@click.option("--model", default=DEFAULT_MODEL, envvar="AE_WIKIAGENT_MODEL", metavar="NAME", help="The model to ask.")
 @click.option(
     "--mode",
     type=click.Choice(list(MODES)),
     default="evaluation",
-    show_default=True,
     envvar="AE_WIKIAGENT_MODE",
     help="How much to search and read.",
 )
 @click.option(
     "--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Use rules as the model, and bundled articles."
 )
-@click.option(
-    "--max-steps", type=click.IntRange(1), default=12, show_default=True, metavar="N", help="Most turns of the model."
-)
-@click.option(
-    "--temperature", type=float, default=0.1, show_default=True, metavar="X", help="Temperature of the model."
-)
-@click.option("--language", default="en", show_default=True, metavar="CODE", help="Which Wikipedia.")
+@click.option("--max-steps", type=click.IntRange(1), default=12, metavar="N", help="Most turns of the model.")
+@click.option("--temperature", type=float, default=0.1, metavar="X", help="Temperature of the model.")
+@click.option("--language", default="en", metavar="CODE", help="Which Wikipedia.")
 @click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
 @click.option(
     "--user-agent", metavar="TEXT", help="Who you are, for the operators of the wiki: a name and a contact address."
@@ -86,23 +74,14 @@ def parse_seconds(text: str) -> float:
     "--text-limit",
     type=click.IntRange(0),
     default=6000,
-    show_default=True,
     metavar="N",
     help="Characters of a page; 0: no limit.",
 )
-@click.option(
-    "--pause",
-    type=click.FloatRange(0),
-    default=0.1,
-    show_default=True,
-    metavar="S",
-    help="Seconds between wiki requests.",
-)
+@click.option("--pause", type=click.FloatRange(0), default=0.1, metavar="S", help="Seconds between wiki requests.")
 @click.option(
     "--timeout",
     type=Parsed("s", parse_seconds),
     default=60.0,
-    show_default=True,
     help="Limit of a model request: 30s, 5m; a bare number is seconds.",
 )
 def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: object) -> int:
