@@ -145,7 +145,7 @@ def inline_grader_options(function: F) -> F:
 
 
 class AgentSettings(NamedTuple):
-    """The values of agent_options."""
+    """The values of agent_options and, with a default, those of options that only some of the tools have."""
 
     schema: str | None
     agent_arg: tuple[str, ...]
@@ -184,16 +184,15 @@ class AgentSettings(NamedTuple):
     strict: bool
     progress: bool | None
     debug: bool
-    max_steps: int = 100_000  # where the output is read
-
-
-class GraderSettings(NamedTuple):
-    """The values of inline_grader_options."""
-
-    grader: tuple[str, ...]
-    stream: bool
-    grader_timeout: float
+    max_steps: int = 100_000
+    extract: str | None = None
+    grader: tuple[str, ...] = ()
+    stream: bool = False
+    grader_timeout: float = 60_000
     grade_failed: bool = False
+    stop_when_known: bool = False
+    against: str | None = None
+    threshold: float | None = None
 
 
 # --- the agent ----------------------------------------------------------------------------------

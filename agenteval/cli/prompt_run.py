@@ -15,12 +15,11 @@ from agenteval.agents.identity import identity_of
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
-from agenteval.cli.agent_options import AgentSettings, GraderSettings, agent_of, option_after_dashes
+from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
 from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent, refuse_another_kind
 from agenteval.cli.rights import warn_of_rights
 from agenteval.cli.run_setup import (
-    adapter_named,
     conditions_of,
     directory_of,
     journal_beside,
@@ -57,22 +56,19 @@ class PromptRun:
 
     fit: SchemaFit | None = None  # where the output of agents is read
 
-    def __init__(
-        self,
-        tool: str,
-        path: str | None,
-        settings: AgentSettings,
-        graders: GraderSettings | None = None,
-        extract: str | None = None,
-    ) -> None:
-        self.settings, self.grader_settings = settings, graders
+    def __init__(self, tool: str, path: str | None, settings: AgentSettings) -> None:
+        self.settings = settings
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say)
         if option := option_after_dashes(settings):
             self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
-        self._extract = adapter_named(extract) if extract is not None else None
+        self._extract: Adapter | None = None
+        if settings.extract is not None:
+            from agenteval.adapters.bundled import load_adapter
+
+            self._extract = load_adapter(settings.extract)
         self.identity = identity_of(self.agent, self._extract)
-        self.specs = specs_of(graders) if graders and graders.grader else []
+        self.specs = specs_of(settings) if settings.grader else []
         if settings.retry_on and not settings.retries:
             raise UserError("--retry-on needs --retries N")
         self.cwd = directory_of(settings.cwd)
@@ -175,16 +171,16 @@ class PromptRun:
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
             self.workspaces = open_workspaces(settings, self.processes, self.console.say)
-            if self.specs and self.grader_settings:
+            if self.specs:
                 from agenteval.grading.apply import GraderSet
 
                 self.graders = GraderSet(
                     self.specs,
                     self.processes,
                     self.console.say,
-                    timeout=self.grader_settings.grader_timeout,
+                    timeout=settings.grader_timeout,
                     redact=self.conditions.redact.value,
-                    grade_failed=self.grader_settings.grade_failed,
+                    grade_failed=settings.grade_failed,
                     trace=self.console.say if settings.debug else None,
                 )
             self.output.open()

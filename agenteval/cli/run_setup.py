@@ -13,7 +13,7 @@ from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits
 from agenteval.agents.warm_up import WarmUp
 from agenteval.agents.workspaces.git import forget_repository
-from agenteval.cli.agent_options import AgentSettings, GraderSettings
+from agenteval.cli.agent_options import AgentSettings
 from agenteval.errors import UserError
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
@@ -21,7 +21,6 @@ from agenteval.streams.redaction import Redactor
 SHOWN = 3  # lines of the journal that are reported one by one
 
 if TYPE_CHECKING:
-    from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces.workspace import Workspaces
     from agenteval.grading.spec import GraderSpec
     from agenteval.processes.supervisor import ProcessSupervisor
@@ -49,18 +48,11 @@ def _wants_warm_up(settings: AgentSettings, agent: Agent) -> bool:
     return own if settings.warm_up is None else settings.warm_up
 
 
-def specs_of(graders: GraderSettings) -> list[GraderSpec]:
+def specs_of(settings: AgentSettings) -> list[GraderSpec]:
     """Returns the graders that the options name."""
     from agenteval.cli.grader_run import named_graders  # ae-run has no graders
 
-    return named_graders(graders.grader, stream=graders.stream)
-
-
-def adapter_named(name: str) -> Adapter:
-    """Returns the adapter of a schema, by its file or name."""
-    from agenteval.adapters.bundled import load_adapter
-
-    return load_adapter(name)
+    return named_graders(settings.grader, stream=settings.stream)
 
 
 def program_of(agent: Agent) -> str:

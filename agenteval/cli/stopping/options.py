@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from agenteval.cli.options import Decorator, F, NumberRange
 from agenteval.cli.startup import click
@@ -21,14 +21,6 @@ OPTIONS: list[Decorator] = [
 ]
 
 
-class StopSettings(NamedTuple):
-    """The values of stop_options."""
-
-    stop_when_known: bool
-    against: str | None
-    threshold: float | None
-
-
 def stop_options(function: F) -> F:
     """Adds --stop-when-known, --against and --threshold."""
     for option in reversed(OPTIONS):
@@ -36,8 +28,9 @@ def stop_options(function: F) -> F:
     return function
 
 
-def stop_early(run: PromptRun, settings: StopSettings) -> None:
+def stop_early(run: PromptRun) -> None:
     """Makes the run stop when it is known, if the options ask for that."""
+    settings = run.settings
     if not settings.stop_when_known:
         if settings.against is not None or settings.threshold is not None:
             option = "--threshold" if settings.against is None else "--against"
@@ -49,19 +42,20 @@ def stop_early(run: PromptRun, settings: StopSettings) -> None:
         raise UserError("--against needs a file: stdin is for prompts")
     if not run.specs:
         raise UserError("--stop-when-known needs a grader: -g GRADER")
-    if run.settings.shard is not None:
+    if settings.shard is not None:
         raise UserError("--stop-when-known looks at all prompts: leave out --shard")
-    run.stopping = early_stop(run, settings)
+    run.stopping = early_stop(run)
 
 
-def early_stop(run: PromptRun, settings: StopSettings) -> EarlyStop:
+def early_stop(run: PromptRun) -> EarlyStop:
     """Returns the test with all prompts in its order, those of an earlier run included."""
     from agenteval.comparison.planning.pilot import read_pilot
     from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.streams.source import Source
 
+    settings = run.settings
     baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
-    ahead = None if run.settings.dry_run else AHEAD * run.settings.concurrency
+    ahead = None if settings.dry_run else AHEAD * settings.concurrency
     stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
     written = run.output.written.ids
     done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}

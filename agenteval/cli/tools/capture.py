@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.cli.agent_options import (
-    AgentSettings,
-    GraderSettings,
-    agent_options,
-    extraction_option,
-    inline_grader_options,
-)
+from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.prompt_run import PromptRun, at_most_one
-from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
+from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import ending_of, passed
 from agenteval.wire.records import Record
@@ -27,19 +21,7 @@ from agenteval.wire.records import Record
 @keep_raw_option
 @stop_options
 @agent_options
-def main(
-    path: str | None,
-    grader: tuple[str, ...],
-    stream: bool,
-    grader_timeout: float,
-    grade_failed: bool,
-    extract: str | None,
-    keep_raw: bool,
-    stop_when_known: bool,
-    against: str | None,
-    threshold: float | None,
-    **options: Any,
-) -> int:
+def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     """Run each prompt through an agent and write its result: output, trajectory, times, tokens and score.
 
     The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
@@ -65,9 +47,8 @@ def main(
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
     why, and the exit code is 1.
     """
-    graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
-    run = PromptRun("ae-capture", path, AgentSettings(**options), graders, extract)
-    stop_early(run, StopSettings(stop_when_known, against, threshold))
+    run = PromptRun("ae-capture", path, AgentSettings(**options))
+    stop_early(run)
     adapter = run.adapter()
 
     def capture(prompt: Record) -> Record | None:

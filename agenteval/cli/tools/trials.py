@@ -8,17 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from agenteval.cli.agent_options import (
-    AgentSettings,
-    GraderSettings,
-    agent_options,
-    extraction_option,
-    inline_grader_options,
-)
+from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
 from agenteval.cli.options import input_argument, max_steps_option
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.startup import click
-from agenteval.cli.stopping.options import StopSettings, stop_early, stop_options
+from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
@@ -161,19 +155,7 @@ def _refuse_another_k(path: str, k: int) -> None:
 @stop_options
 @max_steps_option
 @agent_options
-def main(
-    path: str | None,
-    k: int,
-    grader: tuple[str, ...],
-    stream: bool,
-    grader_timeout: float,
-    grade_failed: bool,
-    extract: str | None,
-    stop_when_known: bool,
-    against: str | None,
-    threshold: float | None,
-    **options: Any,
-) -> int:
+def main(path: str | None, k: int, **options: Any) -> int:
     """Run each prompt k times through an agent; with graders, say how often it passes.
 
     Every trial is a fresh session and, with --workspace-dir, has a directory of its own
@@ -201,7 +183,6 @@ def main(
     settings = AgentSettings(**options)
     if (settings.resume or settings.retry_failed) and settings.output:
         _refuse_another_k(settings.output, k)
-    graders = GraderSettings(grader, stream, grader_timeout, grade_failed)
-    run = PromptRun("ae-trials", path, settings, graders, extract)
-    stop_early(run, StopSettings(stop_when_known, against, threshold))
+    run = PromptRun("ae-trials", path, settings)
+    stop_early(run)
     return Trials(run, k)()
