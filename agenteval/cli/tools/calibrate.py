@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenteval.cli.options import (
     grader_option,
@@ -39,17 +39,6 @@ IDS_SHOWN = 5
 ID_WIDTH = 40
 
 
-class Graders(NamedTuple):
-    """The second grader and how it runs."""
-
-    texts: tuple[str, ...]
-    stream: bool
-    concurrency: int
-    timeout: float
-    no_redact: bool
-    debug: bool
-
-
 # --- reading a document -------------------------------------------------------------------------
 
 
@@ -76,10 +65,10 @@ def read_document(source: Source, target: Output, console: Console) -> int:
 # --- making one ---------------------------------------------------------------------------------
 
 
-def go_through(calibration: Calibration, source: Source, target: Output, console: Console, graders: Graders) -> None:
-    """Selects the records and collects the verdicts on them."""
+def go_through(calibration: Calibration, source: Source, target: Output, console: Console, **graders: Any) -> None:
+    """Selects the records and collects the verdicts on them; `graders` are the options of a second grader."""
     console.begin(None, "records")
-    if not graders.texts:
+    if not graders["grader"]:
         for item in calibration.candidates(source, console, console.advance):
             calibration.settle(item)
         console.finish()
@@ -88,7 +77,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
-    run = GraderRun(target, console, *graders[:-1], grade_failed=True, debug=graders.debug)  # failed ones are left out
+    run = GraderRun(target, console, **graders, grade_failed=True)  # failed ones are left out
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:
@@ -187,11 +176,6 @@ def main(
     sample: int | None,
     seed: int,
     everything: bool,
-    grader: tuple[str, ...],
-    stream: bool,
-    concurrency: int,
-    timeout: float,
-    no_redact: bool,
     labels: str | None,
     min_agreement: float | None,
     min_kappa: float | None,
@@ -201,6 +185,7 @@ def main(
     strict: bool,
     progress: bool | None,
     debug: bool,
+    **graders: Any,
 ) -> int:
     """Find out how far a grader can be trusted: draw records that did not pass for a person to review.
 
@@ -228,7 +213,7 @@ def main(
     """
     console = Console(NAME, progress=progress, strict=strict, output=output)
     if read:
-        if grader or labels or form or sample is not None:
+        if graders["grader"] or labels or form or sample is not None:
             raise UserError(
                 "--read takes a document and writes labels: -g, --labels, --sample and -f do not go with it"
             )
@@ -241,7 +226,7 @@ def main(
     from agenteval.review.calibration import Calibration
     from agenteval.review.labels import read_labels
 
-    names = grader_names(grader, stream=stream)
+    names = grader_names(graders["grader"], stream=graders["stream"])
     source = Source(path)
     label_source = Source(labels) if labels is not None else None
     target = Output(output, inputs=[source, *([label_source] if label_source else [])], lazy=True)
@@ -249,7 +234,7 @@ def main(
     keep_ticks(target.path, known)
     size = SAMPLE if sample is None else sample
     calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
-    go_through(calibration, source, target, console, Graders(grader, stream, concurrency, timeout, no_redact, debug))
+    go_through(calibration, source, target, console, **graders, debug=debug)
     report = calibration.report()
     target.open()
     FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)

@@ -114,21 +114,11 @@ def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
 # --- the work -----------------------------------------------------------------------------------
 
 
-def open_grader(
-    grader: str,
-    sources: Sequence[RunSource],
-    stream: bool,
-    concurrency: int,
-    timeout: float,
-    redact: Redactor,
-    console: Console,
-    debug: bool,
-) -> Ask:
+def open_grader(grader: str, sources: Sequence[RunSource], **options: Any) -> Ask:
     """Starts the comparison grader, which gets records that are read again from the files."""
     from agenteval.cli.grader_run import comparison_grader
 
-    trace = console.say if debug else None
-    ask = comparison_grader(grader, stream=stream, concurrency=concurrency, timeout=timeout, redact=redact, trace=trace)
+    ask = comparison_grader(grader, **options)
     for source in sources:
         source.make_seekable()
     return ask
@@ -241,9 +231,6 @@ def main(
     strategy: StrategyName | None,
     grader: str | None,
     one_order: bool,
-    stream: bool,
-    concurrency: int,
-    timeout: float,
     no_redact: bool,
     form: str | None,
     output: str | None,
@@ -259,6 +246,7 @@ def main(
     progress: bool | None,
     strict: bool,
     debug: bool,
+    **grading: Any,
 ) -> int:
     """Compare runs of the same prompts: which one is better, and is it luck.
 
@@ -319,7 +307,8 @@ def main(
     sources = open_runs([path for _, path in files], twice=form == "html")
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
-    ask = open_grader(grader, sources, stream, concurrency, timeout, redact, console, debug) if grader else None
+    grading |= {"redact": redact, "trace": console.say if debug else None}
+    ask = open_grader(grader, sources, **grading) if grader else None
     options = RowOptions(metadata_path(by), metadata_path(cluster_by) if cluster_by else None)
     comparison = comparison_of(find_format(sources, input_format), options)
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
