@@ -10,7 +10,6 @@ from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, Tem
 from agenteval.agents.rate_limit import parse_rate
 from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import (
-    MILLISECONDS,
     Decorator,
     F,
     Parsed,
@@ -24,6 +23,7 @@ from agenteval.cli.options import (
     progress_option,
     redact_option,
     stream_option,
+    turn_timeout_option,
 )
 from agenteval.cli.startup import click
 from agenteval.errors import UserError
@@ -61,12 +61,7 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
     click.option("--no-acp-fs", is_flag=True, help="With -- CMD: let the agent itself read and write files."),
     concurrency_option("Agents"),
-    click.option(
-        "-t",
-        "--timeout",
-        type=MILLISECONDS,
-        help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
-    ),
+    turn_timeout_option,
     click.option("-c", "--cwd", metavar="DIR", help="Working directory of the agents.  [default: the current one]"),
     click.option(
         "--workspace-dir",

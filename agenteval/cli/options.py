@@ -117,6 +117,12 @@ agent_arg_option: Decorator = click.option(
     metavar="ARG",
     help="With -s: one more argument of the agent, such as --model, then opus; repeatable.",
 )
+turn_timeout_option: Decorator = click.option(
+    "-t",
+    "--timeout",
+    type=MILLISECONDS,
+    help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
+)
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Record the values of variables that look like secrets."
 )

@@ -7,7 +7,7 @@ import os
 from agenteval.adapters.bundled import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
-from agenteval.cli.options import MILLISECONDS, agent_arg_option, redact_option
+from agenteval.cli.options import agent_arg_option, redact_option, turn_timeout_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
@@ -19,12 +19,7 @@ from agenteval.streams.source import Source
 @tool("ae-headless", exit_status={0: "the client has closed stdin or stdout", 1: "stdout cannot be written"})
 @click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the command line to serve.")
 @agent_arg_option
-@click.option(
-    "-t",
-    "--timeout",
-    type=MILLISECONDS,
-    help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
-)
+@turn_timeout_option
 @click.option("-v", "--verbose", is_flag=True, help="Print each command line on stderr.")
 @redact_option
 def main(
