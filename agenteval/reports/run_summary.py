@@ -109,6 +109,21 @@ class TrialPrompts:
         """How many prompts there are."""
         return self.counts.total()
 
+    @property
+    def graded(self) -> int:
+        """How many trials are graded."""
+        return sum(graded * many for (_, graded, _), many in self.counts.items())
+
+    @property
+    def passed(self) -> int:
+        """How many trials passed."""
+        return sum(passed * many for (_, _, passed), many in self.counts.items())
+
+    @property
+    def k(self) -> int:
+        """The largest k of a prompt with a graded trial; 0 if there is none."""
+        return max((k for k, graded, _ in self.counts if graded), default=0)
+
     def interval(self) -> Interval | None:
         """The interval of the share of trials that pass: those of a prompt are a cluster."""
         from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
@@ -116,25 +131,28 @@ class TrialPrompts:
         found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
         return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
 
-    def estimates(self) -> list[PassEstimate]:
-        """pass@1, pass@k and pass^k, unbiased, each with its interval and the prompts that have so many trials."""
+    def estimate(self, sign: str, j: int) -> PassEstimate | None:
+        """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
         from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
         from agenteval.comparison.pass_at_k import pass_at, pass_exp
 
-        k = max((k for k, graded, _ in self.counts if graded), default=0)
-        wanted = [("pass@1", pass_at, 1), (f"pass@{k}", pass_at, k), (f"pass^{k}", pass_exp, k)]
-        shown = []
-        for name, estimate, j in wanted if k > 1 else wanted[:k]:
-            values = [
-                value
-                for (_, graded, passed), many in self.counts.items()
-                if graded and (value := estimate(graded, passed, j)) is not None
-                for _ in range(many)
-            ]
-            if values:
-                interval = bounds(clustered_rate_interval(values, [1] * len(values)))
-                shown.append(PassEstimate(name, sum(values) / len(values), interval, len(values)))
-        return shown
+        of = pass_at if sign == "@" else pass_exp
+        values = [
+            value
+            for (_, graded, passed), many in self.counts.items()
+            if graded and (value := of(graded, passed, j)) is not None
+            for _ in range(many)
+        ]
+        if not values:
+            return None
+        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
+        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values))
+
+    def estimates(self) -> list[PassEstimate]:
+        """pass@1, pass@k and pass^k; only those that some prompt has enough trials for."""
+        wanted = [("@", 1), ("@", self.k), ("^", self.k)]
+        found = [self.estimate(*one) for one in (wanted if self.k > 1 else wanted[: self.k])]
+        return [one for one in found if one is not None]
 
 
 class RunSummary(msgspec.Struct):

@@ -54,6 +54,12 @@ class Measured(Wire):
         return measured_time(self.total)
 
     @property
+    def tokens(self) -> Number | None:
+        """Input and output tokens together; None unless both are known."""
+        sent, received = self.input_tokens, self.output_tokens
+        return None if sent is None or received is None else sent + received
+
+    @property
     def clock_set_back(self) -> bool:
         """Whether the measured duration is negative."""
         if self.total is not None:
@@ -104,8 +110,7 @@ class ResultFacts(Wire, kw_only=True):
     @property
     def tokens(self) -> Number | None:
         """Input and output tokens together; None unless both are known."""
-        sent, received = (self.timing.input_tokens, self.timing.output_tokens) if self.timing else (None, None)
-        return None if sent is None or received is None else sent + received
+        return self.timing.tokens if self.timing else None
 
     @property
     def reports_tokens(self) -> bool:

@@ -12,6 +12,7 @@ from agenteval.reports.page.chunks import ChunkWriter, inline_json
 from agenteval.reports.page.comparison_overview import Report, comparison_data, flipped, winners
 from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row
 from agenteval.reports.page.limits import FEWER_PROMPTS, MOST_ROWS, PageRoom, say_what_is_missing
+from agenteval.reports.page.overview import status_counts
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
@@ -56,6 +57,6 @@ def page_data(
         "listed": listed,
         "by": context.by.removeprefix("metadata."),
         "fields": FIELDS,
-        "statuses": [(status, statuses[status]) for status in STATUSES if statuses[status]],
+        "statuses": status_counts(statuses, STATUSES),
         "trajectories": True,
     }

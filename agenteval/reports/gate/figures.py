@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 from agenteval.comparison.inference.intervals import (
     bounds,
-    clustered_rate_interval,
     mean_interval,
     pass_rate_interval,
     percentile_interval,
     rate_interval,
 )
-from agenteval.comparison.pass_at_k import pass_at, pass_exp
 from agenteval.comparison.statistics import percentile
 from agenteval.reports.run_summary import COST, RunSummary
 from agenteval.streams.text import counted
@@ -122,21 +120,13 @@ class RunFigures:
         trials = self.summary.trials
         if trials is None:
             return Figure(None, "these are results, not trials")
-        counts = {alike: prompts for alike, prompts in trials.counts.items() if alike[1]}
-        if not counts or not self.graded:
+        if not trials.k or not self.graded:
             return Figure(None, NOT_GRADED)
-        j = max(k for k, _, _ in counts) if number == "K" else int(number)
-        estimate = pass_at if which == "At" else pass_exp
-        values = [
-            value
-            for (_, graded, passed), prompts in counts.items()
-            if (value := estimate(graded, passed, j)) is not None
-            for _ in range(prompts)
-        ]
-        if not values:
+        j = trials.k if number == "K" else int(number)
+        found = trials.estimate("@" if which == "At" else "^", j)
+        if found is None:
             return Figure(None, f"no prompt has {counted(j, 'graded trial')}")
-        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
-        return Figure(sum(values) / len(values), f"over {counted(len(values), 'prompt')}", interval)
+        return Figure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
 
 
 def _no_grade(row: ResultView) -> bool:

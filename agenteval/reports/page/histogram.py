@@ -34,16 +34,6 @@ def histogram(values: Sequence[float], bins: int = BINS) -> Histogram | None:
     return Histogram(edges, counts, log)
 
 
-def score_counts(bins: int = 20) -> list[int]:
-    """No scores yet, in so many bins from 0 to 1."""
-    return [0] * bins
-
-
-def count_score(counts: list[int], score: float) -> None:
-    """Adds a score; the last bin includes 1."""
-    counts[min(int(score * len(counts)), len(counts) - 1)] += 1
-
-
 def _log_edges(low: float, high: float, bins: int) -> list[float]:
     step = math.log(high / low) / bins
     return [low * math.exp(step * at) for at in range(bins)] + [high]

@@ -5,106 +5,149 @@ The script of the page shows them and computes none, so that every report of the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
-from agenteval.reports.page.histogram import count_score, histogram, score_counts
-from agenteval.reports.page.rows import STATUSES, PageResult, group_of, result_row, result_status, result_text
+from agenteval.reports.page.histogram import histogram
+from agenteval.reports.page.rows import PageResult, group_of, result_row, result_status, result_text
 from agenteval.reports.page.run_facts import RunFacts
-from agenteval.reports.run_summary import COST, Grades, RunSummary
+from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary
 from agenteval.streams.text import clip, counted
 from agenteval.wire.records import Interval, Record
-from agenteval.wire.result_view import Measured, Number
+from agenteval.wire.result_view import Number
 
 MOST_GROUPS = 200
 OTHER_GROUPS = "(others)"
 LONGEST_VALUE = 28
+SCORE_BINS = 20  # from 0 to 1
 Tile = dict[str, Any]
+S = TypeVar("S")
 
 
-class Measurements:
-    """Durations and tokens of all runs of the agent, eight bytes each."""
+class Overview(ABC, Generic[S]):
+    """What the top of the page shows of a file; S has the sums over its records, or over those of one category."""
 
-    def __init__(self) -> None:
-        self.durations: array[float] = array("d")
-        self.tokens: array[float] = array("d")
+    kind: ClassVar[str]
+    noun: ClassVar[str]
 
-    def add(self, duration: Number | None, tokens: Number | None) -> None:
-        """Adds what is known of one run."""
-        if duration is not None:
-            self.durations.append(duration)
-        if tokens is not None and tokens >= 0:
-            self.tokens.append(tokens)
+    def __init__(self, by: str, no_sums: Callable[[], S]) -> None:
+        self.records = 0
+        self.facts = RunFacts()
+        self.statuses: Counter[str] = Counter()
+        self.sums = no_sums()
+        self._by, self._no_sums = by, no_sums
+        self._groups: dict[str, S] = {}
+        self._scores = [0] * SCORE_BINS
+        self._durations: array[float] = array("d")  # of all runs of the agent, eight bytes each
+        self._tokens: array[float] = array("d")
 
-    def plots(self) -> dict[str, Any]:
-        """The histograms, with the percentiles as text."""
+    @abstractmethod
+    def add(self, record: Any) -> list[Any]:
+        """Adds a record; returns its row."""
+
+    @abstractmethod
+    def text(self, record: Any) -> str:
+        """What the quick search finds the record by."""
+
+    @abstractmethod
+    def tiles(self) -> list[Tile]:
+        """The tiles, but for that of the durations."""
+
+    @abstractmethod
+    def group_bar(self, name: str, group: S) -> Record:
+        """The pass rate of one category, with its interval, and how many records it has."""
+
+    def grader_bars(self) -> list[Record]:
+        """The pass rate of each grader, if there are several."""
+        return []
+
+    def page_data(self) -> Record:
+        """All figures, for the script."""
         return {
-            "durations": plot(self.durations, duration_text),
-            "tokens": plot(self.tokens, whole),
+            "tiles": [*self.tiles(), latency_tile(self._durations)],
+            "graders": self.grader_bars(),
+            "groups": [self.group_bar(name, group) for name, group in sorted(self._groups.items())],
+            "scores": self._scores if any(self._scores) else None,
+            "durations": plot(self._durations, duration_text),
+            "tokens": plot(self._tokens, whole),
         }
 
-    def latency_tile(self) -> Tile:
-        """The tile of the durations."""
-        ordered = sorted(self.durations)
-        if not ordered:
-            return tile("Latency", None, "no times recorded")
-        p50, p90 = (duration_text(percentile(ordered, p) or 0) for p in (0.5, 0.9))
-        return tile("Latency p50 / p90", f"{p50} / {p90}", f"over {len(ordered):,}")
+    def count(self, metadata: Record | None, status: str) -> tuple[str, tuple[S, S]]:
+        """Counts a record; returns its category, and the sums to which it is to be added."""
+        self.records += 1
+        self.statuses[status] += 1
+        group = group_of(metadata, self._by)
+        name = group if group in self._groups or len(self._groups) < MOST_GROUPS else OTHER_GROUPS
+        return group, (self.sums, self._groups.setdefault(name, self._no_sums()))
+
+    def add_score(self, score: float) -> None:
+        """Adds a score to the histogram, whose last bin includes 1."""
+        self._scores[min(int(score * SCORE_BINS), SCORE_BINS - 1)] += 1
+
+    def add_measured(self, duration: Number | None, tokens: Number | None) -> None:
+        """Adds what is known of one run of the agent."""
+        if duration is not None:
+            self._durations.append(duration)
+        if tokens is not None and tokens >= 0:
+            self._tokens.append(tokens)
 
 
-class ResultsOverview:
+class ResultsOverview(Overview[RunSummary]):
     """The overview of a file of results."""
 
     kind = "results"
     noun = "record"
 
     def __init__(self, by: str) -> None:
-        self.records = 0
-        self.facts = RunFacts()
-        self.statuses: Counter[str] = Counter()
-        self._by = by
-        self._summary = RunSummary()
-        self._measured = Measurements()
-        self._scores = score_counts()
-        self._groups: dict[str, RunSummary] = {}
+        super().__init__(by, RunSummary)
 
     def add(self, record: PageResult) -> list[Any]:
         """Adds a result; returns its row."""
-        self.records += 1
-        group = group_of(record.metadata, self._by)
-        self._summary.add(record)
-        grouped(self._groups, group).add(record)
-        self.statuses[result_status(record)] += 1
+        group, summaries = self.count(record.metadata, result_status(record))
+        for summary in summaries:
+            summary.add(record)
         self.facts.add(record.metadata, [record.timing])
-        self._measured.add(record.duration, record.tokens)
+        self.add_measured(record.duration, record.tokens)
         if record.grade is not None:
-            count_score(self._scores, record.grade.score)
+            self.add_score(record.grade.score)
         return result_row(record, group)
 
     def text(self, record: PageResult) -> str:
         """What the quick search finds the result by."""
         return result_text(record)
 
-    def page_data(self) -> Record:
-        """All figures, for the script."""
-        summary = self._summary
-        return {
-            "tiles": [
-                rate_tile(summary.overall()),
-                tile("Agents failed", whole(summary.agent_failures), f"of {counted(summary.records, 'record')}"),
-                ungraded_tile(summary),
-                *usage_tiles(summary),
-                self._measured.latency_tile(),
-            ],
-            "graders": [grade_bar(name, grades) for name, grades in summary.graders.items()],
-            "groups": [group_bar(name, group) for name, group in sorted(self._groups.items())],
-            "scores": self._scores if any(self._scores) else None,
-            **self._measured.plots(),
-        }
+    def tiles(self) -> list[Tile]:
+        """The tiles of results."""
+        grades, failed = self.sums.overall(), self.sums.agent_failures
+        return [
+            rate_tile(grades.passed, grades.count, f"{grades.count:,}", grades_interval(grades)),
+            tile("Agents failed", whole(failed), f"of {counted(self.records, 'record')}"),
+            ungraded_tile(self.sums.ungraded, self.sums.grader_errors, "record"),
+            self._tokens_tile(),
+            cost_tile(self.sums.measured[COST]),
+        ]
+
+    def grader_bars(self) -> list[Record]:
+        """The pass rate of each grader."""
+        return [grade_bar(name, grades) for name, grades in self.sums.graders.items()]
+
+    def group_bar(self, name: str, group: RunSummary) -> Record:
+        """The pass rate of one category, with its interval, and how many records it has."""
+        return {**grade_bar(name, group.overall()), "records": group.records, "errors": group.agent_failures}
+
+    def _tokens_tile(self) -> Tile:
+        sums = {what: self.sums.measured[f"{what}put_tokens"] for what in ("in", "out")}
+        known = {what: mean for what, mean in sums.items() if mean.count}
+        if not known:
+            return tile("Tokens", None, "not reported")
+        split = ", ".join(f"{whole(mean.total)} {what}" for what, mean in known.items())
+        over = f"over {max(mean.count for mean in known.values()):,}"
+        return tile("Tokens", whole(sum(mean.total for mean in known.values())), f"{split} {over}")
 
 
 # --- tiles --------------------------------------------------------------------------------------
@@ -116,101 +159,82 @@ def tile(name: str, value: str | None, note: str = "", interval: Interval | None
     return {"name": name, "value": value, "note": note, "interval": interval, "rate": rate}
 
 
-def rate_tile(grades: Grades) -> Tile:
-    """The pass rate with its interval."""
-    if not grades.count:
+def rate_tile(passed: int, count: int, of: str, interval: Interval | None) -> Tile:
+    """The pass rate with its interval; `of` is the count with its noun."""
+    if not count:
         return tile("Pass rate", None, "nothing is graded")
-    rate, interval = grades.passed / grades.count, wilson(grades.passed, grades.count)
-    note = f"{grades.passed:,} of {grades.count:,} passed; 95% interval {percent_span(interval)}"
-    return tile("Pass rate", percent(rate), note, interval, rate)
+    note = f"{passed:,} of {of} passed; 95% interval {percent_span(interval)}"
+    return tile("Pass rate", percent(passed / count), note, interval, passed / count)
 
 
-def ungraded_tile(summary: RunSummary) -> Tile:
-    """How many records have no grade, and why."""
-    errors = "grader error" if summary.grader_errors == 1 else "grader errors"
-    waiting = summary.ungraded + summary.grader_errors
-    reasons = breakdown((summary.ungraded, "not graded"), (summary.grader_errors, errors)).strip(" ()")
-    return tile("Ungraded", whole(waiting), reasons or "every record has a grade")
+def ungraded_tile(ungraded: int, grader_errors: int, noun: str) -> Tile:
+    """How many have no grade, and why."""
+    errors = "grader error" if grader_errors == 1 else "grader errors"
+    reasons = breakdown((ungraded, "not graded"), (grader_errors, errors)).strip(" ()")
+    return tile("Ungraded", whole(ungraded + grader_errors), reasons or f"every {noun} has a grade")
 
 
-def usage_tiles(summary: RunSummary) -> list[Tile]:
-    """Tokens and cost; None if no agent reports them."""
-    tokens = [summary.measured[name] for name in ("input_tokens", "output_tokens")]
-    known = [mean for mean in tokens if mean.count]
-    cost = summary.measured[COST]
-    split = ", ".join(
-        f"{whole(mean.total)} {what}" for mean, what in zip(tokens, ("in", "out"), strict=True) if mean.count
-    )
-    over = f" over {max((mean.count for mean in known), default=0):,}"
-    return [
-        tile(
-            "Tokens",
-            whole(sum(mean.total for mean in known)) if known else None,
-            split + over if known else "not reported",
-        ),
-        tile(
-            "Cost",
-            f"${cost.total:,.2f}" if cost.count else None,
-            f"mean ${cost.value:,.4f} over {cost.count:,}" if cost.count else "not reported",
-        ),
-    ]
+def cost_tile(cost: Mean) -> Tile:
+    """The sum and the mean of the costs; None if no agent reports them."""
+    if not cost.count:
+        return tile("Cost", None, "not reported")
+    return tile("Cost", f"${cost.total:,.2f}", f"mean ${cost.value:,.4f} over {cost.count:,}")
+
+
+def latency_tile(durations: Sequence[float]) -> Tile:
+    """The median and the 90th percentile of the durations."""
+    ordered = sorted(durations)
+    if not ordered:
+        return tile("Latency", None, "no times recorded")
+    p50, p90 = (duration_text(percentile(ordered, p) or 0) for p in (0.5, 0.9))
+    return tile("Latency p50 / p90", f"{p50} / {p90}", f"over {len(ordered):,}")
 
 
 # --- bars and histograms ------------------------------------------------------------------------
 
 
+def grades_interval(grades: Grades) -> Interval | None:
+    """The interval of the pass rate of independent records."""
+    return wilson(grades.passed, grades.count) if grades.count else None
+
+
 def grade_bar(name: str, grades: Grades) -> Record:
     """The pass rate of one grader or category, with its interval."""
-    rate = grades.passed / grades.count if grades.count else None
-    interval = wilson(grades.passed, grades.count) if grades.count else None
     mean = number(grades.score.value) if grades.count else ""
+    return rate_bar(name, grades.passed, grades.count, grades_interval(grades), mean)
+
+
+def rate_bar(name: str, passed: int, count: int, interval: Interval | None, mean: str = "") -> Record:
+    """A pass rate with its interval, and the mean score."""
+    rate = passed / count if count else None
     return {
         "name": name,
-        "passed": grades.passed,
-        "count": grades.count,
+        "passed": passed,
+        "count": count,
         "rate": rate,
         "interval": interval,
         "mean": mean,
-        "shown": percent(rate) if grades.count else "not graded",
+        "shown": percent(rate) if count else "not graded",
         "sure": percent_span(interval) if interval else "",
     }
 
 
-def group_bar(name: str, summary: RunSummary) -> Record:
-    """The pass rate of one category, with its interval, and how many records it has."""
-    return {**grade_bar(name, summary.overall()), "records": summary.records, "errors": summary.agent_failures}
-
-
-def grouped(groups: dict[str, RunSummary], name: str) -> RunSummary:
-    """The summary of one category; beyond MOST_GROUPS categories, that of all others."""
-    if name not in groups and len(groups) >= MOST_GROUPS:
-        name = OTHER_GROUPS
-    return groups.setdefault(name, RunSummary())
-
-
-def plot(values: array[float], shown: Any) -> Record | None:
+def plot(values: array[float], shown: Callable[[float], str]) -> Record | None:
     """A histogram with its edges as text."""
     found = histogram(values)
     if found is None:
         return None
     ordered = sorted(values)
-    marks = [(name, percentile(ordered, p)) for name, p in (("p50", 0.5), ("p90", 0.9))]
+    marks = [(name, percentile(ordered, p) or 0) for name, p in (("p50", 0.5), ("p90", 0.9))]
     return {
         "edges": found.edges,
         "labels": [clip(shown(edge), LONGEST_VALUE) for edge in found.edges],
         "counts": found.counts,
         "log": found.log,
-        "marks": [
-            {"name": name, "value": value, "shown": clip(shown(value or 0), LONGEST_VALUE)} for name, value in marks
-        ],
+        "marks": [{"name": name, "value": value, "shown": clip(shown(value), LONGEST_VALUE)} for name, value in marks],
     }
 
 
-def status_counts(statuses: Counter[str]) -> list[tuple[str, int]]:
+def status_counts(statuses: Counter[str], order: Sequence[str]) -> list[tuple[str, int]]:
     """How many records have each status, in the order in which they are looked at."""
-    return [(status, statuses[status]) for status in STATUSES if statuses[status]]
-
-
-def timings_of(trials: Iterable[Any]) -> list[Measured | None]:
-    """The times of trials."""
-    return [trial.timing for trial in trials]
+    return [(status, statuses[status]) for status in order if statuses[status]]

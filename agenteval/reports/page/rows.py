@@ -10,7 +10,7 @@ from agenteval.comparison.trial_rows import ComparedTrial, ComparedTrials, Trial
 from agenteval.reports.results.table import story
 from agenteval.streams.text import one_line
 from agenteval.wire.records import AGENT_FAILED, Input, Record
-from agenteval.wire.result_view import Measured, Number, ResultView, StepOutline
+from agenteval.wire.result_view import Number, ResultView, StepOutline
 
 PASS, FAIL, ERROR, UNGRADED, GRADER_ERROR, FLAKY = "pass", "fail", "error", "ungraded", "grader-error", "flaky"
 STATUSES = (FAIL, ERROR, FLAKY, PASS, UNGRADED, GRADER_ERROR)
@@ -132,7 +132,7 @@ def trials_row(record: PageTrial, row: TrialRow, group: str) -> list[Any]:
         group,
         row.pass_rate,
         sum(row.durations) / len(row.durations) if row.durations else None,
-        total(map(tokens_of, timings)),
+        total(timing.tokens for timing in timings),
         total(timing.cost_usd for timing in timings),
         sum(len(trial.trajectory or ()) for trial in trials),
         tools_of(trial.trajectory for trial in trials),
@@ -182,12 +182,6 @@ def search_text(texts: Iterable[str | None]) -> str:
 def group_of(metadata: Record | None, key: str) -> str:
     """The value at a dotted path below metadata, as ae-compare --by reads it; "" if there is none."""
     return one_line(metadata_text(metadata, metadata_path(key)) or NO_GROUP, TOOL_NAME)[:TOOL_NAME]
-
-
-def tokens_of(timing: Measured) -> Number | None:
-    """Input and output tokens together; None unless both are known, as ResultFacts.tokens."""
-    sent, received = timing.input_tokens, timing.output_tokens
-    return None if sent is None or received is None else sent + received
 
 
 def total(values: Iterable[Number | None]) -> Number | None:

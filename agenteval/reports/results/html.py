@@ -14,7 +14,7 @@ from agenteval.reports.page.assembly import PageParts
 from agenteval.reports.page.chunks import ChunkWriter, inline_json
 from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
 from agenteval.reports.page.overview import ResultsOverview, status_counts
-from agenteval.reports.page.rows import FIELDS, PageResult, PageTrial
+from agenteval.reports.page.rows import FIELDS, STATUSES, PageResult, PageTrial
 from agenteval.reports.page.trials_overview import TrialsOverview
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import decode_record, encode
@@ -107,7 +107,7 @@ class _Reading:
             "listed": min(overview.records, limit),
             "by": context.by.removeprefix("metadata."),
             "fields": FIELDS,
-            "statuses": status_counts(overview.statuses),
+            "statuses": status_counts(overview.statuses, STATUSES),
             "trajectories": context.trajectories,
             **overview.page_data(),
         }
