@@ -25,9 +25,16 @@ from agenteval.wire.calibration import (
     VerdictCounts,
 )
 from agenteval.wire.records import Record
-from agenteval.wire.result_view import ResultView, ResultWithSteps
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, ResultView, ResultWithSteps
 from agenteval.wire.validation import check
 
+COUNTED_AS = {
+    PASS: "passed",
+    FAIL: "failed",
+    ERROR: "errors",
+    UNGRADED: "ungraded",
+    GRADER_ERROR: "grader_errors",
+}
 T = TypeVar("T")
 
 # --- sampling -----------------------------------------------------------------------------------
@@ -181,16 +188,8 @@ class Calibration:
 def count_record(counts: VerdictCounts, row: ResultView) -> None:
     """Counts a record by its verdict."""
     counts.total += 1
-    if row.grader_error:
-        counts.grader_errors += 1
-    elif row.agent_failed:
-        counts.errors += 1
-    elif row.score is None:
-        counts.ungraded += 1
-    elif row.score.pass_:
-        counts.passed += 1
-    else:
-        counts.failed += 1
+    field = COUNTED_AS[row.status]
+    setattr(counts, field, getattr(counts, field) + 1)
 
 
 def count_change(changes: VerdictChanges, before: bool, after: bool, *, sampled: bool) -> None:

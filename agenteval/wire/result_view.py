@@ -20,6 +20,8 @@ from agenteval.wire.records import (
 from agenteval.wire.richness import Richness as Richness
 from agenteval.wire.richness import richness_of as richness_of
 
+PASS, FAIL, ERROR, UNGRADED, GRADER_ERROR = "pass", "fail", "error", "ungraded", "grader-error"  # status of a result
+
 _LIMITS = Meta(ge=-LARGEST, le=LARGEST)  # sums of larger ones may not fit a float
 Number = Annotated[int, _LIMITS] | Annotated[float, _LIMITS]  # as it came: 1200 does not turn into 1200.0
 
@@ -139,6 +141,17 @@ class ResultView(ResultFacts, kw_only=True):
             super().__post_init__()
             if self.agent_failed:
                 self.scores = None
+
+    @property
+    def status(self) -> str:
+        """How it ended: PASS, FAIL, ERROR (the agent failed), UNGRADED or GRADER_ERROR."""
+        if self.grader_error:
+            return GRADER_ERROR
+        if self.agent_failed:
+            return ERROR
+        if self.score is None:
+            return UNGRADED
+        return PASS if self.score.pass_ else FAIL
 
     @property
     def why_not_graded(self) -> str | None:

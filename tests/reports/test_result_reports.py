@@ -20,7 +20,7 @@ from agenteval.reports.markup import inline
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
 from agenteval.reports.results.markdown import head, output_block, section
-from agenteval.reports.results.table import layout, story, verdict
+from agenteval.reports.results.table import VERDICTS, layout, story
 from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -392,7 +392,7 @@ def test_visible_leaves_lines_alone() -> None:
     ],
 )
 def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None:
-    assert (verdict(row(**fields)), story(row(**fields))) == (word, text)
+    assert (VERDICTS[row(**fields).status], story(row(**fields))) == (word, text)
 
 
 @pytest.mark.parametrize("total", [20, 30, 40, 60, 80, 140])

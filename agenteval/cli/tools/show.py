@@ -11,15 +11,16 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.forms import context_of
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline.timeline import View, did_not_pass, timeline
+from agenteval.reports.timeline.timeline import View, timeline
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import first_few
-from agenteval.wire.result_view import ResultWithSteps, TrialView
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, ResultWithSteps, TrialView
 
 NAME = "ae-show"
 IDS_SHOWN = 5
+DID_NOT_PASS = (FAIL, ERROR, GRADER_ERROR)
 
 
 class Selection:
@@ -38,7 +39,7 @@ class Selection:
             self.seen.append(row.id)
         for name in names:
             self.missing.pop(name, None)
-        chosen = (not self.wanted or bool(names & self.wanted)) and (not self.failed or did_not_pass(row))
+        chosen = (not self.wanted or bool(names & self.wanted)) and (not self.failed or row.status in DID_NOT_PASS)
         self.shown += chosen
         return chosen
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.reports.page.rows import result_status
 from agenteval.reports.page.run_facts import FACTS, LATEST
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.trial_views import trial_views
@@ -38,8 +38,8 @@ class ExportedAnswer(NamedTuple):
 
     @property
     def status(self) -> str:
-        """pass, fail, error (the agent failed), grader-error or ungraded."""
-        return result_status(self.result)
+        """The status of the result."""
+        return self.result.status
 
     @property
     def why(self) -> str | None:
@@ -106,9 +106,29 @@ class ExportedAnswer(NamedTuple):
         value = self.usage(name)
         return None if value is None else round(value)
 
+    def verdict(self) -> Record:
+        """The status, and what is known of pass, score, reasoning, each grader's verdict and a grader's error."""
+        result = self.result
+        fields: Record = {"status": self.status}
+        if result.grade is not None:
+            fields |= {"pass": result.grade.pass_, "score": result.grade.score}
+        if result.score is not None and result.score.reasoning:
+            fields["reasoning"] = result.score.reasoning
+        if result.scores:
+            fields["scores"] = msgspec.to_builtins(result.scores)
+        if result.why_not_graded is not None:
+            fields["grader_error"] = result.why_not_graded
+        return fields
+
 
 def _text(record: Record, keys: tuple[str, ...]) -> str | None:
     return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)
+
+
+def iso(milliseconds: Number) -> str:
+    """A time as ISO 8601 in UTC, to the millisecond."""
+    seconds, rest = divmod(int(milliseconds), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import ERROR, FAIL, GRADER_ERROR, UNGRADED
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, UNGRADED
 
 REASONS = {
     FAIL: "did not pass",

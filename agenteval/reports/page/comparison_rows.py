@@ -12,9 +12,6 @@ from agenteval.comparison.ranking import RecordIndex
 from agenteval.comparison.trial_rows import trial_row
 from agenteval.errors import BadRecord
 from agenteval.reports.page.rows import (
-    GRADER_ERROR,
-    PASS,
-    UNGRADED,
     PageResult,
     PageTrial,
     group_of,
@@ -25,6 +22,7 @@ from agenteval.reports.page.rows import (
 )
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
+from agenteval.wire.result_view import GRADER_ERROR, PASS, UNGRADED
 from agenteval.wire.validation import check
 
 WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.histogram import histogram
-from agenteval.reports.page.rows import PageResult, group_of, result_row, result_status, result_text
+from agenteval.reports.page.rows import PageResult, group_of, result_row, result_text
 from agenteval.reports.page.run_facts import RunFacts
 from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary
 from agenteval.streams.text import clip, counted
@@ -108,7 +108,7 @@ class ResultsOverview(Overview[RunSummary]):
 
     def add(self, record: PageResult) -> list[Any]:
         """Adds a result; returns its row."""
-        group, summaries = self.count(record.metadata, result_status(record))
+        group, summaries = self.count(record.metadata, record.status)
         for summary in summaries:
             summary.add(record)
         self.facts.add(record.metadata, [record.timing])

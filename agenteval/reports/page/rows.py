@@ -10,9 +10,9 @@ from agenteval.comparison.trial_rows import ComparedTrial, ComparedTrials, Trial
 from agenteval.reports.results.table import story
 from agenteval.streams.text import one_line
 from agenteval.wire.records import AGENT_FAILED, Input, Record
-from agenteval.wire.result_view import Number, ResultView, StepOutline
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Number, ResultView, StepOutline
 
-PASS, FAIL, ERROR, UNGRADED, GRADER_ERROR, FLAKY = "pass", "fail", "error", "ungraded", "grader-error", "flaky"
+FLAKY = "flaky"
 STATUSES = (FAIL, ERROR, FLAKY, PASS, UNGRADED, GRADER_ERROR)
 FIELDS = (
     "id",
@@ -68,23 +68,12 @@ class PageTrial(ComparedTrials, kw_only=True):
 # --- results ------------------------------------------------------------------------------------
 
 
-def result_status(row: ResultView) -> str:
-    """The status of a result, in the words of the filter."""
-    if row.grader_error:
-        return GRADER_ERROR
-    if row.agent_failed:
-        return ERROR
-    if row.score is None:
-        return UNGRADED
-    return PASS if row.score.pass_ else FAIL
-
-
 def result_row(row: PageResult, group: str) -> list[Any]:
     """The row of a result, in the order of FIELDS."""
     grade, steps = row.grade, row.trajectory
     return [
         row.id,
-        result_status(row),
+        row.status,
         group,
         grade.score if grade else None,
         row.duration,

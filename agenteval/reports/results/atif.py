@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.answers import ExportedAnswer, iso, read_answers
 from agenteval.reports.exports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
-from agenteval.reports.exports.times import iso
-from agenteval.reports.exports.verdicts import verdict
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode
@@ -46,7 +44,7 @@ def trajectory(answer: ExportedAnswer) -> Record:
             duration_ms=answer.result.duration,
             errors=answer.result.failures or None,
             tool_errors=answer.result.tool_errors,
-            **verdict(answer),
+            **answer.verdict(),
         ),
         subagent_trajectories=list(nested_documents(answer, nested)) or None,
     )

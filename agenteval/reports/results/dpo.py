@@ -13,12 +13,12 @@ from agenteval.reports.exports.answers import ExportedAnswer, parse_answers
 from agenteval.reports.exports.chat import Chat, chat_of
 from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import ERROR, FAIL, PASS
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
+from agenteval.wire.result_view import ERROR, FAIL, PASS
 
 OTHER_PROMPT = "to another prompt in the other file"
 OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"

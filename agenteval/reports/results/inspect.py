@@ -7,18 +7,15 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.exports.answers import ExportedAnswer, read_answers
+from agenteval.reports.exports.answers import ExportedAnswer, iso, read_answers
 from agenteval.reports.exports.conversation import AgentTurn, exchanges
-from agenteval.reports.exports.times import iso
-from agenteval.reports.exports.verdicts import verdict
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import ERROR
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import Mean
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GraderResult, Record
-from agenteval.wire.result_view import Number
+from agenteval.wire.result_view import ERROR, Number
 
 CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
 UNKNOWN_MODEL = "none/none"  # how inspect_ai names the model of an evaluation that has none
@@ -129,7 +126,7 @@ def sample(answer: ExportedAnswer) -> Record:
         "messages": messages(answer),
         "output": {"model": model, "choices": [choice(result.output)], "completion": result.output},
         "scores": scores_of(answer),
-        "metadata": {**answer.metadata, "agenteval": verdict(answer)},
+        "metadata": {**answer.metadata, "agenteval": answer.verdict()},
         "model_usage": model_usage(answer),
         "store": {},
         "events": [],

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from agenteval.reports.exports.answers import ExportedAnswer, read_prompts
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, group_of
+from agenteval.reports.page.rows import group_of
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.files import Spool
 from agenteval.streams.text import one_line, preview, visible
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED
 
 LONGEST_MESSAGE = 300
 LONGEST_OUTPUT = 10_000

@@ -10,11 +10,10 @@ from agenteval import __version__
 from agenteval.reports.exports.answers import ExportedAnswer, read_answers
 from agenteval.reports.exports.conversation import PENDING, text_of
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import ERROR
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GraderResult, Record, Step
-from agenteval.wire.result_view import Number
+from agenteval.wire.result_view import ERROR, Number
 
 INTERNAL = 1
 STATUS_ERROR = 2

@@ -9,10 +9,10 @@ from agenteval.reports.exports.answers import ExportedAnswer, read_answers
 from agenteval.reports.exports.chat import Chat, chat_of
 from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import PASS
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
+from agenteval.wire.result_view import PASS
 
 
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:

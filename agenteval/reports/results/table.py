@@ -18,14 +18,15 @@ from agenteval.reports.run_summary import (
     run_facts,
 )
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
-from agenteval.reports.timeline.timeline import outcome
+from agenteval.reports.timeline.timeline import OUTCOMES
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
-from agenteval.wire.result_view import GroupedResult, ResultView
+from agenteval.wire.result_view import UNGRADED, GroupedResult, ResultView
 
 TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
 ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
 MIN_ID, MIN_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 40
 
+VERDICTS = OUTCOMES | {UNGRADED: "-"}
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
 
@@ -82,17 +83,11 @@ def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[s
 # --- one record ---------------------------------------------------------------------------------
 
 
-def verdict(row: ResultView) -> str:
-    """One word for the grade of a record, a dash if it has none."""
-    word = outcome(row)
-    return "-" if word == "ungraded" else word
-
-
 def cells(row: ResultView, limit: int) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
     grade, duration, tokens = row.grade, row.duration, row.tokens
     return (
-        verdict(row),
+        VERDICTS[row.status],
         one_line(row.id, limit),
         number(grade.score) if grade else "",
         "" if duration is None else duration_text(duration),

@@ -9,13 +9,14 @@ from agenteval.reports.figures import duration_text, whole
 from agenteval.reports.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, paint, wrap
 from agenteval.streams.text import counted, one_line, pretty_json, screen_lines
 from agenteval.wire.records import Step
-from agenteval.wire.result_view import ResultView, ResultWithSteps
+from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, ResultWithSteps
 
 FOLD_ABOVE, HEAD, TAIL = 12, 7, 4  # lines of a long text that are shown
 EPOCH = 1e11  # no run takes three years: a larger timestamp is a time of day in milliseconds
 NESTED = "│ "
 TEXT_COLORS = {"thought": DIM, "message": "", "plan": CYAN}
 ALONE = ("command", "cmd", "script", "code", "query", "pattern", "file_path", "path", "url")
+OUTCOMES = {PASS: "pass", FAIL: "FAIL", ERROR: "error", GRADER_ERROR: "no grade", UNGRADED: "ungraded"}
 MARKS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "ungraded": YELLOW}
 
 
@@ -26,22 +27,6 @@ class View(NamedTuple):
     color: bool = False
     full: bool = False
     step: int | None = None  # only this one
-
-
-def outcome(row: ResultView) -> str:
-    """One word for the verdict on a record."""
-    if row.grader_error:
-        return "no grade"
-    if row.agent_failed:
-        return "error"
-    if row.score is None:
-        return "ungraded"
-    return "pass" if row.score.pass_ else "FAIL"
-
-
-def did_not_pass(row: ResultWithSteps) -> bool:
-    """Whether the record is a failure: it did not pass, its agent failed, or its grader erred."""
-    return outcome(row) in ("FAIL", "error", "no grade")
 
 
 def timeline(row: ResultWithSteps, view: View) -> Iterator[str]:
@@ -70,7 +55,7 @@ def timeline(row: ResultWithSteps, view: View) -> Iterator[str]:
 
 def head(row: ResultWithSteps, view: View) -> Iterator[str]:
     """The id, and the facts of the run."""
-    word = outcome(row)
+    word = OUTCOMES[row.status]
     facts = [
         f"{row.grade.score:.3f}" if row.grade is not None else "",
         "" if row.duration is None else duration_text(row.duration),
