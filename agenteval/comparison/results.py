@@ -13,7 +13,6 @@ from agenteval.comparison.analysis.gate import GateMeasure, GateSettings, check_
 from agenteval.comparison.analysis.pairs import PairAnalysis, analyse_pairs
 from agenteval.comparison.analysis.usage import usage
 from agenteval.comparison.comparison import Comparison, Weights
-from agenteval.comparison.inference.paired import mid_p
 from agenteval.comparison.pairing import RunRows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.result_rows import (
     ComparedResult,
@@ -151,7 +150,7 @@ def pair_statistics(pair: PairAnalysis) -> PairStatistics:
         mcnemar=McNemar(
             b=passed.wins,
             c=passed.losses,
-            p=mid_p(passed.wins, passed.losses),
+            p=stats.mid_p(passed.wins, passed.losses),
             exact_p=stats.sign_test(passed.wins, passed.losses),
         ),
     )

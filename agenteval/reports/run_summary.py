@@ -63,6 +63,16 @@ class Grades(msgspec.Struct):
         """How many do not pass."""
         return self.count - self.passed
 
+    @property
+    def rate(self) -> float | None:
+        """The share that passes; None if there is no grade."""
+        return self.passed / self.count if self.count else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of that share, if the grades are independent."""
+        return None if self.rate is None else wilson(self.rate, self.count)
+
 
 class PassEstimate(NamedTuple):
     """An unbiased estimate of pass@k or pass^k, with its interval and the number of prompts it is over."""
@@ -265,8 +275,8 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
 
 def pass_rate(grades: Grades, trials: TrialPrompts | None = None) -> str:
     """How many pass of how many, as a percentage, with its 95 % interval."""
-    interval = percent_span(trials.interval() if trials else wilson(grades.passed, grades.count))
-    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.passed / grades.count)}), 95% interval {interval}"
+    interval = percent_span(trials.interval() if trials else grades.interval)
+    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {interval}"
 
 
 def duration_line(durations: array[float]) -> str:
@@ -289,9 +299,9 @@ def group_cells(summary: RunSummary) -> tuple[str, ...]:
     grades, failed = summary.overall(), f"{summary.agent_failures:,}"
     if not grades.count:
         return (f"0/0 of {summary.records:,}", UNKNOWN, UNKNOWN, UNKNOWN, failed)
-    bounds = summary.trials.interval() if summary.trials else wilson(grades.passed, grades.count)
-    rate, passed = percent(grades.passed / grades.count), f"{grades.passed:,}/{grades.count:,}"
-    return (passed, rate, percent_span(bounds), f"{grades.score.value:.3f}", failed)
+    interval = summary.trials.interval() if summary.trials else grades.interval
+    passed = f"{grades.passed:,}/{grades.count:,}"
+    return (passed, percent(grades.rate), percent_span(interval), f"{grades.score.value:.3f}", failed)
 
 
 def add_to_group(groups: dict[str, RunSummary], row: ResultView, by: str) -> None:

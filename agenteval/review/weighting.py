@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.inference.distributions import t_quantile
-from agenteval.comparison.inference.intervals import TAIL, Z, wilson_bounds
+from agenteval.comparison.inference.intervals import TAIL, Z
+from agenteval.comparison.statistics import wilson
 from agenteval.wire.calibration import AgreementTable
 from agenteval.wire.records import Interval
 
@@ -118,7 +119,7 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     effective = math.fsum(stratum.labels for stratum in strata)
     if variance > 0 and 0 < middle < 1:
         effective = middle * (1 - middle) * (1 - low) ** 2 / variance
-    bounds = wilson_bounds(share, effective, quantile)
+    bounds = wilson(share, effective, quantile)
     return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
 
 
@@ -133,11 +134,11 @@ def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[
     for at, stratum in enumerate(strata):
         if not stratum.known:
             first, second = (place for place in range(4) if stratum.possible[place])
-            ends = wilson_bounds(stratum.counts[first] / stratum.labels, stratum.labels)
+            ends = wilson(stratum.counts[first] / stratum.labels, stratum.labels, Z)
             others = [_two(first, end, second) for end in ends]
             moved.append([figure(_weighted(sizes, [*cells[:at], other, *cells[at + 1 :]])) for other in others])
         if rest := math.fsum(sizes[at + 1 :]):  # of the records that are left, how many have this verdict
-            ends = wilson_bounds(sizes[at] / (sizes[at] + rest), sizes[at] + rest)
+            ends = wilson(sizes[at] / (sizes[at] + rest), sizes[at] + rest, Z)
             shares = [end * (sizes[at] + rest) for end in ends]
             moved.append([figure(_weighted(_resized(sizes, at, share), cells)) for share in shares])
     known = [[end for end in ends if end is not None] for ends in moved]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from agenteval.comparison.inference.distributions import binomial_term, gamma_quantile, normal_quantile, t_quantile
-from agenteval.comparison.statistics import deviation, mean
+from agenteval.comparison.statistics import mean, variance, wilson
 from agenteval.wire.interval import ConfidenceInterval
 
 LEVEL = 0.95
@@ -39,18 +39,9 @@ def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
 # --- rates --------------------------------------------------------------------------------------
 
 
-def wilson_bounds(rate: float, count: float, z: float = Z) -> tuple[float, float]:
-    """The Wilson score interval of a rate over so many independent values, which need not be a whole number."""
-    shrink = 1 + z * z / count
-    centre = (rate + z * z / (2 * count)) / shrink
-    reach = z / shrink * math.sqrt(max(0.0, rate * (1 - rate)) / count + z * z / (4 * count * count))
-    low = 0.0 if rate <= 0 else max(0.0, centre - reach)  # not -1e-17, by rounding
-    return low, 1.0 if rate >= 1 else min(1.0, centre + reach)
-
-
 def rate_interval(passed: int, count: int) -> ConfidenceInterval | None:
     """The interval of the share that passed, of independent records; None of none."""
-    return interval(wilson_bounds(passed / count, count), count, WILSON) if count else None
+    return interval(wilson(passed / count, count, Z), count, WILSON) if count else None
 
 
 def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> ConfidenceInterval | None:
@@ -65,7 +56,7 @@ def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> Con
     rate = min(1.0, max(0.0, math.fsum(sums) / total))
     quantile = t_quantile(TAIL, size - 1) if size > 1 else Z
     count = effective_count(sums, counts)
-    low, high = wilson_bounds(rate, count, quantile)
+    low, high = wilson(rate, count, quantile)
     bounds = min(low, rare_bound(rate, count)), max(high, 1 - rare_bound(1 - rate, count))
     return interval(bounds, total, CLUSTERED_WILSON)
 
@@ -133,8 +124,8 @@ def mean_interval(
 def standard_error(values: Sequence[float], clusters: Sequence[object] | None = None) -> tuple[float | None, int]:
     """The standard error of the mean and its degrees of freedom, robust to clusters; None for fewer than two."""
     if clusters is None:
-        spread = deviation(values)
-        return (None, 0) if spread is None else (spread / math.sqrt(len(values)), len(values) - 1)
+        size = len(values)
+        return (None, 0) if size < 2 else (math.sqrt(variance(values)) / math.sqrt(size), size - 1)
     sums, counts = cluster_sums(values, clusters)
     size = len(sums)
     if size < 2:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.distributions import binomial_term, detectable_shift, t_two_sided
+from agenteval.comparison.inference.distributions import detectable_shift, t_two_sided
 from agenteval.comparison.inference.intervals import (
     LEVEL,
     NO_SPREAD,
@@ -16,7 +16,7 @@ from agenteval.comparison.inference.intervals import (
     mean_interval,
     standard_error,
 )
-from agenteval.comparison.statistics import mean
+from agenteval.comparison.statistics import mean, mid_p
 from agenteval.wire.interval import ConfidenceInterval
 
 POWER = 0.8
@@ -116,20 +116,6 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 # --- passes -------------------------------------------------------------------------------------
-
-
-def mid_p(b: int, c: int) -> float:
-    """McNemar's mid-p value of b prompts that only one run passed against c that only the other did, two-sided."""
-    n, low = b + c, min(b, c)
-    if b == c:
-        return 1.0
-    tail = term = binomial_term(low, n, 0.5)
-    for i in range(low, 0, -1):  # from the largest term of the tail down
-        term *= i / (n - i + 1)
-        tail += term
-        if term < tail * 1e-17:
-            break
-    return min(1.0, 2 * tail - binomial_term(low, n, 0.5))
 
 
 def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:

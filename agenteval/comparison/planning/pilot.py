@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from agenteval.comparison.statistics import variance
 from agenteval.errors import BadRecord
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.records import Grade, GraderErrorText, Id, Record, Wire
@@ -116,9 +117,3 @@ def variance_of_differences(a: Pilot, b: Pilot) -> tuple[float, float] | None:
         return None
     seen = variance([a[id].rate - b[id].rate for id in shared])
     return seen, math.fsum((1 / a[id].trials + 1 / b[id].trials) / 2 for id in shared) / len(shared)
-
-
-def variance(values: Sequence[float]) -> float:
-    """The sample variance of two values or more."""
-    centre = math.fsum(values) / len(values)
-    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from agenteval.comparison.statistics import percentile, wilson
+from agenteval.comparison.statistics import percentile
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.histogram import histogram
 from agenteval.reports.page.rows import PageResult, group_of, result_row, result_text
@@ -125,7 +125,7 @@ class ResultsOverview(Overview[RunSummary]):
         """The tiles of results."""
         grades, failed = self.sums.overall(), self.sums.agent_failures
         return [
-            rate_tile(grades.passed, grades.count, f"{grades.count:,}", grades_interval(grades)),
+            rate_tile(grades.passed, grades.count, f"{grades.count:,}", grades.interval),
             tile("Agents failed", whole(failed), f"of {counted(self.records, 'record')}"),
             ungraded_tile(self.sums.ungraded, self.sums.grader_errors, "record"),
             self._tokens_tile(),
@@ -193,15 +193,10 @@ def latency_tile(durations: Sequence[float]) -> Tile:
 # --- bars and histograms ------------------------------------------------------------------------
 
 
-def grades_interval(grades: Grades) -> Interval | None:
-    """The interval of the pass rate of independent records."""
-    return wilson(grades.passed, grades.count) if grades.count else None
-
-
 def grade_bar(name: str, grades: Grades) -> Record:
     """The pass rate of one grader or category, with its interval."""
     mean = number(grades.score.value) if grades.count else ""
-    return rate_bar(name, grades.passed, grades.count, grades_interval(grades), mean)
+    return rate_bar(name, grades.passed, grades.count, grades.interval, mean)
 
 
 def rate_bar(name: str, passed: int, count: int, interval: Interval | None, mean: str = "") -> Record:

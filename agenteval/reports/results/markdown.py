@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agenteval.comparison.statistics import wilson
 from agenteval.reports.figures import number, percent, percent_span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import fenced, inline, inline_all, table
@@ -53,8 +52,7 @@ def grader_cells(name: str, grades: Grades) -> list[str]:
     cells = [inline(name), f"{grades.passed:,}/{grades.count:,}"]
     if not grades.count:
         return [*cells, "", "", ""]
-    interval = percent_span(wilson(grades.passed, grades.count))
-    return [*cells, percent(grades.passed / grades.count), interval, number(grades.score.value)]
+    return [*cells, percent(grades.rate), percent_span(grades.interval), number(grades.score.value)]
 
 
 def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
