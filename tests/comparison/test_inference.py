@@ -10,6 +10,7 @@ import pytest
 
 from agenteval.comparison.inference import distributions, intervals, paired
 from agenteval.comparison.inference.multiple import holm
+from agenteval.comparison.statistics import mid_p
 from agenteval.wire.interval import ConfidenceInterval
 
 REFERENCE = "an independent reference; pip install 'agenteval[references]'"
@@ -219,19 +220,19 @@ def test_tango_of_swapped_runs_is_mirrored_and_that_of_equal_ones_is_wide() -> N
     ("b", "c", "expected"), [(0, 0, 1.0), (3, 3, 1.0), (5, 0, 0.03125), (1, 7, 0.0390625), (0, 4, 0.0625)]
 )
 def test_mid_p(b: int, c: int, expected: float) -> None:
-    assert paired.mid_p(b, c) == paired.mid_p(c, b) == pytest.approx(expected)
+    assert mid_p(b, c) == mid_p(c, b) == pytest.approx(expected)
 
 
 def test_mid_p_is_the_exact_p_less_half_of_what_was_seen() -> None:
     stats: Any = pytest.importorskip("scipy.stats", reason=REFERENCE)
     for b, c in ((2, 9), (10, 30), (400, 500), (20000, 20400)):
         exact = stats.binomtest(b, b + c).pvalue
-        assert paired.mid_p(b, c) == pytest.approx(exact - stats.binom.pmf(b, b + c, 0.5), rel=1e-6)
+        assert mid_p(b, c) == pytest.approx(exact - stats.binom.pmf(b, b + c, 0.5), rel=1e-6)
 
 
 def test_sign_flips_of_equal_sizes_are_mcnemar() -> None:
     for b, c in ((5, 0), (7, 1), (4, 2), (9, 3)):
-        assert paired.sign_flip_p([1.0] * b + [-1.0] * c) == pytest.approx(paired.mid_p(b, c))
+        assert paired.sign_flip_p([1.0] * b + [-1.0] * c) == pytest.approx(mid_p(b, c))
 
 
 @pytest.mark.parametrize("differences", [[1.0] * 4 + [0.0] * 40, [0.3] * 30, [0.3, 0.3], [0.0] * 30, [0.0, 0.0, 1 / 3]])
