@@ -75,13 +75,18 @@ def test_the_first_record_is_out_before_the_second_prompt_is_in(tmp_path: Path) 
 
 @pytest.mark.parametrize("order", [[], ["--keep-order"]])
 def test_a_reader_that_does_not_read_holds_the_agents_up(order: list[str], tmp_path: Path) -> None:
-    """No more is started than workers have room for; what is done goes out when the reader goes on."""
-    file = write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(60)))
-    line = "echo x >> started; head -c 200000 /dev/zero | tr '\\0' x"
+    """No more is started than there are workers: each has a record that it cannot write until the reader goes on."""
+    file = write(tmp_path / "prompts", *({"id": str(n), "input": str(n)} for n in range(60)))
+    line = (
+        'echo x >> started; [ "$PROMPT" = 0 ] || while [ ! -e first-is-out ]; do sleep 0.02; done; '
+        "head -c 200000 /dev/zero | tr '\\0' x"
+    )
     with Running("ae-run", file, "-j", 4, *order, "--shell", line, cwd=tmp_path) as tool:
-        until(lambda: (tmp_path / "started").exists() and len((tmp_path / "started").read_text()) >= 8, "4 agents ran")
+        until(lambda: not tool.silent(0), "the first record is being written")
+        until(lambda: (tmp_path / "started").read_text().count("x") == 4, "4 agents were started")
+        (tmp_path / "first-is-out").touch()
         time.sleep(0.5)
-        assert (tmp_path / "started").read_text().count("x") <= 8
+        assert (tmp_path / "started").read_text().count("x") == 4
         ids = [tool.record()["id"] for _ in range(60)]
         tool.end().expect(0, stderr="")
     assert sorted(ids, key=int) == [str(n) for n in range(60)]
