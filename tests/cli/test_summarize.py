@@ -13,7 +13,7 @@ from agenteval.reports.summary.jsonl import summary_of
 from agenteval.reports.summary.markdown import Sections, head_and_tail, text_at
 from agenteval.streams.jsonl import encode
 from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
-from tests.support.tool import TIMEOUT, Record, jsonl, run, start, write
+from tests.support.tool import BIN, TIMEOUT, Record, jsonl, run, start, write
 
 RESULT: Record = {"id": "a", "input": "question", "output": "answer"}
 TIMED: Record = {**RESULT, "timing": {"start": 1000, "end": 2500, "total": 1400}}
@@ -266,7 +266,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     line = jsonl({**TIMED, "trajectory": steps}).encode()
     peaks = {}
     for count in (20, 1000):
-        process = start("ae-summarize", cwd=tmp_path)
+        process = start(str(BIN / "ae-summarize"), cwd=tmp_path)
         assert process.stdin and process.stdout
         for _ in range(count):
             process.stdin.write(line)

@@ -401,7 +401,7 @@ def test_the_last_8_kib_of_stderr_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flood", ["yes", "tr '\\0' x < /dev/zero"], ids=["lines", "one endless line"])
 def test_a_flood_is_ended(flood: str, mark: str, tmp_path: Path) -> None:
     line = f"{helpers(mark, 'daemon')}\n{flood}"
-    with Running("ae-run", "--max-output", "2M", "--shell", line, cwd=tmp_path) as tool:
+    with Running(str(BIN / "ae-run"), "--max-output", "2M", "--shell", line, cwd=tmp_path) as tool:
         tool.feed({"id": "a", "input": "x"})
         record = tool.record()
         assert not sleepers(mark)

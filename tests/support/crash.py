@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.tool import Record, run, start
+from tests.support.tool import BIN, Record, run, start
 from tests.support.watching import expect_gone
 
 ROUNDS = 12
@@ -43,7 +43,7 @@ def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable
 
 def killed(command: list[object], out: Path, rng: random.Random) -> bool:
     """Kills the tool at a random moment; returns False if it finished before."""
-    with start(str(command[0]), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
+    with start(str(BIN / str(command[0])), *command[1:], "-o", out, "--resume", stdin=None, cwd=out.parent) as process:
         try:
             _, err = process.communicate(timeout=rng.uniform(0.02, 0.45))
         except subprocess.TimeoutExpired:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.forks import fork
-from tests.support.tool import BIN, clean_env, jsonl, run, write
-from tests.support.watching import until
+from tests.support.fork_server import Imported
+from tests.support.forks import Fork, fork
+from tests.support.tool import BIN, clean_env, jsonl, run, start, write
+from tests.support.watching import Running
 
 RECORDS = jsonl({"id": "a", "input": "x", "output": "y"}, "{broken")
 SHOW = 'echo "$PROMPT $MINE $HOME $(pwd) $(cat)"; env | sort; ps -o sid= -p $PPID | grep -cw $PPID'
@@ -42,14 +44,39 @@ def test_forked_and_started_give_the_same(tmp_path: Path) -> None:
 
 
 def test_a_fork_can_be_waited_for_and_killed(tmp_path: Path) -> None:
-    env = clean_env(tmp_path)
-    process = fork(["ae-format", "-"], tmp_path, env, env)
-    assert process is not None
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0)
-    until(lambda: os.getpgid(process.pid) == process.pid, "it has a session of its own")
-    os.killpg(process.pid, signal.SIGKILL)
-    assert process.communicate() == (b"", b"") and process.returncode == -signal.SIGKILL
+    with start("ae-format", "-", cwd=tmp_path) as process:
+        assert isinstance(process, Fork) and process.poll() is None and os.getsid(process.pid) == process.pid
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0)
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.communicate() == (b"", b"") and process.returncode == process.poll() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not Path("/proc/self/comm").exists(), reason="looks for processes in /proc")
+def test_the_command_line_is_that_of_a_start(tmp_path: Path) -> None:
+    shown = []
+    for tool in ("ae-run", str(BIN / "ae-run")):
+        with Running(tool, "--simple", "echo {}", cwd=tmp_path) as running:
+            running.feed({"id": "a", "input": "x é"})
+            running.record()
+            command = Path(f"/proc/{running.pid}/cmdline").read_text().rstrip("\0").split("\0")
+            shown.append([command[0], *(Path(word).name for word in command[1:])])
+            shown[-1].append(Path(f"/proc/{running.pid}/comm").read_text())
+    assert shown[0] == shown[1] and shown[0][2:] == ["ae-run", "--simple", "echo {}", "ae-run\n"]
+
+
+def test_what_a_fork_imports_the_server_imports_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the fork can import, because it is a module of the test, is left out."""
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    imported = Imported()
+    pid = os.fork()
+    if pid == 0:
+        for name in ("no_such_module", "colorsys"):
+            imported.find_spec(name)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    imported.import_all()
+    assert "colorsys" in sys.modules
 
 
 def test_what_python_reads_before_main_needs_a_start(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@
 has files; otherwise the tool runs in a new directory that is removed afterwards. `env` adds to the clean environment:
 PATH (bin/ first), HOME (the cwd), LANG. A tool that runs longer than `timeout` seconds is killed with its process group
 and fails the test. `start` returns the running process, for signals and closed pipes; `on_terminal` puts a terminal on
-stdin, stdout and stderr. `run` forks a process that has imported the tool (tests/support/forks.py), unless the tool is
-given by its path; the others start it from bin/. Nothing here patches or imports the product.
+stdin, stdout and stderr. They fork a process that has imported the tool (tests/support/forks.py); a tool that is given
+by its path is started. Nothing here patches or imports the product.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support.forks import Fork, fork
+from tests.support.forks import File, fork
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = ROOT / "bin"
@@ -124,9 +124,7 @@ def run(
     """Runs the tool to completion; AssertionError if it does not exit in time."""
     with _directory(cwd) as here:
         began = time.monotonic()
-        process = _fork(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout) or start(
-            tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout
-        )
+        process = start(tool, *args, stdin=stdin, cwd=here, env=env, stdout=stdout)
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         try:
             out, err = process.communicate(data if isinstance(data, bytes) else b"", timeout=timeout)
@@ -147,22 +145,14 @@ def start(
     stdout: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Starts the tool in its own process group; stdin is a pipe unless it is a Path or a descriptor."""
-    command = [str(BIN / tool) if "/" not in tool else tool, *map(str, args)]
     source: IO[bytes] | int = subprocess.PIPE
     with contextlib.ExitStack() as files:
         if isinstance(stdin, Path):
             source = files.enter_context(stdin.open("rb"))
         elif stdin is not None and not isinstance(stdin, (str, bytes)):
             source = stdin
-        return subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=clean_env(cwd, env),
-            stdin=source,
-            stdout=subprocess.PIPE if stdout is None else stdout,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        target = subprocess.PIPE if stdout is None else stdout
+        return _start([tool, *map(str, args)], cwd, env or {}, source, target, subprocess.PIPE)
 
 
 def on_terminal(
@@ -177,16 +167,8 @@ def on_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     began = time.monotonic()
-    command = [str(BIN / tool), *map(str, args)]
-    with subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=clean_env(cwd, {"TERM": "xterm", **(env or {})}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    ) as process:
+    command = [tool, *map(str, args)]
+    with _start(command, cwd, {"TERM": "xterm", **(env or {})}, slave, slave, slave) as process:
         os.close(slave)
         shown = b""
         while select.select([master], [], [], max(0.0, began + timeout - time.monotonic()))[0]:
@@ -211,7 +193,7 @@ def clean_env(cwd: Path, more: Mapping[str, str] | None = None) -> dict[str, str
     return {"PATH": path, "HOME": str(cwd), "LANG": "C.UTF-8", "TZ": "UTC", **(more or {})}
 
 
-def kill_all(process: subprocess.Popen[bytes] | Fork) -> None:
+def kill_all(process: subprocess.Popen[bytes]) -> None:
     """Kills the process and its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -262,24 +244,32 @@ def _directory(cwd: Path | None) -> Iterator[Path]:
         yield Path(fresh)
 
 
-def _fork(
-    tool: str,
-    *args: object,
-    stdin: Stdin,
+def _start(
+    command: list[str],
     cwd: Path,
-    env: Mapping[str, str] | None,
-    stdout: int | IO[bytes] | None,
-) -> Fork | None:
-    """Starts the tool as `start` does, but in a fork if that makes no difference."""
-    with contextlib.ExitStack() as files:
-        source = files.enter_context(stdin.open("rb")).fileno() if isinstance(stdin, Path) else None
-        target = stdout if stdout is None or isinstance(stdout, int) else stdout.fileno()
-        return fork([tool, *map(str, args)], cwd, clean_env(cwd, env), clean_env(cwd), source, target)
+    more: Mapping[str, str],
+    stdin: File,
+    stdout: File,
+    stderr: File,
+) -> subprocess.Popen[bytes]:
+    """Starts the tool, in a fork if that makes no difference."""
+    env = clean_env(cwd, more)
+    forked = fork(command, cwd, env, clean_env(cwd), stdin=stdin, stdout=stdout, stderr=stderr)
+    if forked is not None:
+        return forked
+    tool, *args = command
+    return subprocess.Popen(
+        [str(BIN / tool) if "/" not in tool else tool, *args],
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
 
 
-def _done(
-    process: subprocess.Popen[bytes] | Fork, cwd: Path, out: bytes | None, err: bytes | None, began: float
-) -> Done:
+def _done(process: subprocess.Popen[bytes], cwd: Path, out: bytes | None, err: bytes | None, began: float) -> Done:
     command = [str(part) for part in process.args] if isinstance(process.args, list) else [str(process.args)]
     return Done(command, cwd, process.returncode, out or b"", err or b"", time.monotonic() - began)
 
