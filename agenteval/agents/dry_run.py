@@ -11,7 +11,7 @@ from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent
 from agenteval.processes.marks import VARIABLE
 from agenteval.wire.records import Record
 
-ADDED = ("PWD", TEMPORARY, VARIABLE.decode())  # variables that every agent gets
+ADDED = ("PWD", TEMPORARY, VARIABLE)  # variables that every agent gets
 
 
 def planned_start(

@@ -14,7 +14,8 @@ from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.agents.warm_up import WarmUp
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command, ProcessPeer
+from agenteval.processes.process import ProcessPeer
+from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
@@ -124,6 +125,8 @@ class PromptJob(NamedTuple):
 
     def run(self) -> Answer:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
+        if self.conditions.warm_up.done:
+            return self._run()
         with self.conditions.warm_up.turn():
             return self._run()
 

@@ -14,16 +14,16 @@ class WarmUp:
     """Lets one agent run alone, however it ends, and all others after it; with `wanted` false, all at once."""
 
     def __init__(self, wanted: bool) -> None:
-        self._done = not wanted
+        self.done = not wanted
         self._alone = threading.Lock()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Waits until an agent may run, and takes note that it has; if it raises, it has not, and another is first."""
-        if not self._done:
+        if not self.done:
             with self._alone:
-                if not self._done:
+                if not self.done:
                     yield
-                    self._done = True
+                    self.done = True
                     return
         yield

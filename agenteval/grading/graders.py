@@ -16,7 +16,7 @@ from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult

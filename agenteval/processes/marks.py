@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 from contextlib import suppress
 
-VARIABLE = b"AGENTEVAL_AGENT"
+VARIABLE = "AGENTEVAL_AGENT"
 MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
 FIRST_MARK = 1 << 50  # microseconds of real-time CPU: 35 years
 KEYS = 1 << 26
@@ -44,6 +44,6 @@ def find_mark(pid: int) -> int | None:
             return mark
     with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
         for entry in file.read().split(b"\0"):
-            if entry.startswith(VARIABLE + b"="):
+            if entry.startswith(f"{VARIABLE}=".encode()):
                 return int(entry.partition(b"=")[2])
     return None

@@ -10,17 +10,19 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
 from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
+from agenteval.processes.scratch import take_file
+from agenteval.processes.spawn import Command
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import Child, ProcessSupervisor
 
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
+AT_ONCE = 1  # millisecond: what is printed meanwhile is read together
 TREE_INTERVAL = 0.02  # seconds between two looks at a tree that is being terminated
 
 ANSWER_FILE = f"{{answer file {os.urandom(8).hex()}}}"  # in an argument: the name of a file for the answer
@@ -29,17 +31,6 @@ READ_SIZE = 1 << 16
 STDERR_TAIL = 8 << 10
 SHORT_LINE = 16  # bytes: an agent may print as many lines as --max-output holds of this length
 FEW_LINES = 10_000
-
-
-class Command(NamedTuple):
-    """What to start: the program's path, then its argument list."""
-
-    program: str
-    argv: list[str]
-    cwd: str
-    env: dict[str, str]
-    stdin: bytes | None = None
-    alone: bool = False  # the environment is `env` only, nothing is inherited
 
 
 class ProcessPeer(Protocol):
@@ -74,7 +65,7 @@ class RunningProcess:
         self.status: int | None = None
         self.error: str | None = None
         self.left_helpers = self.timed_out = self.too_much = False
-        self.poll = select.poll()
+        self.poll, self.ending = select.poll(), select.poll()  # of all its descriptors, and of its end alone
         self.stdin: PipeWriter | None = None
         self.stdout = -1
         self.outputs: dict[int, Callable[[bytes], None]] = {}  # stdout and stderr while they are open
@@ -82,6 +73,7 @@ class RunningProcess:
         self.chunks: list[bytes] = []
         self.arrivals: list[tuple[int, float]] = []
         self.size = self.line_count = 0
+        self.more_to_read = False
         self.stderr_tail = bytearray()
         # The conversation with a peer.
         self.turn = peer.turn if peer else 0
@@ -97,14 +89,26 @@ class RunningProcess:
         if self._name_answer_file():
             self._start()
         while not self._has_ended():
-            wait = None if self.deadline is None else self.deadline - time.monotonic()
-            for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
-                self._handle(fd, event)
+            if not self._ends_at_once():
+                wait = None if self.deadline is None else self.deadline - time.monotonic()
+                for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
+                    self._handle(fd, event)
         return self._outcome()
+
+    def _ends_at_once(self) -> bool:
+        """Waits a moment for the end of the process alone: to be woken for each piece that a quick one prints takes
+        longer than the piece. Returns whether it has ended.
+        """
+        if self.child is None or self.status is not None or self.kill_at is not None or self.peer or self.stdin:
+            return False
+        if self.more_to_read or not self.ending.poll(AT_ONCE):
+            return False
+        self._collect(self.child)
+        return True
 
     def _name_answer_file(self) -> bool:
         """Puts the name of a new file into the arguments if they ask for one; returns whether it could."""
-        if any(ANSWER_FILE in word for word in self.command.argv):
+        if ANSWER_FILE in "\0".join(self.command.argv):
             try:
                 self.answer_file = name = self.supervisor.new_answer_file()
             except OSError as error:
@@ -124,6 +128,7 @@ class RunningProcess:
             self.child = self.supervisor.start(self.key, self.command, stdin, stdout, stderr)
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
             self.poll.register(self.child.ended, select.POLLIN)
+            self.ending.register(self.child.ended, select.POLLIN)
         except (OSError, ValueError) as error:
             self.error = describe_start_failure(error, self.command.argv[0])
         finally:
@@ -150,11 +155,14 @@ class RunningProcess:
         if fd in self.outputs:
             self._read(fd, event)
         elif self.child is not None and fd == self.child.ended:
-            self.poll.unregister(fd)
-            self.status, self.left_helpers = self.supervisor.collect(self.child)
+            self._collect(self.child)
         else:
             self._write_stdin()
             self._answer_lines()
+
+    def _collect(self, child: Child) -> None:
+        self.poll.unregister(child.ended)
+        self.status, self.left_helpers = self.supervisor.collect(child)
 
     def _has_ended(self) -> bool:
         """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
@@ -175,8 +183,7 @@ class RunningProcess:
             self.kill_at = time.monotonic() + TERM_GRACE
 
     def _outcome(self) -> Outcome:
-        for fd in list(self.outputs):
-            self._drain(fd)
+        self._drain()
         if self.answer_file is not None:
             self._take_answer(self.answer_file)
         if self.unfinished_line:
@@ -203,25 +210,31 @@ class RunningProcess:
     # --- stdout and stderr ---
 
     def _read(self, fd: int, event: int) -> bool:
-        """Takes what a pipe has; returns whether there was anything."""
-        try:
-            data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
-        except BlockingIOError:
-            return False
+        """Takes what a pipe has; returns whether it may have more."""
+        data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
         if data:
             self.outputs[fd](data)
-            return True
+            self.more_to_read = len(data) == READ_SIZE
+            if self.more_to_read or not event & select.POLLHUP:
+                return self.more_to_read
         self._close_output(fd)
         if fd == self.stdout and self.peer and self.peer.interactive:
             self._expect_exit()  # no reply can come any more
         return False
 
-    def _drain(self, fd: int) -> None:
-        """Takes what the process left in a pipe; a helper that holds it open is not waited for."""
-        os.set_blocking(fd, False)
-        while self._read(fd, select.POLLIN) and self.size <= self.max_output:
-            pass
-        self._close_output(fd)
+    def _drain(self) -> None:
+        """Takes what the process left in its pipes; a helper that holds one open is not waited for."""
+        more = bool(self.outputs)
+        if self.peer and self.stdout in self.outputs:
+            self.poll.register(self.stdout, select.POLLIN)  # which back-pressure may have stopped
+        while more:
+            more = False
+            for fd, event in self.poll.poll(0):
+                if fd in self.outputs:
+                    more = self._read(fd, event) and self.size <= self.max_output or more
+        for fd in self.outputs:
+            os.close(fd)
+        self.outputs.clear()
 
     def _close_output(self, fd: int) -> None:
         if self.outputs.pop(fd, None) is not None:
@@ -252,16 +265,10 @@ class RunningProcess:
         The answer is JSON, which has line breaks only between its values.
         """
         killed = self.kill_at is None and self.status is not None and not 0 <= self.status <= 128
-        deadline = time.monotonic() + (ANSWER_WAIT if killed else 0.0)
-        while (empty := not _size_of(path)) and time.monotonic() < deadline:
-            time.sleep(TREE_INTERVAL)
-        if not empty:
-            with suppress(OSError), open(path, "rb") as file:
-                answer = file.read(max(0, self.max_output - self.size) + 1)
-                before = b"\n" if self.chunks and not self.chunks[-1].endswith(b"\n") else b""
-                self._take_stdout(before + answer.replace(b"\r", b"").replace(b"\n", b"") + b"\n")
-        with suppress(OSError):
-            os.unlink(path)
+        room = max(0, self.max_output - self.size)
+        if answer := take_file(path, room + 1, wait=ANSWER_WAIT if killed else 0.0):
+            before = b"\n" if self.chunks and not self.chunks[-1].endswith(b"\n") else b""
+            self._take_stdout(before + answer.replace(b"\r", b"").replace(b"\n", b"") + b"\n")
 
     def _take_stderr(self, data: bytes) -> None:
         self.stderr_tail += data
@@ -288,8 +295,10 @@ class RunningProcess:
             self.stdin = None
 
     def _unregister(self, fd: int) -> None:
-        with suppress(KeyError):
+        try:
             self.poll.unregister(fd)
+        except KeyError:
+            pass
 
     # --- the conversation with a peer ---
 
@@ -339,10 +348,3 @@ class RunningProcess:
         self.exiting = True
         self.deadline = time.monotonic() + EXIT_GRACE
         self._write_stdin()
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

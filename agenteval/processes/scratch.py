@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
+from typing import NamedTuple
 
 from agenteval.processes.remove_tree import remove_tree
 
@@ -21,6 +23,19 @@ VARIABLES = ("TMPDIR", "TEMP", "TMP")
 PLACES = ("/tmp", "/var/tmp", "/usr/tmp")
 ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
 SHARED = 0o1777  # as /tmp
+FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
+CLOCK_STEP = 0.1  # seconds: the times of a file system are some milliseconds apart
+
+
+class _SeenEmpty(NamedTuple):
+    """A directory that was empty: its mode, inode and time, since when it has these, and whether that shows changes.
+
+    It does if it was empty some time after it got them: a file that is made at once may not change the time.
+    """
+
+    stamp: tuple[int, int, int]
+    since: float
+    settled: bool
 
 
 class Scratch:
@@ -33,6 +48,7 @@ class Scratch:
         self._making = threading.Lock()
         self._numbers = count(1)
         self._unused: list[str] = []
+        self._empty: dict[str, _SeenEmpty] = {}
 
     def new_name(self, prefix: str = "") -> str:
         """Returns the path of a file or directory that is still to be made; OSError if there is no room for it.
@@ -52,7 +68,7 @@ class Scratch:
         """Returns an empty directory for temporary files; OSError if there can be none."""
         while self._unused:
             with suppress(IndexError):  # another thread has taken the last one
-                if _is_unused(path := self._unused.pop()):
+                if self._is_unused(path := self._unused.pop()):
                     return path
         path = self.new_name()
         os.mkdir(path)
@@ -61,9 +77,10 @@ class Scratch:
 
     def give_back(self, path: str) -> None:
         """Takes a directory back when its agent has ended: one with files is removed, an empty one serves again."""
-        if _is_unused(path):  # to make and to remove one takes longer than to start a small program
+        if self._is_unused(path):  # to make and to remove one takes longer than to start a small program
             self._unused.append(path)
         else:
+            self._empty.pop(path, None)
             discard(path)
 
     def remove(self) -> None:
@@ -72,6 +89,25 @@ class Scratch:
             discard(self._path)
             os.close(self._lock_file)
             self._path = None
+
+    def _is_unused(self, path: str) -> bool:
+        """Whether a directory for temporary files is as it was made."""
+        try:
+            found = os.lstat(path)
+            stamp = (found.st_mode, found.st_ino, found.st_mtime_ns)
+            seen = self._empty.get(path)
+            if seen is not None and seen.settled and seen.stamp == stamp:
+                return True  # a file that was made or removed since would have changed the time
+            if found.st_mode != stat.S_IFDIR | SHARED or os.listdir(path):
+                return False
+        except OSError:
+            return False
+        now = time.monotonic()
+        if seen is None or seen.stamp != stamp:
+            self._empty[path] = _SeenEmpty(stamp, now, settled=False)
+        elif now - seen.since > CLOCK_STEP:
+            self._empty[path] = seen._replace(settled=True)
+        return True
 
     def _make(self) -> str:
         base, path = _make_private(self._announce)
@@ -83,12 +119,25 @@ class Scratch:
         return path
 
 
-def _is_unused(path: str) -> bool:
-    """Whether a directory for temporary files is as it was made."""
+def take_file(path: str, size: int, *, wait: float) -> bytes:
+    """Removes a file and returns its first `size` bytes; one that is empty is waited for, that many seconds."""
+    data = b""
+    deadline = time.monotonic() + wait
+    while not (is_written := _size_of(path) > 0) and time.monotonic() < deadline:
+        time.sleep(FILE_INTERVAL)
+    if is_written:
+        with suppress(OSError), open(path, "rb") as file:
+            data = file.read(size)
+    with suppress(OSError):
+        os.unlink(path)
+    return data
+
+
+def _size_of(path: str) -> int:
     try:
-        return os.lstat(path).st_mode == stat.S_IFDIR | SHARED and not os.listdir(path)
+        return os.stat(path).st_size
     except OSError:
-        return False
+        return 0
 
 
 def discard(path: str) -> None:

@@ -21,8 +21,9 @@ from agenteval.errors import CannotGoOn
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, ProcessPeer, RunningProcess
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, ProcessPeer, RunningProcess
 from agenteval.processes.scratch import Scratch
+from agenteval.processes.spawn import Command, new_spawner
 from agenteval.processes.tree import (
     Orphans,
     Table,
@@ -47,13 +48,6 @@ OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of proc
 START_PATIENCE = 2.0  # seconds in which other programs of the user may end
 START_INTERVAL = 0.05
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
-# An agent starts with the default of the signals that Python or the tool ignore or handle. Those that have it already
-# are named, too: for each signal that is not named, glibc makes two system calls instead of one.
-SETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-DEFAULTED = [
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ),
-    *sorted(one for one in SETTABLE if signal.getsignal(one) == signal.SIG_DFL),
-]
 
 
 class Stopping(OSError):
@@ -97,11 +91,14 @@ class ProcessSupervisor:
         self._pid = os.getpid()
         self._stopped = threading.Event()
         self._keys = count(1)
-        self._lock = threading.Lock()
+        # One process is started at a time, and none while another is taken for an orphan: it may end before its pid is
+        # noted. Who needs both locks takes this one first; the other is held for moments only.
+        self._starting = threading.Lock()
+        self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
         self._orphans = Orphans()
-        self._environment = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
+        self._spawner = new_spawner()
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
         self.scratch = Scratch(self.guardian.remove_at_end)
@@ -151,35 +148,23 @@ class ProcessSupervisor:
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         mark = mark_of(self._pid, key)
-        env = {} if command.alone else dict(self._environment)
-        env.update((os.fsencode(name), os.fsencode(value)) for name, value in command.env.items())
-        env[b"PWD"] = os.fsencode(command.cwd)  # some programs trust it more than getcwd()
-        env[VARIABLE] = b"%d" % mark
+        # Some programs trust PWD more than getcwd().
+        env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
+        redirections = (self._dev_null if stdin is None else stdin, stdout, stderr)
         # A process inherits its directory and its mark, and posix_spawn cannot set them for the child alone. A fork
         # could, but takes longer and copies the page tables; a wrapper program takes an exec more.
-        with self._lock:
+        with self._starting:
             if self.stopping:
                 raise Stopping
             os.chdir(command.cwd)  # also if we are in it already: it may have been removed and made again since
             self._set_mark(mark)
             try:
-                pid = os.posix_spawn(
-                    command.program,
-                    command.argv,
-                    env,
-                    file_actions=[
-                        (os.POSIX_SPAWN_DUP2, self._dev_null if stdin is None else stdin, 0),
-                        (os.POSIX_SPAWN_DUP2, stdout, 1),
-                        (os.POSIX_SPAWN_DUP2, stderr, 2),
-                    ],
-                    setsid=True,
-                    setsigmask=[],
-                    setsigdef=DEFAULTED,
-                )
+                pid = self._spawner.spawn(command, env, redirections)
             finally:
                 self._set_mark(None)
-            self._running[pid] = key
-            self._given_up.pop(pid, None)
+            with self._lock:
+                self._running[pid] = key
+                self._given_up.pop(pid, None)
         return Child(pid)
 
     def _set_mark(self, mark: int | None) -> None:
@@ -193,12 +178,15 @@ class ProcessSupervisor:
         with self._lock:  # from waitpid on, the next start may get the same pid
             status = child.status()
             key = self._running.pop(child.pid)
+        if not self._orphans.listed(self._running):  # as usual; no start under way has to be waited for
+            return status, False
+        with self._starting, self._lock:
             left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
             return status, any(mark == mark_of(self._pid, key) or not is_of(self._pid, mark) for mark in left)
 
     def reap_orphans(self) -> None:
         """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
-        with self._lock:
+        with self._starting, self._lock:
             self._orphans.reap(self._running)
 
     # --- end ---
@@ -259,12 +247,14 @@ class ProcessSupervisor:
 
     def left_running(self, key: int | None = None) -> list[str]:
         """Returns what an agent (None: any) has left running because it cannot be ended, and why not."""
+        if not self._given_up:
+            return []
         with self._lock:
             return [why for owner, why in self._given_up.values() if key in (None, owner)]
 
     def stop(self) -> None:
         """Starts nothing more and terminates everything; returns when nothing is left."""
-        with self._lock:
+        with self._starting:
             self._stopped.set()
         self.terminate_tree(None)
 
@@ -291,7 +281,7 @@ class ProcessSupervisor:
         left is concluded from a fresh one only.
         """
         asked = time.monotonic()
-        with self._lock:
+        with self._starting, self._lock:
             found = set() if fresh else self._find(key, self._table_since(asked - TABLE_AGE))
             return found or self._find(key, self._table_since(asked))
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from agenteval.processes.marks import find_mark, is_of, mark_of
 
 PR_SET_CHILD_SUBREAPER = 36
+SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
 STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
 
@@ -111,16 +112,21 @@ class Orphans:
     def reap(self, started: Container[int]) -> set[int]:
         """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
         while True:
-            orphans = {pid for pid in self._read() if pid not in started}
+            orphans = self.listed(started)
             exited = set(filter(reap, orphans))
             if not exited:  # else its children may have become ours after the list was read
                 return orphans
 
+    def listed(self, started: Container[int]) -> set[int]:
+        """Returns the orphans, whether they are alive or not."""
+        return {pid for pid in self._read() if pid not in started}
+
     def _read(self) -> list[int]:
         if self._children is None:
             return [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
-        listed = b""
-        while more := os.pread(self._children, 1 << 16, len(listed)):  # the kernel gives one page at a time
+        listed = more = os.pread(self._children, 1 << 16, 0)
+        while len(more) > SHORT_LIST:  # the kernel gives one page at a time
+            more = os.pread(self._children, 1 << 16, len(listed))
             listed += more
         return [int(pid) for pid in listed.split()]
 

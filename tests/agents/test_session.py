@@ -13,7 +13,7 @@ from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits, PromptJob
 from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor

@@ -54,7 +54,7 @@ def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[st
 def show(shown: Iterator[str], target: Output) -> None:
     """Writes the lines; on a terminal that they do not fit on, through $PAGER."""
     if target.path is None and target.isatty():
-        from agenteval.processes.pager import page
+        from agenteval.streams.terminal.pager import page
 
         page(shown, target.write_bytes, rows=os.get_terminal_size(1).lines)
         return

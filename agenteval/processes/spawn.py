@@ -1,0 +1,143 @@
+"""Starts a process with posix_spawn of the C library, called so that other threads go on meanwhile.
+
+`os.posix_spawn` holds the lock of the interpreter until the new process has loaded its program. With glibc it is
+called directly; elsewhere, os.posix_spawn serves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+# An agent starts with the default of the signals that Python or the tool ignore or handle. Those that have it already
+# are named, too: for each signal that is not named, glibc makes two system calls instead of one.
+SETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+DEFAULTED = [
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ),
+    *sorted(one for one in SETTABLE if signal.getsignal(one) == signal.SIG_DFL),
+]
+FLAGS = 0x80 | 0x08 | 0x04  # POSIX_SPAWN_SETSID, _SETSIGMASK and _SETSIGDEF of glibc's spawn.h
+OBJECT_SIZE = 512  # bytes: glibc's posix_spawnattr_t has 336, its sigset_t 128, its posix_spawn_file_actions_t 80
+MOST_KEPT = 64  # combinations of descriptors, and of names of variables: the same come again
+ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, without its call
+
+Redirections = tuple[int, int, int]
+"""The descriptors that become stdin, stdout and stderr."""
+
+
+class Command(NamedTuple):
+    """What to start: the program's path, then its argument list."""
+
+    program: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: bytes | None = None
+    alone: bool = False  # the environment is `env` only, nothing is inherited
+
+
+class Spawner:
+    """Starts processes in sessions of their own, with no signal blocked or ignored; used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._inherited = dict(os.environb)  # as bytes: os.environ would decode and encode it for each process
+
+    def spawn(self, command: Command, env: Mapping[str, str], redirections: Redirections) -> int:
+        """Returns the pid of a new process; raises OSError or ValueError if it cannot be started.
+
+        Its environment is `env` and, unless the command runs alone, what is inherited.
+        """
+        own = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        return os.posix_spawn(
+            command.program,
+            command.argv,
+            own if command.alone else {**self._inherited, **own},
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(redirections)],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=DEFAULTED,
+        )
+
+
+class GlibcSpawner(Spawner):
+    """Calls posix_spawn of glibc; what it is given is kept, as far as it comes again."""
+
+    def __init__(self, library: Any) -> None:
+        import ctypes
+
+        super().__init__()
+        self._library = library
+        self._texts, self._buffer = ctypes.c_char_p, ctypes.create_string_buffer
+        self._pid = ctypes.c_int()
+        self._pid_pointer = ctypes.byref(self._pid)
+        self._redirected: dict[Redirections, Any] = {}
+        self._environments: dict[tuple[bool, tuple[str, ...]], tuple[int, Any]] = {}
+        signals, self._attributes = self._buffer(OBJECT_SIZE), self._buffer(OBJECT_SIZE)
+        library.posix_spawnattr_init(self._attributes)
+        library.sigemptyset(signals)
+        library.posix_spawnattr_setsigmask(self._attributes, signals)
+        for one in DEFAULTED:
+            library.sigaddset(signals, int(one))
+        library.posix_spawnattr_setsigdefault(self._attributes, signals)
+        library.posix_spawnattr_setflags(self._attributes, ctypes.c_short(FLAGS))
+
+    def spawn(self, command: Command, env: Mapping[str, str], redirections: Redirections) -> int:
+        program, argv, alone = command.program, command.argv, command.alone
+        if not argv or not argv[0]:
+            raise ValueError("the first argument, the name of the program, is empty")
+        words = [word.encode(ENCODING, ERRORS) for word in (program, *argv)]
+        settings = [f"{name}={value}".encode(ENCODING, ERRORS) for name, value in env.items()]
+        if b"\0" in b"".join(words) or b"\0" in b"".join(settings):
+            raise ValueError("embedded null byte")
+        names = (alone, tuple(env))
+        first, environment = self._environments.get(names) or self._make_environment(*names)
+        for index, setting in enumerate(settings, first):
+            environment[index] = setting
+        arguments = (self._texts * len(words))(*words[1:])  # which ends with a null pointer
+        actions = self._redirected.get(redirections) or self._redirect(redirections)
+        error = self._library.posix_spawn(
+            self._pid_pointer, words[0], actions, self._attributes, arguments, environment
+        )
+        if error:
+            raise OSError(error, os.strerror(error), program)
+        return self._pid.value
+
+    def _make_environment(self, alone: bool, names: tuple[str, ...]) -> tuple[int, Any]:
+        """Returns an array of what is inherited, with room for these names, and the first index of that."""
+        if len(self._environments) == MOST_KEPT:
+            self._environments.clear()
+        if not all(name and "=" not in name[1:] for name in names):
+            raise ValueError("illegal environment variable name")
+        own = set(map(os.fsencode, names))
+        inherited = [b"%b=%b" % entry for entry in self._inherited.items() if not alone and entry[0] not in own]
+        made = len(inherited), (self._texts * (len(inherited) + len(names) + 1))(*inherited)
+        self._environments[alone, names] = made
+        return made
+
+    def _redirect(self, redirections: Redirections) -> Any:
+        """Returns the file actions that make descriptors stdin, stdout and stderr."""
+        if len(self._redirected) == MOST_KEPT:
+            for old in self._redirected.values():
+                self._library.posix_spawn_file_actions_destroy(old)
+            self._redirected.clear()
+        actions = self._buffer(OBJECT_SIZE)
+        self._library.posix_spawn_file_actions_init(actions)
+        for number, fd in enumerate(redirections):
+            if error := self._library.posix_spawn_file_actions_adddup2(actions, fd, number):
+                raise OSError(error, os.strerror(error))
+        self._redirected[redirections] = actions
+        return actions
+
+
+def new_spawner() -> Spawner:
+    """Returns what starts processes best on this system."""
+    if sys.platform == "linux":
+        import ctypes
+
+        library = ctypes.CDLL(None)
+        if hasattr(library, "gnu_get_libc_version"):
+            return GlibcSpawner(library)
+    return Spawner()
