@@ -72,7 +72,7 @@ def _run(command: str, cwd: str, timeout: float) -> tuple[int | None, str]:
     """
     environment = dict(os.environ)
     forget_repository(environment)
-    environment.setdefault(VARIABLE.decode(), str(mark_of(os.getpid(), 0)))  # unless it is that of ae-grade
+    environment.setdefault(VARIABLE, str(mark_of(os.getpid(), 0)))  # unless it is that of ae-grade
     deadline = time.monotonic() + timeout
     with subprocess.Popen(
         ["sh", "-c", command],
