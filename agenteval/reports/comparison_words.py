@@ -12,6 +12,7 @@ from agenteval.comparison.planning.power import prompts_needed
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import ComparisonReport, PairStatistics
 from agenteval.wire.differences import Difference
+from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.trials_comparison import TrialsComparisonReport, TrialsPairStatistics
 
 Report = ComparisonReport | TrialsComparisonReport
@@ -30,6 +31,21 @@ def passes_of(pair: Pair) -> Difference:
 def scores_of(pair: Pair) -> Difference | None:
     """The difference of the scores, if there are any; of results the pair's own fields are that."""
     return pair if isinstance(pair, PairStatistics) else pair.score
+
+
+def pass_rate(report: Report, label: str) -> tuple[float | None, ConfidenceInterval | None, int]:
+    """The pass rate of a run, its interval, and over how many results or trials."""
+    if isinstance(report, TrialsComparisonReport):
+        found = report.statistics.runs[label]
+        return found.pass_rate, found.interval, found.graded_trials
+    quality = report.quality[label]
+    return quality.pass_rate, quality.pass_interval, quality.n
+
+
+def mean_score(report: Report, label: str) -> float | None:
+    """The mean score of a run, if it has any."""
+    quality = (report.quality or {}).get(label)
+    return quality.avg_score if quality else None
 
 
 def standing(pair: Pair) -> str:

@@ -15,7 +15,9 @@ from agenteval.reports.comparison_words import (
     Report,
     against_first,
     claim,
+    mean_score,
     needed_prompts,
+    pass_rate,
     passes_of,
     scores_of,
     standing,
@@ -24,7 +26,7 @@ from agenteval.reports.figures import UNKNOWN, duration_text, number, percent, p
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
-from agenteval.wire.comparison import ComparisonReport, PairStatistics
+from agenteval.wire.comparison import PairStatistics
 from agenteval.wire.differences import Difference, Ratio
 from agenteval.wire.preference import PreferredRun
 
@@ -110,19 +112,14 @@ def _total(sizes: Sequence[int]) -> int:
 
 
 def _run_cells(report: Report, label: str) -> tuple[str, ...]:
-    if isinstance(report, ComparisonReport):
-        quality = report.quality[label]
-        rate, interval, score = quality.pass_rate, quality.pass_interval, quality.avg_score
-    else:
-        run, scores = report.statistics.runs[label], (report.quality or {}).get(label)
-        rate, interval, score = run.pass_rate, run.interval, scores.avg_score if scores else None
+    rate, interval, _ = pass_rate(report, label)
     usage, middle = (report.usage or {}).get(label), report.performance[label].latency.p50
     tokens, cost = (usage.tokens, usage.cost) if usage else (None, None)
     return (
         _name(label),
         percent(rate),
         percent_interval(interval),
-        number(score),
+        number(mean_score(report, label)),
         whole(tokens.total if tokens else None),
         f"${cost.total:,.4f}" + ("*" if cost.estimated else "") if cost else UNKNOWN,
         UNKNOWN if middle is None else duration_text(middle),

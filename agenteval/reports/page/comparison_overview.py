@@ -5,20 +5,19 @@ Differences and ratios are shown as the later run against the earlier one: right
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from agenteval.comparison.analysis.verdicts import change
-from agenteval.reports.figures import duration_text, number, percent, percent_span, signed, whole
+from agenteval.comparison.inference.intervals import bounds
+from agenteval.reports.comparison_words import Report, mean_score, pass_rate, passes_of, scores_of
+from agenteval.reports.figures import duration_text, number, percent, percent_interval, percent_span, signed, whole
 from agenteval.reports.page.comparison_rows import FlippedIds
 from agenteval.reports.page.overview import Tile, tile
-from agenteval.wire.comparison import ComparisonReport
 from agenteval.wire.differences import Difference, Ratio
-from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.trials_comparison import TrialsComparisonReport
 
-Report = ComparisonReport | TrialsComparisonReport
 MOST_CATEGORIES = 40
 
 
@@ -64,7 +63,7 @@ def run_tiles(report: Report) -> Iterator[Tile]:
     """The pass rate of each run."""
     for label in report.meta.runs:
         rate, found, n = pass_rate(report, label)
-        interval = span(found)
+        interval = bounds(found)
         over = f"over {n:,}; 95% interval {percent_span(interval)}" if interval else "nothing is graded"
         yield tile(f"{label}: pass rate", None if rate is None else percent(rate), over, interval, rate)
 
@@ -76,20 +75,6 @@ def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
         tile("Passed before, does not pass now", whole(len(flips.lost)), note),
         tile("Did not pass before, passes now", whole(len(flips.gained)), note),
     ]
-
-
-def pass_rate(report: Report, label: str) -> tuple[float | None, ConfidenceInterval | None, int]:
-    """The pass rate of a run, its interval, and over how many."""
-    if isinstance(report, TrialsComparisonReport):
-        found = report.statistics.runs[label]
-        return found.pass_rate, found.interval, found.graded_trials
-    quality = report.quality[label]
-    return quality.pass_rate, quality.pass_interval, quality.n
-
-
-def span(found: ConfidenceInterval | None) -> Interval | None:
-    """The bounds of an interval."""
-    return (found.low, found.high) if found else None
 
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -113,28 +98,23 @@ def differences(report: Report) -> Iterator[Record]:
 
 def measures(pair: Any) -> list[tuple[str, Difference]]:
     """The differences of a pair that there are, by name."""
-    if hasattr(pair, "mcnemar"):
-        return [("Pass rate", pair.pass_rate), ("Score", pair)]
-    more = [("Score", pair.score), (f"pass^{pair.pass_exp.k}" if pair.pass_exp else "", pair.pass_exp)]
-    return [("Pass rate", pair), *((name, found) for name, found in more if found is not None)]
+    every = getattr(pair, "pass_exp", None)
+    found = [("Pass rate", passes_of(pair)), ("Score", scores_of(pair)), (f"pass^{every.k}" if every else "", every)]
+    return [(name, difference) for name, difference in found if difference is not None]
 
 
 def difference_bar(name: str, category: str, found: Difference) -> Record:
     """One line of the forest plot, as B minus A."""
-    value, interval = change(found)
-    sure = f"{signed(interval[0])} to {signed(interval[1])}" if interval else ""
-    return {
-        "name": name,
-        "category": category,
-        "a": found.run_a,
-        "b": found.run_b,
-        "value": value,
-        "interval": interval,
-        "shown": signed(value),
-        "sure": sure,
-        "n": found.n,
-        "better": found.better,
-    }
+    return plot_bar(name, found, found.n, *change(found), signed, category=category, better=found.better)
+
+
+def plot_bar(
+    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[float], str], **more: Any
+) -> Record:
+    """One line of a plot: a value with its interval."""
+    sure = f"{show(interval[0])} to {show(interval[1])}" if interval else ""
+    figures = {"value": value, "interval": interval, "shown": show(value), "sure": sure, "n": n}
+    return {"name": name, "category": "", "a": pair.run_a, "b": pair.run_b, **figures, "better": None, **more}
 
 
 def ratios(report: Report) -> Iterator[Record]:
@@ -151,21 +131,10 @@ def ratios(report: Report) -> Iterator[Record]:
 
 def ratio_bar(name: str, pair: Any, found: Ratio, ratio: float) -> Record:
     """One line of the plot of ratios, as B divided by A."""
-    bounds = span(found.interval)
-    interval = (1 / bounds[1], 1 / bounds[0]) if bounds and bounds[0] > 0 and bounds[1] > 0 else None
-    sure = f"{number(interval[0], 2)} to {number(interval[1], 2)}" if interval else ""
-    return {
-        "name": name,
-        "category": "",
-        "a": pair.run_a,
-        "b": pair.run_b,
-        "value": 1 / ratio,
-        "interval": interval,
-        "shown": f"{number(1 / ratio, 2)} ×",
-        "sure": sure,
-        "n": found.n,
-        "better": None,
-    }
+    low, high = bounds(found.interval) or (0.0, 0.0)
+    interval = (1 / high, 1 / low) if low > 0 and high > 0 else None
+    shown = f"{number(1 / ratio, 2)} ×"
+    return plot_bar(name, pair, found.n, 1 / ratio, interval, lambda value: number(value, 2), shown=shown)
 
 
 def wins(report: Report) -> list[Record]:
@@ -188,16 +157,15 @@ def run_table(report: Report) -> Record:
     rows = []
     for label in report.meta.runs:
         rate, found, n = pass_rate(report, label)
-        quality = (report.quality or {}).get(label)
         latency = report.performance[label].latency
         usage = (report.usage or {}).get(label)
         rows.append(
             [
                 label,
                 percent(rate),
-                percent_span(span(found)),
+                percent_interval(found),
                 whole(n),
-                number(quality.avg_score if quality else None),
+                number(mean_score(report, label)),
                 duration_text(latency.p50) if latency.p50 is not None else "–",
                 duration_text(latency.p90) if latency.p90 is not None else "–",
                 whole(usage.tokens.total) if usage and usage.tokens else "–",
