@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agenteval.streams.jsonl import Fragment, encode, value_of
+from agenteval.streams.redaction import replace_texts
 
 _PLANE = 0x10F800 - 0xD800
 _LONE = re.compile("[\ud800-\udfff]")
@@ -39,13 +39,7 @@ def held_back(text: str) -> tuple[str, str]:
 
 def without_halves(value: Any) -> Any:
     """Returns a JSON value with all its texts joined."""
-    if type(value) is str:
-        return joined(value)
-    if type(value) is list:
-        return [without_halves(item) for item in value]
-    if type(value) is dict:
-        return {joined(key): without_halves(item) for key, item in value.items()}
-    return without_halves(value_of(encode(value))) if isinstance(value, Fragment) else value
+    return replace_texts(value, joined)
 
 
 def _character(found: re.Match[str]) -> str:

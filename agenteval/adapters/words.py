@@ -87,12 +87,15 @@ def milliseconds(moment: Any) -> float | None:
     """Returns a time in ms: a number is in ms already, a text is in ISO 8601; None for anything else."""
     if type(moment) is int or type(moment) is float:
         return moment
-    if type(moment) is not str:
-        return None
+    return iso_milliseconds(moment) if type(moment) is str else None
+
+
+def iso_milliseconds(text: str) -> float | None:
+    """Returns a time in ISO 8601, by default in UTC, as milliseconds since 1970; None for any other text."""
     from datetime import UTC, datetime
 
     try:
-        time = datetime.fromisoformat(moment)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000

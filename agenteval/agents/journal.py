@@ -98,7 +98,7 @@ class Journal:
         self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
         self._lock = threading.Lock()
         self._refuse_what_is_no_file()
-        self._agents: set[tuple[str | None, str]] = set()
+        self.agents: set[tuple[str | None, str]] = set()  # name and digest of those whose records were kept
         earlier = self._read(written)
         self._earlier = {key: entry for key, entry in earlier.items() if entry.id not in done} if resume else {}
         if not resume:
@@ -116,10 +116,6 @@ class Journal:
                 os.unlink(self.path)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
-
-    def agents(self) -> set[tuple[str | None, str]]:
-        """Returns name and digest of the agents whose records an earlier run kept."""
-        return self._agents
 
     def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
         """Returns what an earlier run kept of this prompt, once; None if its input was another."""
@@ -208,7 +204,7 @@ class Journal:
             raise UserError(f"{self.name}: was left by {entry.tool}; go on with that, or move the file away")
         metadata = entry.record.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get("agentDigest"), str):
-            self._agents.add((metadata.get("agent"), metadata["agentDigest"]))
+            self.agents.add((metadata.get("agent"), metadata["agentDigest"]))
         try:
             check(entry.record, self.kind)
         except BadRecord as error:

@@ -136,10 +136,8 @@ class PromptJob(NamedTuple):
             self._wait_for_start()
             attempt = self._try()
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
-            if attempt.overload:
-                self.conditions.pacer.hold(
-                    pause
-                )  # after the last try, too: the next prompt would meet the same overload
+            if attempt.overload:  # after the last try, too: the next prompt would meet the same overload
+                self.conditions.pacer.hold(pause)
             last = len(retried) >= self.conditions.limits.retries or self.processes.stopping
             if attempt.retry_reason is None or last:
                 break

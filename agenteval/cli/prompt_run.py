@@ -87,7 +87,7 @@ class PromptRun:
         )
         self.journal = journal_beside(tool, settings, self.output, done, resume=resume)
         if resume and not settings.force:
-            agents = {*self.output.written.agents, *(self.journal.agents() if self.journal else ())}
+            agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
         self.prompts = PromptsToRun(source, self.console, settings.shard, done)
         self.conditions = conditions_of(settings, self.agent)._replace(say=self.console.say)

@@ -6,7 +6,7 @@ import sys
 import zlib
 from typing import Any, NamedTuple
 
-from agenteval.comparison.prices import estimated_cost, price_list
+from agenteval.comparison.prices import estimated_cost
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Input
 from agenteval.wire.result_view import Measured
@@ -41,28 +41,24 @@ def input_digest(prompt: Input | None) -> int:
 
 
 class Expense(NamedTuple):
-    """Tokens and cost of one run of an agent; `model` if a cost could be estimated with the price list."""
+    """Tokens and cost of one run of an agent; `estimated` if the cost is that of the tokens by a price list."""
 
     tokens: float | None = None
     cost: float | None = None
     estimated: bool = False
-    unpriced: bool = False
-
-
-NO_EXPENSE = Expense()
 
 
 def expense(timing: Measured | None, model: Any) -> Expense:
     """Tokens and cost as the agent reports them; without a cost, that of the tokens by the model's list price."""
     if timing is None:
-        return NO_EXPENSE
+        return Expense()
     given, taken = _amount(timing.input_tokens), _amount(timing.output_tokens)
     tokens = None if given is None and taken is None else (given or 0.0) + (taken or 0.0)
     cost = _amount(timing.cost_usd)
     if cost is not None or not isinstance(model, str) or given is None or taken is None:
         return Expense(tokens, cost)
     found = estimated_cost(model, given, taken, _amount(timing.cached_tokens) or 0.0)
-    return Expense(tokens, found, estimated=found is not None, unpriced=price_list() is None)
+    return Expense(tokens, found, estimated=found is not None)
 
 
 def _amount(value: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
+from agenteval.adapters.rules import total
 from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
 from agenteval.wire.records import Record
@@ -30,10 +31,9 @@ def results_of(document: Record) -> list[Record]:
     for step in steps:
         _add_step(built, step)
     final = as_object(document.get("final_metrics"))
-    for name, (total, single) in METRICS.items():
-        counts = [as_object(step.get("metrics")).get(single) for step in steps]
-        numbers = [count for count in counts if type(count) in (int, float)]
-        built.usage[name] = final[total] if total in final else sum(numbers) if numbers else None
+    for name, (whole, single) in METRICS.items():
+        counts = (as_object(step.get("metrics")).get(single) for step in steps)
+        built.usage[name] = final[whole] if whole in final else total(*counts)
     extra = as_object(document.get("extra"))
     if isinstance(extra.get("errors"), list):
         built.errors = [as_text(error) for error in extra["errors"]]

@@ -7,6 +7,7 @@ from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, verdict
 from agenteval.adapters.foreign.eval_archive import is_archive, read_archive
+from agenteval.adapters.rules import total
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.words import as_text, stop_reason
 from agenteval.errors import BadRecord
@@ -126,8 +127,7 @@ class _Sample:
     def _add_usage(self) -> None:
         usages = [as_object(usage) for usage in as_object(self.sample.get("model_usage")).values()]
         for name, theirs in USAGE.items():
-            counts = [usage[theirs] for usage in usages if type(usage.get(theirs)) in (int, float)]
-            self.built.usage[name] = sum(counts) if counts else None
+            self.built.usage[name] = total(*(usage.get(theirs) for usage in usages))
 
     def _add_verdicts(self) -> None:
         """Adds the verdict of each scorer that gives one."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, objects
+from agenteval.adapters.rules import total
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
@@ -95,9 +96,7 @@ def _result(root: Span, below: list[tuple[Span, list[Span]]], trace: str) -> Rec
     output = "".join(as_text(part.get("content")) for part in _parts(root, "output", "assistant"))
     built.output = output or None
     for name, key in USAGE.items():
-        numbers = [span.attributes.get(key) for span in chats]
-        counted = [number for number in numbers if type(number) is int]
-        built.usage[name] = root.attributes.get(key, sum(counted) if counted else None)
+        built.usage[name] = root.attributes.get(key, total(*(span.attributes.get(key) for span in chats)))
     if root.failed or "error.type" in root.attributes:
         built.errors = [root.message or root.text("error.type") or "the agent reports an error"]
     return built.result()

@@ -1,4 +1,4 @@
-"""RecordedSession logs → results, one session at a time."""
+"""Logs of sessions → results, one session at a time."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def session_results(paths: Iterable[str], schema: SessionSchema, console: Consol
 def _result(session: RecordedSession) -> Record | None:
     stem = os.path.splitext(os.path.basename(session.name))[0]
     ident = session.id if isinstance(session.id, str) and session.id else stem
-    found = session.result(ident, {})
+    found = session.result(ident)
     return found if found["input"] else None

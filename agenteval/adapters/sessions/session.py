@@ -134,7 +134,7 @@ class RecordedSession:
         """Returns all steps in order, those of a sub-agent after the one that started it."""
         return [one for step in self.reading.trajectory for one in (step, *self.children.get(id(step), ()))]
 
-    def result(self, ident: str, extra: Record) -> Record:
+    def result(self, ident: str) -> Record:
         """Returns the result of the session; called once."""
         self.close_turn()
         reading, turns = self.reading, self.turns
@@ -151,7 +151,6 @@ class RecordedSession:
             "metadata": {
                 **{name: fact for name, fact in facts.items() if type(fact) is str and fact},
                 **reading.facts,
-                **extra,
                 "agent": self.schema.name,
                 "trajectoryRichness": richness_of(None, (step["type"] for step in steps)),
                 "turnCount": len(turns),

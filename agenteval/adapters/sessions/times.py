@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
+from agenteval.adapters.words import iso_milliseconds
 from agenteval.streams.jsonl import whole_number
 
 SECONDS_BELOW = 1e11  # as seconds since 1970 that is the year 5138, as milliseconds 1973
@@ -16,7 +16,8 @@ def milliseconds(value: Any) -> int | None:
     if type(value) is str:
         number = whole_number(value)
         if number is None:
-            return _iso(value)
+            moment = iso_milliseconds(value.strip())
+            return None if moment is None else round(moment)
         value = number
     if type(value) not in (int, float) or not 0 < value < 1e20:
         return None
@@ -24,13 +25,3 @@ def milliseconds(value: Any) -> int | None:
     while found >= MICROSECONDS_FROM:
         found /= 1000
     return round(found)
-
-
-def _iso(text: str) -> int | None:
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)

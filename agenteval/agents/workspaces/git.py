@@ -79,6 +79,11 @@ class GitOutcome(NamedTuple):
     stderr: bytes
 
 
+def git_error(failed: GitOutcome) -> OSError:
+    """Returns the error that git reports, on one line."""
+    return OSError(" ".join(failed.stderr.decode("utf-8", "replace").split()) or "git failed")
+
+
 RunGit = Callable[[list[str], str, dict[str, str], bytes], GitOutcome]
 """Runs git with these arguments, in a directory, in an environment, with that on stdin."""
 
@@ -104,7 +109,7 @@ class Git(NamedTuple):
         environment = {**git_environment(), "GIT_WORK_TREE": self.top, **self.variables}
         done = self.run([*self.settings, *arguments], cwd or self.top, environment, os.fsencode(stdin))
         if done.code not in (0, also):
-            raise OSError(" ".join(done.stderr.decode("utf-8", "replace").split()) or "git failed")
+            raise git_error(done)
         return os.fsdecode(done.stdout)
 
     def items(self, *arguments: str, cwd: str | None = None, stdin: Iterable[str] = (), also: int = 0) -> list[str]:

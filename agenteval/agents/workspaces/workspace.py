@@ -13,9 +13,9 @@ from contextlib import suppress
 
 from agenteval.agents.workspaces.baseline import drop_baseline, keep_baseline, take_baseline
 from agenteval.agents.workspaces.copy_tree import copy_tree
-from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment
+from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment, git_error
 from agenteval.agents.workspaces.markers import Markers
-from agenteval.agents.workspaces.private_git import commit_all
+from agenteval.agents.workspaces.private_git import commit_all, repository_of
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.programs import find_program
 from agenteval.processes.remove_tree import remove_tree
@@ -186,31 +186,24 @@ class Workspaces:
     def clone(self, repository: str, path: str, key: int, *options: str) -> None:
         """Clones a repository; git runs as a process of agent `key`."""
         arguments = ["clone", "--quiet", "--template=", "--origin=origin", *options, "--", repository, path]
-        self._run_git(arguments, git_environment(clone=True), key)
+        done = self._git_of(key)([*OWN_CONFIG, *arguments], self.base, git_environment(clone=True), b"")
+        if done.code != 0:
+            raise git_error(done)
 
     def detach(self, source: str, path: str, key: int) -> None:
         """Copies a directory whose repository is elsewhere: clones that, then copies the files as they are."""
         self.clone(source, path, key, "--no-checkout")
-        self._within(path, ["remote", "remove", "origin"], key)  # nothing may be pushed there
+        within = repository_of(path, self._git_of(key))
+        within("remote", "remove", "origin")  # nothing may be pushed there
         git = os.path.join(source, ".git")
         copy_tree(source, path, lambda entry: entry.path == git or _points_outside(entry, source))
-        self._within(path, ["reset", "--quiet"], key)
+        within("reset", "--quiet")
 
     def _commit(self, path: str, key: int) -> None:
         """Commits all files, in a new repository if there is none, and keeps outside of it what they are now."""
         with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
             commit_all(path, folder, self._git_of(key))
         self._baselines[path] = keep_baseline(take_baseline(path), path)
-
-    def _within(self, path: str, arguments: list[str], key: int) -> None:
-        """Runs git on the repository of a workspace and no other, whatever its configuration says."""
-        location = {"GIT_DIR": os.path.join(path, ".git"), "GIT_WORK_TREE": path}
-        self._run_git(["-C", path, *arguments], {**git_environment(), **location}, key)
-
-    def _run_git(self, arguments: list[str], env: dict[str, str], key: int) -> None:
-        done = self._git_of(key)([*OWN_CONFIG, *arguments], self.base, env, b"")
-        if done.code != 0:
-            raise OSError(" ".join(done.stderr.decode("utf-8", "replace").split()) or "git failed")
 
     def _git_of(self, key: int) -> RunGit:
         """Returns a function that runs git as a process of agent `key`, so that it ends with the tool."""

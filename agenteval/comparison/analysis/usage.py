@@ -55,25 +55,19 @@ def resources(a: RunRows[Any], b: RunRows[Any]) -> Resources:
 
 def _ratio_of_means(a: RunRows[Any], b: RunRows[Any], value_of: ValueOf) -> Ratio | None:
     values = paired_values(a, b, value_of)
-    if not values.ids:
-        return None
     above, below = stats.mean(values.a), stats.mean(values.b)
-    ratio = above / below if above is not None and below else None
-    return Ratio(
-        n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=ratio_interval(values.a, values.b)
-    )
+    if above is None:
+        return None
+    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b)
+    return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
 
 
 def _ratio_of_times(a: RunRows[Any], b: RunRows[Any]) -> Ratio | None:
     """The geometric mean of the ratios: times are skewed, and one slow prompt would rule the ratio of means."""
     values = paired_values(a, b, lambda row: row.mean_duration or None)
-    if not values.ids:
+    above, below = stats.mean(values.a), stats.mean(values.b)
+    if above is None:
         return None
     ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
-    return Ratio(
-        n=len(ratios),
-        mean_a=stats.mean(values.a),
-        mean_b=stats.mean(values.b),
-        ratio=stats.geometric_mean(ratios),
-        interval=geometric_ratio_interval(ratios),
-    )
+    ratio, interval = stats.geometric_mean(ratios), geometric_ratio_interval(ratios)
+    return Ratio(n=len(ratios), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
