@@ -6,8 +6,8 @@ from agenteval.reports.figures import UNKNOWN, number, percent, percent_span, sp
 from agenteval.reports.markup import table
 from agenteval.streams.text import counted
 from agenteval.wire.calibration import Agreement, CorrectedPassRate
-from agenteval.wire.records import Interval
 
+BEYOND_CHANCE = {"kappa": "Cohen's kappa (0: chance, 1: perfect)", "ac1": "Gwet's AC1 (0: chance, 1: perfect)"}
 VERDICTS = {"passes": "failures", "failures": "passes"}
 
 
@@ -43,34 +43,22 @@ Row = tuple[str, str, str, int]
 
 def figures(found: Agreement) -> list[Row]:
     """Name, value, interval and number of labels of each figure."""
-    counts, intervals, n = found.table, found.intervals, found.n
-    failed, human_failed = n - counts.grader_passes, n - counts.human_passes
-
-    def rate(name: str, value: float | None, interval: Interval | None, labels: int) -> Row:
-        return name, percent(value), percent_span(interval), labels
-
-    def beyond_chance(name: str, value: float | None, interval: Interval | None) -> Row:
-        return name, number(value), span(interval), n
-
-    passes = "Precision: of the grader's passes, the human's", counts.grader_passes
-    human = "Recall: of the human's passes, the grader's", counts.human_passes
-    return [
-        ("Labelled records (n)", whole(n), UNKNOWN, n),
-        rate(
-            f"Agreement{'' if found.scope == 'all' or not n else f' on {found.scope}'}",
-            found.agreement,
-            found.interval,
-            n,
-        ),
-        beyond_chance("Cohen's kappa (0: chance, 1: perfect)", found.kappa, intervals.kappa),
-        beyond_chance("Gwet's AC1 (0: chance, 1: perfect)", found.ac1, intervals.ac1),
-        rate("Base rate: human passes", found.human_pass_rate, intervals.human_pass_rate, n),
-        rate("Grader passes", found.grader_pass_rate, intervals.grader_pass_rate, n),
-        rate(passes[0], found.precision, intervals.precision, passes[1]),
-        rate(human[0], found.recall, intervals.recall, human[1]),
-        rate("Precision of failures", found.failure_precision, intervals.failure_precision, failed),
-        rate("Recall of failures", found.failure_recall, intervals.failure_recall, human_failed),
-    ]
+    counts, n = found.table, found.n
+    on = "" if found.scope == "all" or not n else f" on {found.scope}"
+    rows = [("Labelled records (n)", whole(n), UNKNOWN, n)]
+    rows.append((f"Agreement{on}", percent(found.agreement), percent_span(found.interval), n))
+    for field, name in BEYOND_CHANCE.items():
+        rows.append((name, number(getattr(found, field)), span(getattr(found.intervals, field)), n))
+    for field, name, labels in (
+        ("human_pass_rate", "Base rate: human passes", n),
+        ("grader_pass_rate", "Grader passes", n),
+        ("precision", "Precision: of the grader's passes, the human's", counts.grader_passes),
+        ("recall", "Recall: of the human's passes, the grader's", counts.human_passes),
+        ("failure_precision", "Precision of failures", n - counts.grader_passes),
+        ("failure_recall", "Recall of failures", n - counts.human_passes),
+    ):
+        rows.append((name, percent(getattr(found, field)), percent_span(getattr(found.intervals, field)), labels))
+    return rows
 
 
 def figure_cells(*columns: Row) -> list[str]:

@@ -18,6 +18,15 @@ from agenteval.wire.result_view import ResultFacts, ResultView, is_grader_error
 from agenteval.wire.validation import check
 
 SOURCES, JUDGE = "sources", "judge"
+MEANS = ("hit_rate", "mrr", "judge_score", "combined_score", "num_tokens")
+FLAGS = {  # what may be true of a question → how many such questions there are
+    "failed": "failed",
+    "grader_errors": "grader_errors",
+    "tokens_approximate": "tokens_approximate",
+    "tokens_not_positive": "tokens_not_positive",
+    "tokens_missing": "tokens_missing",
+    "negative_duration": "negative_durations",
+}
 TURNS = "\n"
 
 CountText = Callable[[str, str], int]
@@ -210,33 +219,17 @@ class Scoring:
 
     def summary(self) -> EvaluationSummary:
         """Returns the means over the questions that have a value."""
-        hit_rates, mrrs = self._values("hit_rate"), self._values("mrr")
-        judged, combined, tokens = (self._values(name) for name in ("judge_score", "combined_score", "num_tokens"))
+        values = {name: [found for one in self.results if (found := getattr(one, name)) is not None] for name in MEANS}
+        counts = {name: len(found) for name, found in values.items()}
+        flags = {count: sum(bool(getattr(one, name)) for one in self.results) for name, count in FLAGS.items()}
+        means: dict[str, Any] = {f"avg_{name}": mean(found) for name, found in values.items()}
+        tokens = values["num_tokens"]
         return EvaluationSummary(
-            avg_hit_rate=mean(hit_rates),
-            avg_mrr=mean(mrrs),
-            avg_judge_score=mean(judged),
-            avg_combined_score=mean(combined),
-            best_combined_score=max(combined, default=None),
-            avg_num_tokens=mean(tokens),
+            **means,
+            best_combined_score=max(values["combined_score"], default=None),
             total_tokens=round(fsum(tokens)) if tokens else None,
-            counts=QuestionCounts(
-                hit_rate=len(hit_rates),
-                mrr=len(mrrs),
-                judge_score=len(judged),
-                combined_score=len(combined),
-                num_tokens=len(tokens),
-                failed=sum(result.failed for result in self.results),
-                grader_errors=sum(result.grader_errors is not None for result in self.results),
-                tokens_approximate=sum(result.tokens_approximate for result in self.results),
-                tokens_not_positive=sum(result.tokens_not_positive for result in self.results),
-                tokens_missing=sum(result.tokens_missing for result in self.results),
-                negative_durations=sum(result.negative_duration for result in self.results),
-            ),
+            counts=QuestionCounts(**counts, **flags),
         )
-
-    def _values(self, name: str) -> list[float]:
-        return [value for result in self.results if (value := getattr(result, name)) is not None]
 
 
 def mean(values: Iterable[float]) -> float | None:

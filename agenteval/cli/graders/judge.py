@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
 from agenteval.cli.startup import click
@@ -23,6 +25,9 @@ from agenteval.grading.judge import (
 )
 from agenteval.grading.serve import answer_all
 from agenteval.models.tokens import OFFLINE
+
+if TYPE_CHECKING:
+    from agenteval.models.chat import Model
 
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -90,33 +95,15 @@ def side_by_side(limit: int) -> AskJudges:
     return ask
 
 
-def offline_judge(instructions: str, temperature: float, cache: VerdictCache | None) -> Judge:
-    """Returns the judge that works by rules, in this process."""
-    from agenteval.wikipedia.offline.model import judge
-
-    return Judge(OFFLINE, judge, instructions, temperature, OFFLINE, cache)
-
-
-def model_judges(
-    names: Sequence[str],
-    instructions: str,
-    temperature: float,
-    cache: VerdictCache | None,
-    *,
-    any_model: bool,
-    patience: float,
-    retries: int,
-    threads: int,
-) -> list[Judge]:
-    """Returns the models on the user's server as judges; raises UserError if they cannot be asked."""
+def open_models(names: Sequence[str], patience: float, retries: int, threads: int) -> list[Model]:
+    """Returns the models on the user's server; raises UserError if they cannot be asked."""
     from agenteval.models.chat import Model, ModelError, needs_openai
 
     needs_openai(threads=threads)
     try:
-        models = [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
+        return [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
         raise UserError(f"{error} (--offline judges by rules, without a key)") from None
-    return [Judge(one.name, one.ask, instructions, temperature, one.base_url, cache, any_model) for one in models]
 
 
 @tool("ae-grader-judge", exit_status=OF_GRADING)
@@ -206,22 +193,16 @@ def main(
     if len(set(names)) < len(names):
         raise UserError("--model: give each judge once; the same model twice is one opinion")
     instructions, cached = instructions_from(prompt, rubric), cache_in(cache)
+    judge = partial(Judge, instructions=instructions, temperature=temperature, cache=cached, any_model=any_model)
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
     if offline:
-        panel = Panel([offline_judge(instructions, temperature, cached)], threshold, prices)
+        from agenteval.wikipedia.offline.model import judge as judge_by_rules
+
+        panel = Panel([judge(OFFLINE, judge_by_rules, server=OFFLINE)], threshold, prices)
         return answer_all(panel.grade, path, output)
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
-    patience = timeout / 1000 / rounds
-    judges = model_judges(
-        names,
-        instructions,
-        temperature,
-        cached,
-        any_model=any_model,
-        patience=patience,
-        retries=retries,
-        threads=concurrency,
-    )
+    models = open_models(names, timeout / 1000 / rounds, retries, concurrency)
+    judges = [judge(one.name, one.ask, server=one.base_url) for one in models]
     ask_judges = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
     panel = Panel(judges, threshold, prices, ask_judges)
     return answer_all(panel.grade, path, output, ahead=max(1, concurrency // len(names)))

@@ -94,13 +94,13 @@ class Trials:
         """Runs the trials of a batch one after another."""
         prompt, numbers = batch
         for number in numbers:
-            if (finished := self.run_trial((prompt, number))) is None:
+            if (finished := self.run_trial(prompt, number)) is None:
                 return
             yield finished
 
-    def run_trial(self, numbered: tuple[Record, int]) -> FinishedTrial | None:
+    def run_trial(self, prompt: Record, number: int) -> FinishedTrial | None:
         """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
-        run, (prompt, number) = self.run, numbered
+        run = self.run
         result, graded = run.unfinished(prompt, number)
         fresh = result is None or (self.graded and not graded)
         if result is None:
