@@ -57,15 +57,15 @@ def one_line(text: str, limit: int) -> str:
 # --- columns of a terminal ----------------------------------------------------------------------
 
 
-def terminal_columns() -> int:
-    """The width of the terminal on stdout: $COLUMNS if it is set, NO_TERMINAL if there is no terminal."""
+def terminal_columns(otherwise: int = NO_TERMINAL) -> int:
+    """The width of the terminal on stdout: $COLUMNS if it is set, `otherwise` if there is no terminal."""
     columns = whole_number(os.environ.get("COLUMNS", ""))  # not shutil.get_terminal_size: importing it takes 5 ms
     if columns:
         return columns
     try:
-        return os.get_terminal_size(1).columns or NO_TERMINAL
+        return os.get_terminal_size(1).columns or otherwise
     except OSError:
-        return NO_TERMINAL
+        return otherwise
 
 
 def width(text: str) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from itertools import groupby
 from textwrap import wrap
 
-from agenteval.streams.jsonl import whole_number
+from agenteval.streams.text import terminal_columns
 
 WIDEST = 100
 NO_TERMINAL = 80  # columns of a page that goes to a pipe
@@ -18,13 +17,8 @@ DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what
 
 
 def help_columns() -> int:
-    """Returns the width of a help page: $COLUMNS, else that of the terminal."""
-    if columns := whole_number(os.environ.get("COLUMNS", "")):
-        return min(WIDEST, columns)
-    try:
-        return min(WIDEST, os.get_terminal_size(1).columns or NO_TERMINAL)
-    except OSError:
-        return NO_TERMINAL
+    """Returns the width of a help page: that of the terminal, up to a limit."""
+    return min(WIDEST, terminal_columns(NO_TERMINAL))
 
 
 def wrap_page(text: str, columns: int) -> str:
