@@ -131,10 +131,6 @@ class TrialRow(ComparedRow, frozen=True, gc=False):
         """The mean over the trials whose cost is known."""
         return stats.mean(self.cost_values)
 
-    def unbiased_pass_exp(self, k: int) -> float | None:
-        """The unbiased estimate of pass^k; None if fewer than k trials are graded."""
-        return pass_exp(self.graded, self.passed, k)
-
     @property
     def flakiness(self) -> float | None:
         """passAtK - passExpK, 0 if that is only noise; None if it is not graded."""

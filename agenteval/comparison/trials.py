@@ -17,6 +17,7 @@ from agenteval.comparison.analysis.pairs import analyse_pairs
 from agenteval.comparison.analysis.usage import usage
 from agenteval.comparison.comparison import Comparison, Weights
 from agenteval.comparison.pairing import RunRows, Scores, Strategy, WinCounts, shared_prompts
+from agenteval.comparison.pass_at_k import pass_exp
 from agenteval.comparison.result_rows import timings
 from agenteval.comparison.trial_rows import (
     ComparedTrials,
@@ -153,7 +154,7 @@ class TrialsComparison(Comparison[TrialRow]):
     def pass_exp(self, a: Run, b: Run) -> PassExpDifference:
         """The difference of the unbiased pass^k, at the smaller k of the two runs."""
         k = min(run_k(a), run_k(b))
-        values = paired_values(a, b, lambda row: row.unbiased_pass_exp(k), clustered=self.clustered)
+        values = paired_values(a, b, lambda row: pass_exp(row.graded, row.passed, k), clustered=self.clustered)
         return PassExpDifference(k=k, **structs.asdict(difference(values)))
 
     def remarks(self, report: TrialsComparisonReport) -> list[str]:

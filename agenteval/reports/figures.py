@@ -54,8 +54,15 @@ def breakdown(*parts: tuple[int, str]) -> str:
     return f" ({shown})" if shown else ""
 
 
-def duration_text(milliseconds: float) -> str:
+def dollars(value: float | None, digits: int = 4) -> str:
+    """An amount in US dollars."""
+    return UNKNOWN if value is None else f"${value:,.{digits}f}"
+
+
+def duration_text(milliseconds: float | None) -> str:
     """A duration in the unit that suits it: 340 ms, 1.25 s, 3m 20s, 2h 05m."""
+    if milliseconds is None:
+        return UNKNOWN
     if milliseconds < 999.5:
         return f"{milliseconds:.0f} ms"
     if milliseconds < 59_995:

@@ -25,8 +25,6 @@ PRIORITIES = ("high", "medium", "low")
 class LiveTrajectory(Trajectory):
     """A trajectory that sends each change as an update; a step's id is the id of its message or tool call."""
 
-    __slots__ = ("_send",)
-
     def __init__(self, record_id: str, send: Callable[[Update], None], redact: Redactor = NOTHING_SECRET) -> None:
         super().__init__(record_id, None)  # each step is sent at once, and a session may be long
         self._send = send

@@ -22,7 +22,7 @@ from agenteval.reports.comparison_words import (
     scores_of,
     standing,
 )
-from agenteval.reports.figures import UNKNOWN, duration_text, number, percent, percent_interval, whole
+from agenteval.reports.figures import UNKNOWN, dollars, duration_text, number, percent, percent_interval, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
@@ -121,8 +121,8 @@ def _run_cells(report: Report, label: str) -> tuple[str, ...]:
         percent_interval(interval),
         number(mean_score(report, label)),
         whole(tokens.total if tokens else None),
-        f"${cost.total:,.4f}" + ("*" if cost.estimated else "") if cost else UNKNOWN,
-        UNKNOWN if middle is None else duration_text(middle),
+        dollars(cost.total) + ("*" if cost.estimated else "") if cost else UNKNOWN,
+        duration_text(middle),
     )
 
 
@@ -199,19 +199,11 @@ def to_settle(found: Difference) -> str:
 
 def times(found: Ratio, title: str, noun: str) -> str:
     """Both means, and how many times the earlier run's the later run's is."""
-    show = {"Tokens": whole, "Cost": _dollars, "Time": _duration}[title]
+    show = {"Tokens": whole, "Cost": dollars, "Time": duration_text}[title]
     text = f"{show(found.mean_a)} → {show(found.mean_b)} a {noun}, {1 / (found.ratio or 1):.2f} x"
     if found.interval and found.interval.low > 0:
         text += f" (95% interval {1 / found.interval.high:.2f} to {1 / found.interval.low:.2f})"
     return text + (", estimated by list price" if found.estimated else "")
-
-
-def _dollars(value: float | None) -> str:
-    return UNKNOWN if value is None else f"${value:,.4f}"
-
-
-def _duration(value: float | None) -> str:
-    return UNKNOWN if value is None else duration_text(value)
 
 
 def _preferred(pair: Pair, report: Report) -> Iterator[Detail]:

@@ -129,15 +129,11 @@ class RunFigures:
         return Figure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
 
 
-def _no_grade(row: ResultView) -> bool:
-    return row.grade is None and not row.agent_failed
-
-
 FLAGS: dict[str, Callable[[ResultView], bool]] = {
     "errorRate": lambda row: row.agent_failed,
     "toolErrorRate": lambda row: bool(row.tool_errors),
     "graderErrorRate": lambda row: bool(row.grader_error),
-    "ungradedRate": _no_grade,
+    "ungradedRate": lambda row: row.grade is None and not row.agent_failed,
 }
 
 

@@ -11,7 +11,16 @@ from typing import Any
 from agenteval.comparison.analysis.verdicts import change
 from agenteval.comparison.inference.intervals import bounds
 from agenteval.reports.comparison_words import Report, mean_score, pass_rate, passes_of, scores_of
-from agenteval.reports.figures import duration_text, number, percent, percent_interval, percent_span, signed, whole
+from agenteval.reports.figures import (
+    dollars,
+    duration_text,
+    number,
+    percent,
+    percent_interval,
+    percent_span,
+    signed,
+    whole,
+)
 from agenteval.reports.page.comparison_rows import FlippedIds
 from agenteval.reports.page.overview import Tile, tile
 from agenteval.wire.differences import Difference, Ratio
@@ -166,10 +175,10 @@ def run_table(report: Report) -> Record:
                 percent_interval(found),
                 whole(n),
                 number(mean_score(report, label)),
-                duration_text(latency.p50) if latency.p50 is not None else "–",
-                duration_text(latency.p90) if latency.p90 is not None else "–",
-                whole(usage.tokens.total) if usage and usage.tokens else "–",
-                f"${usage.cost.total:,.2f}" if usage and usage.cost else "–",
+                duration_text(latency.p50),
+                duration_text(latency.p90),
+                whole(usage.tokens.total if usage and usage.tokens else None),
+                dollars(usage.cost.total if usage and usage.cost else None, 2),
             ]
         )
     heads = ["Run", "Pass rate", "95% interval", "Graded", "Score", "p50", "p90", "Tokens", "Cost"]

@@ -54,32 +54,16 @@ def normal_title(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _info(article: Article) -> Json:
-    return {"fullurl": SITE + quote(article.title.replace(" ", "_"), safe="/:@!$*(),;~'")}
-
-
-def _pageprops(article: Article) -> Json:
-    return {"pageprops": {"disambiguation": ""}} if article.disambiguation else {}
-
-
-def _extracts(article: Article) -> Json:
-    return {"extract": article.text}
-
-
 def _revisions(article: Article) -> Json:
     """Returns the only revision; of its HTML, the package reads the list items with links."""
     items = "".join(f"<li><a>{escape(title)}</a></li>" for title in article.links)
     return {"revisions": [{"revid": article.number, "parentid": 0, "*": f"<ul>{items}</ul>"}]}
 
 
-def _links(article: Article) -> Json:
-    return {"links": [{"ns": 0, "title": title} for title in sorted(set(article.links))]}
-
-
 PROPS: dict[str, Callable[[Article], Json]] = {
-    "info": _info,
-    "pageprops": _pageprops,
-    "extracts": _extracts,
+    "info": lambda article: {"fullurl": SITE + quote(article.title.replace(" ", "_"), safe="/:@!$*(),;~'")},
+    "pageprops": lambda article: {"pageprops": {"disambiguation": ""}} if article.disambiguation else {},
+    "extracts": lambda article: {"extract": article.text},
     "revisions": _revisions,
-    "links": _links,
+    "links": lambda article: {"links": [{"ns": 0, "title": title} for title in sorted(set(article.links))]},
 }
