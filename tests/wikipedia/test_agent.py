@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.cli.tools.wikiagent import WikiAgentSettings, conversation
+from agenteval.cli.tools.wikiagent import conversation
 from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError, TokenUsage
 from agenteval.wikipedia.agent import AgentConversation, Tool, read_final, wiki_tools
 from agenteval.wikipedia.http_api import WikiError
@@ -220,11 +220,18 @@ def test_functional_offline(offline: list[Record]) -> None:
 def test_the_questions_of_the_example_as_its_readme_counts_them() -> None:
     """All of them in this process, with the agent's own rules: sources that were read, and sources that were cited."""
     example = ROOT / "examples" / "wikipedia"
-    settings = WikiAgentSettings("none", "evaluation", 12, 0.0, True, "en", None, None, 6000, 0.0, 60.0)
+    model: dict[str, Any] = {
+        "model": "none",
+        "mode": "evaluation",
+        "max_steps": 12,
+        "temperature": 0.0,
+        "timeout": 60.0,
+    }
+    wiki: dict[str, Any] = {"language": "en", "api_url": None, "user_agent": None, "text_limit": 6000, "pause": 0.0}
     questions = json.loads((example / "ground_truth.json").read_text())
     read = cited = 0
     for question in questions:
-        events = list(conversation(settings).answer(question["question"]))
+        events = list(conversation(**model, offline=True, **wiki).answer(question["question"]))
         expected = set(question["expected_sources"])
         pages = {event["output"].get("title") for event in events if event["type"] == "tool_result"}
         read += bool(expected & pages)

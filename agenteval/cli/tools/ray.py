@@ -22,8 +22,8 @@ from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
 if TYPE_CHECKING:
-    from agenteval.cli.cluster.hand_out import Task
-    from agenteval.cli.cluster.ray_cluster import RayCluster, SlotRequest
+    from agenteval.cli.cluster.hand_out import HandOut, Task
+    from agenteval.cli.cluster.ray_cluster import SlotRequest
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 OURS = ("-o", "--output", "--resume", "--append", "--shard")
@@ -120,48 +120,35 @@ def main(
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
     keep_stdout_clean(target)
+    from agenteval.cli.cluster.hand_out import HandOut
     from agenteval.cli.cluster.ray_cluster import RayCluster
     from agenteval.processes.shutdown import raise_on_signals
 
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
     try:
-        return run_on(
-            cluster, words, asked, slots or cluster.cpus(), retries, keep_order, source, done, target, console
+        hand_out = HandOut(
+            lambda: cluster.open_slot(asked),
+            slots or cluster.cpus(),
+            retries,
+            target.write_bytes,
+            lambda task, reason: encode(failed_record(decode_record(task.line), reason, words)),
+            console,
+            keep_order,
         )
+        return work_through(hand_out, source, done, target, console)
     finally:
         cluster.close()
 
 
-def run_on(
-    cluster: RayCluster,
-    command: Sequence[str],
-    asked: SlotRequest,
-    slots: int,
-    retries: int,
-    keep_order: bool,
-    source: Source,
-    done: Collection[str],
-    target: Output,
-    console: Console,
-) -> int:
+def work_through(hand_out: HandOut, source: Source, done: Collection[str], target: Output, console: Console) -> int:
     """Works through the input; on a signal or an error, kills every worker before that is reported."""
-    from agenteval.cli.cluster.hand_out import HandOut
     from agenteval.processes.shutdown import raise_on_signals
 
     raise_on_signals()  # Ray has set handlers of its own
     target.open()
     target.begin()
     console.begin(count_lines(source, len(done)), "records")
-    hand_out = HandOut(
-        lambda: cluster.open_slot(asked),
-        slots,
-        retries,
-        target.write_bytes,
-        lambda task, reason: encode(failed_record(decode_record(task.line), reason, command)),
-        console,
-        keep_order,
-    )
     try:
         hand_out.run(read_tasks(source, done, console))
     except (Stopped, Exception) as reason:

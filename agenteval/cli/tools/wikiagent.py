@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agenteval.cli.options import Parsed, parse_milliseconds
 from agenteval.cli.startup import click
@@ -23,22 +23,6 @@ EXIT_STATUS = {
     0: "the last event is a result with an answer",
     1: "the last event is a result with the error: of the model, the wiki or the network",
 }
-
-
-class WikiAgentSettings(NamedTuple):
-    """The options."""
-
-    model: str
-    mode: str
-    max_steps: int
-    temperature: float
-    offline: bool
-    language: str
-    api_url: str | None
-    user_agent: str | None
-    text_limit: int
-    pause: float
-    timeout: float
 
 
 def parse_seconds(text: str) -> float:
@@ -84,7 +68,7 @@ def parse_seconds(text: str) -> float:
     default=60.0,
     help="Limit of a model request: 30s, 5m; a bare number is seconds.",
 )
-def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: object) -> int:
+def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: Any) -> int:
     """Answer a question from Wikipedia: search, read pages, answer with sources.
 
     Prints one JSON event per line as it happens: thoughts, each tool call with its input, each result,
@@ -105,7 +89,7 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: obj
     question = read_question(words, prompt)
     output = Output()
     failed = True
-    for event in conversation(WikiAgentSettings(**options)).answer(question):  # type: ignore[arg-type]
+    for event in conversation(**options).answer(question):
         output.write(event)
         failed = bool(event.get("is_error"))
     return FAILED if failed else OK
@@ -122,38 +106,28 @@ def read_question(words: tuple[str, ...], prompt: str | None) -> str:
     return text.strip()
 
 
-def conversation(settings: WikiAgentSettings) -> AgentConversation:
-    """Returns a conversation with the model and the wiki that the options name."""
+def conversation(
+    model: str, mode: str, max_steps: int, temperature: float, offline: bool, timeout: float, **wiki: Any
+) -> AgentConversation:
+    """Returns a conversation with the model and the wiki that the options name; `wiki` are those of Wiki itself."""
     from agenteval.wikipedia.wiki import Wiki, needs_wikipedia
 
     needs_wikipedia()
-    wiki = Wiki(
-        language=settings.language,
-        api_url=settings.api_url,
-        user_agent=settings.user_agent,
-        text_limit=settings.text_limit,
-        pause=settings.pause,
-        fetch=offline_wiki() if settings.offline else None,
-    )
-    return AgentConversation(
-        offline_model() if settings.offline else live_model(settings),
-        wiki_tools(wiki, MODES[settings.mode].results),
-        mode=settings.mode,
-        steps=settings.max_steps,
-        session=os.urandom(8).hex(),
-    )
+    tools = wiki_tools(Wiki(**wiki, fetch=offline_wiki() if offline else None), MODES[mode].results)
+    ask = offline_model() if offline else live_model(model, temperature, timeout)
+    return AgentConversation(ask, tools, mode=mode, steps=max_steps, session=os.urandom(8).hex())
 
 
-def live_model(settings: WikiAgentSettings) -> AskModel:
+def live_model(name: str, temperature: float, timeout: float) -> AskModel:
     """Returns the model on the server that the environment names."""
     from agenteval.models.chat import Model, ModelError, needs_openai
 
     needs_openai("wikipedia")
     try:
-        model = Model(settings.model, timeout=settings.timeout)
+        model = Model(name, timeout=timeout)
     except ModelError as error:
         raise UserError(f"{error}; or --offline") from None
-    return partial(model.ask, temperature=settings.temperature)
+    return partial(model.ask, temperature=temperature)
 
 
 def offline_model() -> AskModel:
