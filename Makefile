@@ -77,10 +77,12 @@ test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this ma
 	$(call EDITABLE,ray)
 	@$(VENV)/bin/python -m pytest -m cluster -rs tests/cli/test_ray.py tests/cli/test_ray_faults.py tests/test_cluster_recipes.py
 
-# harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither.
+# harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither. uv finds versions that
+# fit together in a minute; pip downloads one release of boto3 after the other.
 test-peers: $(TESTABLE) ## the exports, read by harbor, inspect_ai, MLflow and TRL, in a .peers of their own
 	@test -x .peers/bin/python || $(PYTHON) -m venv .peers
-	@.peers/bin/python -m pip install -qq --disable-pip-version-check --editable '.[dev,references,peers]'
+	@.peers/bin/python -m pip install -qq --disable-pip-version-check uv
+	@.peers/bin/python -m uv pip install --quiet --python .peers/bin/python --editable '.[dev,references,peers]'
 	@.peers/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python harbor trl
 	@.peers/bin/python -m pytest -rs tests/reports/test_peers.py
 

@@ -10,7 +10,7 @@ from bench.estimate import Estimate, Verdict, at_most, met
 from bench.measure import MB, Ratio
 
 COLUMNS = ("row", "what", "measured", "goal", "met", "cpu", "peak MB")
-WIDTHS = (10, 50, 34, 12, 5, 6, 0)
+WIDTHS = (10, 62, 38, 12, 5, 6, 0)
 
 
 class Finding(NamedTuple):
