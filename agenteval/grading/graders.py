@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
+from agenteval.grading.serve import ANNOUNCE_READY
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
@@ -64,20 +65,10 @@ def open_graders(
             graders.append(CommandGrader(spec, processes, timeout, kind, trace))
             continue
         grader = StreamGrader(spec, processes, timeout, kind, trace)
-        if spec.hosted:
+        if spec.trusted:
             grader.load()
-        elif spec.bundled:
-            _check_options(spec, processes)
         graders.append(grader)
     return graders
-
-
-def _check_options(spec: GraderSpec, processes: ProcessSupervisor) -> None:
-    """Starts a bundled grader on no input: it finds a wrong option or a missing key before anything is paid for."""
-    command = Command(spec.program, spec.argv, os.getcwd(), {}, b"")
-    outcome = processes.run(processes.new_agent_key(), command, timeout=LOAD_TIMEOUT, max_output=MAX_ANSWER)
-    if outcome.exit_code == USAGE:
-        raise UserError(f"grader {spec.name}: {outcome.stderr.decode('utf-8', 'replace').strip()}")
 
 
 def trace_stderr(trace: Trace | None, name: str, printed: bytes) -> None:
@@ -145,12 +136,14 @@ class StreamGrader:
         return self.timeouts is not None and self.timeouts >= GIVE_UP_AFTER
 
     def load(self) -> None:
-        """Starts one process; raises UserError if it cannot load the grader."""
+        """Starts one process; raises UserError if it cannot load the grader, or refuses its options."""
         stream = GraderStream(self)
         try:
             stream.process()
         except NoAnswer as error:
-            raise CannotGoOn(f"grader {self.name}: {error}") from None
+            if self.spec.hosted:
+                raise CannotGoOn(f"grader {self.name}: {error}") from None
+            stream.drop()  # its options are not what is wrong: each record gets the error
         self._idle.append(stream)
 
     def finish(self) -> None:
@@ -181,7 +174,7 @@ class GraderStream:
             return
         while inputs:
             if self._has_more(0.0):
-                self._drop()  # it printed a line after its last answer, which was right
+                self.drop()  # it printed a line after its last answer, which was right
             group = inputs[: self._group_size]
             began = time.monotonic()
             verdicts = list(self._exchange(group))
@@ -190,7 +183,7 @@ class GraderStream:
             patience = SETTLE if len(group) < TRIED else 0.0
             self._group_size = 2 * len(group) if quick else 1
             if self._has_more(patience):
-                self._drop()
+                self.drop()
                 self._group_size = 1
                 if len(group) > 1:
                     continue
@@ -201,11 +194,14 @@ class GraderStream:
     def process(self) -> LineProcess:
         """Returns its process, started if need be; raises UserError if that cannot load the grader."""
         if self._process is None:
-            command = Command(self.spec.program, self.spec.argv, self.grader.cwd, {}, b"")
+            env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
+            command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
             processes = self.grader.processes
             self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
             if self.spec.hosted:
                 self._await_loaded(self._process)
+            elif self.spec.bundled:
+                self._await_ready(self._process)
         return self._process
 
     def finish(self) -> None:
@@ -229,7 +225,7 @@ class GraderStream:
             except (NoAnswer, UserError) as error:
                 reason = self._count_timeout(str(error)) if isinstance(error, TooSlow) else str(error)
                 verdict = with_stderr(GraderError(reason), self._take_stderr())
-                self._drop()
+                self.drop()
                 yield verdict
             inputs = inputs[answered + 1 :]
 
@@ -266,7 +262,18 @@ class GraderStream:
         if "error" in greeting:
             raise UserError(f"grader {self.spec.argv[-1]}: {greeting['error']}")
 
-    def _drop(self) -> None:
+    def _await_ready(self, process: LineProcess) -> None:
+        """Waits until it has checked its options: a wrong one or a missing key is found before anything is paid for."""
+        try:
+            process.read_line(LOAD_TIMEOUT)
+        except NoAnswer:
+            if process.exit_code == USAGE:
+                refusal = process.last_stderr().decode("utf-8", "replace").strip()
+                raise UserError(f"grader {self.spec.name}: {refusal}") from None
+            raise
+
+    def drop(self) -> None:
+        """Kills the process, if there is one: the next record gets another."""
         if self._process is not None:
             self._process.close()
             self._process = None

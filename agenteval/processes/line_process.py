@@ -52,6 +52,11 @@ class LineProcess:
         self.answers: deque[bytes] = deque()
         self.stderr_tail = bytearray()
 
+    @property
+    def exit_code(self) -> int | None:
+        """Returns its exit code; None before its end was noticed, or if a signal ended it."""
+        return None if self.status is None else read_status(self.status)[0]
+
     def exchange(self, lines: list[bytes], timeout: float) -> Iterator[bytes]:
         """Returns one answer per line, each within `timeout` seconds of the one before; raises NoAnswer."""
         self._write_stdin(b"".join(line + b"\n" for line in lines))

@@ -23,6 +23,21 @@ def answers(tool: str, *args: str, records: list[Record], code: int = 0) -> list
     return done.records
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_the_process_that_has_checked_its_options_grades(tmp_path: Path) -> None:
+    with Running("ae-grade", "-g", "ae-grader-hint", cwd=tmp_path) as tool:
+
+        def graders() -> list[str]:
+            children = Path(f"/proc/{tool.pid}/task/{tool.pid}/children").read_text().split()
+            return [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "ae-grader-hint\n"]
+
+        started = until(graders, "the grader is started before there is a record")
+        tool.feed({"id": "a", "input": "x", "output": "x", "hint": "x"})
+        assert tool.record()["score"]["pass"]
+        assert graders() == started
+        tool.end().expect(0, stderr="")
+
+
 # --- ae-grader-hint -------------------------------------------------------------------------------
 
 HINTS: list[tuple[str, Any, Any, bool]] = [
