@@ -33,6 +33,8 @@ class Agent(NamedTuple):
     also: tuple[str, ...] = ()
     python: tuple[int, int] = (3, 0)
     """The oldest Python that its package on PyPI supports."""
+    python_below: tuple[int, int] = (4, 0)
+    """The oldest Python that is too new for it."""
     env: dict[str, str] = {}
     files: dict[str, str] = {}
     unreported: frozenset[str] = frozenset()
@@ -41,6 +43,8 @@ class Agent(NamedTuple):
     without_tools: bool = False
     """It has no tools: it writes files from the text of the answer, if at all."""
     writes_files: bool = True
+    time_out: int = 20_000
+    """ms until the timeout in the scenario of that name: enough for it to start and to call its tool."""
     failure: str = "500"
     """Text in its error message when the model answers 500, unless it passes the model's own message on."""
 
@@ -426,5 +430,22 @@ max_context_length = 200000
     unreported=frozenset({TOKENS, RUNNING}),
 )
 
+OPENHANDS = Agent(
+    "openhands",
+    "pip",
+    "openhands",
+    "1.16.0",
+    python=(3, 12),
+    python_below=(3, 13),
+    env={
+        "LLM_MODEL": f"openai/{MODEL}",
+        "LLM_API_KEY": KEY,
+        "LLM_BASE_URL": "{url}/v1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    },
+    unreported=frozenset({TOKENS, STOP}),
+    time_out=60_000,  # it takes 10 s of CPU time to start
+)
+
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)
-AGENTS = {agent.name: agent for agent in (*_NPM, AIDER, LLM, MINI, GPTME, VIBE)}
+AGENTS = {agent.name: agent for agent in (*_NPM, AIDER, LLM, MINI, GPTME, VIBE, OPENHANDS)}

@@ -60,17 +60,21 @@ def node_programs() -> Path:
     return programs(NODE)
 
 
-def python_since(oldest: tuple[int, int]) -> str:
-    """Returns a Python that is not older: this one, else the newest on PATH or of pyenv."""
-    if sys.version_info[:2] >= oldest:
+def python_between(oldest: tuple[int, int], below: tuple[int, int] = (4, 0)) -> str:
+    """Returns a Python that is not older than the one and older than the other: this one, else the newest found.
+
+    Looks on PATH and in pyenv.
+    """
+    if oldest <= sys.version_info[:2] < below:
         return sys.executable
     on_path = [path for minor in range(oldest[1], oldest[1] + 10) if (path := shutil.which(f"python3.{minor}"))]
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    versions = {path: _version_of(path) for path in [*on_path, *map(str, pyenv.glob("versions/*/bin/python3"))]}
-    newest = max(versions, key=versions.__getitem__, default="")
-    if not newest or versions[newest] < oldest:
-        raise NotInstalled(f"no Python {'.'.join(map(str, oldest))} or newer on PATH or in pyenv")
-    return newest
+    found = {path: _version_of(path) for path in [*on_path, *map(str, pyenv.glob("versions/*/bin/python3"))]}
+    versions = {path: version for path, version in found.items() if oldest <= version < below}
+    if not versions:
+        wanted = f"{_dotted(oldest)} or newer" + (f", below {_dotted(below)}," if below < (4, 0) else "")
+        raise NotInstalled(f"no Python {wanted} on PATH or in pyenv")
+    return max(versions, key=versions.__getitem__)
 
 
 def _folder(agent: Agent) -> Path:
@@ -86,11 +90,16 @@ def _commands(agent: Agent, version: str) -> list[list[str]]:
         package = f"{agent.package}@{version or agent.version}"
         return [["npm", "install", "--prefix", ".", "--no-audit", "--no-fund", "--loglevel=error", package]]
     pinned = f"{agent.package}=={version or agent.version}" if version != "latest" else agent.package
-    shutil.rmtree(_folder(agent) / "lib", ignore_errors=True)
+    for name in ("bin", "lib"):  # of another version, perhaps with another Python
+        shutil.rmtree(_folder(agent) / name, ignore_errors=True)
     return [
-        [python_since(agent.python), "-m", "venv", "."],
+        [python_between(agent.python, agent.python_below), "-m", "venv", "."],
         ["bin/pip", "install", "--quiet", "--disable-pip-version-check", *agent.also, pinned],
     ]
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _version_of(python: str) -> tuple[int, ...]:

@@ -52,7 +52,8 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
     _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
     result, workspaces = folder / "result.jsonl", folder / "work"
     workspace = workspaces / "prompt-p"
-    options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", scenario.timeout]
+    timeout = scenario.timeout or agent.time_out
+    options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"
     start = time.monotonic()
@@ -65,13 +66,13 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
             stderr=stderr,
             start_new_session=True,
         )
-        limit = scenario.timeout / 1000
+        limit = timeout / 1000
         if scenario.interrupted:
             _wait_for_tool(workspace, model, process)
             limit = time.monotonic() - start
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
-        code = _wait(process, scenario.timeout / 1000 * 2 + 60)
+        code = _wait(process, timeout / 1000 * 2 + 60)
     return Run(
         agent=agent,
         record=_read_record(result),

@@ -28,7 +28,6 @@ PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
 PRINTED = "it-was-written"
 STARTED = "started.txt"
 FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
-LIMIT = 20_000  # ms until the timeout: enough for every agent to start and to call its tool
 PATIENCE = 400_000  # ms: some agents retry a failing model for five minutes
 ENDS_WITHIN = 6.0  # seconds from the timeout or Ctrl-C to the exit of ae-capture; two of them are the grace period
 INTERRUPTED = 130
@@ -63,7 +62,8 @@ class Scenario(NamedTuple):
     script: Script
     check: Callable[[Run], Problems]
     prompt: str | list[str] = PROMPT
-    timeout: int = PATIENCE
+    timeout: int | None = PATIENCE
+    """ms; None: the agent's `time_out`."""
     interrupted: bool = False
     needs_tool: bool = False
     """It does not apply to agents without tools."""
@@ -156,7 +156,7 @@ SCENARIOS = {
         Scenario("500", Script("true", status=500), refused),
         Scenario("cut off", Script("true", cut=True), cut_off),
         Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
-        Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=LIMIT),
+        Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=None),
         Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
     )
 }

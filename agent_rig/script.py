@@ -29,10 +29,12 @@ SHELLS = (
     "run_shell_command",
     "run_commands",
     "run_terminal_command",
+    "terminal",
 )
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this
 RECAP = "ultra-short dashboard line"  # grok asks for a summary of the turn, with all tools
 COMPLETE = "complete"  # gptme ends with this tool
+FINISH = "finish"  # openhands ends with this tool, which gets the answer
 
 
 class Script(NamedTuple):
@@ -77,6 +79,8 @@ def _last(text: str, request: ModelRequest, body: Body, shell: str | None) -> Re
         ending = Call(shell, {"command": f"echo {SUBMIT}; echo '{text}'"})
     elif COMPLETE in request.tools:
         ending = Call(COMPLETE, {})
+    elif FINISH in request.tools:
+        return Reply("", TASK_USAGE, call=Call(FINISH, {**_filled(request.tools[FINISH]), "message": text}))
     else:
         return Reply(text, TASK_USAGE)
     return Reply(text, TASK_USAGE, call=ending)

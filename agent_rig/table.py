@@ -24,7 +24,7 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
 | cut off | the answer ends at the limit of tokens | `stopReason` is `length`, unless the agent itself fails |
 | child left | the tool leaves a background process running | the answer is there |
-| time-out | 20 s time out while the tool runs | `timedOut`, `errors`, the unfinished step; ends within 6 s |
+| time-out | the tool outlasts 20 s (openhands: 60 s) | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_rig.catalogue import AGENTS
-from agent_rig.install import ROOT, NotInstalled, python_since
+from agent_rig.install import ROOT, NotInstalled, python_between
 from agent_rig.scenarios import SCENARIOS
 from agent_rig.table import Row, load, page
 
@@ -48,7 +48,10 @@ def test_an_agent_that_needs_a_newer_python_gets_the_newest_that_runs(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    assert python_since((3, 0)) == sys.executable
-    assert python_since((3, 30)) == str(tmp_path / "pyenv/versions/3.32.0/bin/python3")
+    assert python_between((3, 0)) == sys.executable
+    assert python_between((3, 30)) == str(tmp_path / "pyenv/versions/3.32.0/bin/python3")
+    assert python_between((3, 30), (3, 32)) == str(tmp_path / "path/python3.31")
+    with pytest.raises(NotInstalled, match=r"no Python 3\.29 or newer, below 3\.31, on PATH or in pyenv"):
+        python_between((3, 29), (3, 31))
     with pytest.raises(NotInstalled, match=r"no Python 3\.33 or newer on PATH or in pyenv"):
-        python_since((3, 33))
+        python_between((3, 33))

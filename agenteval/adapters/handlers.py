@@ -47,6 +47,11 @@ def read_lines(lines, times, out):
         {spare}
     return session_id, spare_id
 """
+NO_OBJECT = [
+    "if type(event) is not dict:",
+    "    event = decode_otherwise(line, out)",
+    "    if event is None: continue",
+]
 DECODE_LONG = f"decode_long(line) if {KEEPS_JSON} else decode(line)"
 HANDLE = [
     "try:",
@@ -106,7 +111,7 @@ class CompiledSchema:
         as_struct = plain and not dicts
         shape = EventShape(compiler.reads, names, as_struct=as_struct, copies=compiler.copies, as_json=as_json)
         self.shape = shape
-        check = [] if shape.tree is not None else ["if type(event) is not dict: continue"]
+        check = [] if shape.tree is not None else NO_OBJECT
         handling = ["read_event(event, time, out)"] if read_event else self._handling()
         handle = "\n".join(_indented([*check, *handling], 2))
         decode = DECODE_LONG if shape.decode_long else "decode(line)"

@@ -1,4 +1,7 @@
-"""What lies within an event: other events in a list (`nestedEvents`), several things in one text (`splits`)."""
+"""What lies within an event: other events in a list (`nestedEvents`), several things in one text (`splits`).
+
+And events in lines of plain text (`linePatterns`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from agenteval.streams.patterns import SECONDS, Pattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, Split
 
 Unfold = Callable[[Event], list[Event]]
+ReadLine = Callable[[str], Event | None]
 Patterns = list[tuple[str, Pattern]]
 Part = dict[str, Any]
 
@@ -98,6 +102,22 @@ def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callabl
     return act
 
 
+def compile_line_patterns(compiler: SchemaCompiler, patterns: dict[str, str]) -> ReadLine | None:
+    """Compiles what makes an event of a line that holds no JSON object; None if there are no patterns."""
+    compiled = [(name, compile_pattern(compiler, text, f"linePatterns.{name}")) for name, text in patterns.items()]
+    trace = compiler.trace
+
+    def read_line(line: str) -> Event | None:
+        for name, pattern in compiled:
+            if match := pattern.search(line):
+                return {"type": name, **_groups(match)}
+        return None
+
+    if trace is not None and compiled:
+        return lambda line: trace("linePatterns", None, read_line, {"line": line})
+    return read_line if compiled else None
+
+
 def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> Pattern:
     """Compiles a regular expression of a schema."""
     try:
@@ -127,12 +147,16 @@ def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
     while ahead:
         name, _, match = min(ahead, key=lambda one: one[2].start())
         add_text(match.start())
-        groups = {group: found for group, found in match.groupdict().items() if found is not None}
-        pieces.append(Piece(match.start(), match.end(), {"type": name, **groups}))
+        pieces.append(Piece(match.start(), match.end(), {"type": name, **_groups(match)}))
         at = max(match.end(), match.start() + 1)  # an empty match must not stop the loop from advancing
         ahead = [(n, p, m) for n, p, old in ahead if (m := old if old.start() >= at else search(p))]
     add_text(len(text))
     return pieces
+
+
+def _groups(match: Any) -> Part:
+    """Returns the named groups that have matched."""
+    return {group: found for group, found in match.groupdict().items() if found is not None}
 
 
 def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:

@@ -6,14 +6,14 @@ Adapter decodes each line and applies it to a Trajectory; a Reading keeps what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from time import monotonic
 from typing import Any, get_args
 
 from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
 from agenteval.adapters.handlers import CompiledSchema
-from agenteval.adapters.parts import compile_pattern, compile_unfolding
+from agenteval.adapters.parts import compile_line_patterns, compile_pattern, compile_unfolding
 from agenteval.adapters.rules import compile_actions, compile_rules
 from agenteval.adapters.surrogates import kept, may_have_halves, without_halves
 from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
@@ -44,6 +44,7 @@ class Adapter:
         session = compiler.path(path, "resume.sessionIdPath")
         self._unfold = compile_unfolding(compiler, config)
         self._prefix = compile_pattern(compiler, config.line_prefix, "linePrefix") if config.line_prefix else None
+        self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
         self.reads_text = config.output_mode == "text"
         self.compiled = CompiledSchema(compiler, self.rules, self.actions, session)
         needs_dicts = trace is not None or self._unfold is not None or self.reads_text
@@ -97,14 +98,11 @@ class Adapter:
 
     def _decode_otherwise(self, line: str, out: Trajectory) -> Any:
         """Returns the event of a line that is not JSON as a whole, or not quite; None if there is none."""
-        prefix = None
-        if self._prefix and out.patience > 0:
-            try:
-                prefix = self._prefix.match(line)
-            except SlowPattern as slow:
-                out.lose_patience(slow)
         out.has_halves = out.has_halves or may_have_halves(line)
+        prefix = _unless_slow(self._prefix.match, line, out) if self._prefix else None
         event = decode_leniently(line[prefix.end() :] if prefix else line, keep_halves=True)
+        if type(event) is not dict and self._line_event:
+            event = _unless_slow(self._line_event, line, out)
         return self.compiled.shape.convert(event) if type(event) is dict else None
 
 
@@ -213,6 +211,15 @@ class Reading:
         """Returns a usage count with that of one more turn, which may include the turns before."""
         before = self.usage.get(name, 0)
         return max(number, before) if name in self.adapter.cumulative else number + before  # a failed turn may report 0
+
+
+def _unless_slow(search: Callable[[str], Any], line: str, out: Trajectory) -> Any:
+    """Returns what is found in a line; None if patterns have taken too long on the lines of the record."""
+    try:
+        return search(line) if out.patience > 0 else None
+    except SlowPattern as slow:
+        out.lose_patience(slow)
+        return None
 
 
 def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:

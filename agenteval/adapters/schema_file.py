@@ -262,7 +262,14 @@ def _reading_problems(config: HeadlessAdapter) -> Iterator[str]:
     """Yields what would never be read, or be overwritten."""
     for name in sorted(SUITE_METADATA & {*(config.metadata or ())}):
         yield f"metadata.{name}: the suite itself writes {name} into metadata; use another name"
-    if config.output_mode != "text" or config.output_events:
+    for name, pattern in (config.line_patterns or {}).items():
+        if "(?P<type>" in pattern:
+            yield f'linePatterns.{name}: "type" is the name of the pattern; use another name for the group'
+    if config.output_mode != "text":
+        return
+    if config.line_patterns:
+        yield "linePatterns is never read in outputMode text: use splits"
+    if config.output_events:
         return
     result = config.result is not None and config.result.match_path
     parts = {"result": result, "usage": config.usage, "metadata": config.metadata, "splits": config.splits}

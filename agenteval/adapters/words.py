@@ -60,7 +60,7 @@ STOP_WORDS = {
     "incomplete",
     "refusal": "refusal refused content_filter content_filtered safety prohibited_content blocked recitation",
     "max_turns": "max_turns error_max_turns max_turn_requests max_iterations max_steps step_limit limitsexceeded "
-    "turn_limit max_session_turns",
+    "turn_limit max_session_turns maxiterationsreached",
 }
 _STOP = {word: reason for reason, words in STOP_WORDS.items() for word in words.split()}
 

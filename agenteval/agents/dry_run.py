@@ -6,12 +6,12 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from agenteval.agents.environment import TEMPORARY, Environment
+from agenteval.agents.environment import SOCKETS, TEMPORARY, Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent
 from agenteval.processes.marks import VARIABLE
 from agenteval.wire.records import Record
 
-ADDED = ("PWD", TEMPORARY, VARIABLE)  # variables that every agent gets
+ADDED = ("PWD", TEMPORARY, SOCKETS, VARIABLE)  # variables that every agent gets
 
 
 def planned_start(

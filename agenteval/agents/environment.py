@@ -9,6 +9,8 @@ from typing import NamedTuple
 from agenteval.errors import UserError
 
 TEMPORARY = "TMPDIR"
+# tmux has its server's socket there. Agents with the same one would share a server, which ends with the first of them.
+SOCKETS = "TMUX_TMPDIR"
 # Kept by --clean-env: programs need them, or find their own files by them.
 ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", TEMPORARY, "TZ")
 
@@ -25,7 +27,7 @@ class Environment(NamedTuple):
 
         `temporary` is the directory that was made for its temporary files.
         """
-        made = {} if temporary is None else {TEMPORARY: temporary}
+        made = {} if temporary is None else {TEMPORARY: temporary, SOCKETS: temporary}
         return {**self.variables, **made, **own, **self.chosen}
 
 

@@ -285,6 +285,10 @@ class HeadlessAdapter(_Part):
     printed in a turn is one message; with `outputEvents` it is one event, {"text": …}."""
     line_prefix: Pattern | None = None
     """Regular expression of what may stand before the JSON on a line, such as "data: "; it is removed."""
+    line_patterns: dict[str, Pattern] | None = None
+    """Lines that hold no JSON object, but something to read, such as the session id: name → regular expression
+    (Python's). The first one found in a line makes it an event: `type` is the name, its named groups are the other
+    fields (so no group is named "type")."""
     output_events: list[OutputEvent] | None = None
     """Kinds of events, in order of precedence."""
     nested_events: Path | None = None

@@ -287,6 +287,22 @@ PARTS = [
 ]
 
 
+def test_events_in_lines_of_plain_text() -> None:
+    schema: dict[str, Any] = {
+        "linePatterns": {"session": r"^Session (?P<session>\w+)$", "wrong": "^Error: (?P<why>.+)$", "never": "^!$"},
+        "outputEvents": [event({"path": "$.type", "value": "wrong"}, "error", content="$.why")],
+        "resume": {"flag": "--resume", "sessionIdPath": "$.session"},
+    }
+    assert explained("Session s1", "hello", "Error: no disk", **schema) == [
+        '1 session resume "s1"',
+        "2 - no JSON object hello",
+        '3 error outputEvents[0] "no disk"',
+        "1 of 3 lines matched no rule: no JSON object (1)",
+        'gives output=""',
+        "never took anything: linePatterns.never",
+    ]
+
+
 def test_the_parts_of_a_text() -> None:
     schema: dict[str, Any] = {"splits": [SPLIT], "outputEvents": PARTS, "usage": {"inputTokens": "$.parts[*].n"}}
     printed = ["", "> ls -l", "I see", "two files.", "", "tokens: 1.2k"]

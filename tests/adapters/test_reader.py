@@ -149,6 +149,43 @@ def test_what_stands_before_the_json_on_a_line() -> None:
     assert adapter(outputEvents=[event(is_type("m"), "message", content="$.t")]).read(raw[:2]).trajectory == []
 
 
+LINE_PATTERNS = {
+    "session": r"^Session (?P<session>\w+)(?: of (?P<model>\w+))?$",
+    "wrong": r"Error: (?P<why>.+)",
+}
+
+
+@pytest.mark.parametrize("path", ["$.t", "$['t','u']"], ids=["fields by name: structs", "another path: dicts"])
+def test_events_in_lines_of_plain_text(path: str) -> None:
+    schema = adapter(
+        linePatterns=LINE_PATTERNS,
+        resume={"flag": "--resume", "sessionIdPath": "$.session"},
+        outputEvents=[event(is_type("m"), "message", content=path), event(is_type("wrong"), "error", content="$.why")],
+        metadata={"model": "$.model"},
+    )
+    raw = ["Session old of tiny", '{"type":"m","t":"a"}', "noise", "", "Fatal Error: no disk", "42", "Session s1"]
+    reading = schema.read(raw, [*range(7)])
+    assert brief(reading) == [("message", "a")]
+    assert (reading.session_id, reading.errors, reading.facts) == ("s1", ["no disk"], {"model": "tiny"})
+    assert schema.read(['{"type":"m","t":"Error: said","session":"x"}']).errors == [], "JSON is not searched"
+    assert schema.read(['{"type":"m","t":"Error: cut o']).errors == ["cut o"], "a line that is no JSON after all"
+
+
+def test_a_line_of_json_that_is_no_object_may_be_text_to_read() -> None:
+    for path in ("$.n", "$[?@ > 1]"):
+        schema = adapter(linePatterns={"count": "^(?P<n>[0-9]+)$"}, metadata={"n": "$.n", "all": path})
+        assert schema.read(["42", '"42"', "[1]"]).facts["n"] == "42"
+
+
+def test_a_slow_pattern_for_lines_costs_its_lines_only() -> None:
+    schema = adapter(
+        outputEvents=[event(is_type("m"), "message", content="$.t")], linePatterns={"slow": "^(?P<x>(?:a|a)+)b$"}
+    )
+    reading = schema.read(["a" * 5000, '{"type":"m","t":"later"}'])
+    assert brief(reading) == [("message", "later")]
+    assert "took too long on a text" in reading.errors[0]
+
+
 @pytest.mark.parametrize(("why", "more", "turns", "usage"), USAGES, ids=[row[0] for row in USAGES])
 def test_usage(why: str, more: dict[str, Any], turns: list[int], usage: dict[str, Any]) -> None:
     assert adapter(usage=USAGE | more).read(lines(*REPORTS), None, turns).usage == usage

@@ -113,6 +113,13 @@ TOOLFAIL: dict[str, tuple[list[Any], str, Any, str, dict[str, Any]]] = {
         "\nReturn code: 3\n",
         {"inputTokens": 3600, "outputTokens": 171, "cachedTokens": 1500},
     ),
+    "openhands": (
+        [THOUGHT, FIRST],
+        "terminal",
+        {"command": f"({FAILS})", "security_risk": "LOW"},  # an exit in its terminal itself would end that
+        "partial-out\nboom",
+        {},
+    ),
     "miniswe": ([THOUGHT, FIRST], "bash", FAILS, "partial-out\nboom\n", TOKENS | {"costUsd": 0}),
 }
 
@@ -175,6 +182,8 @@ ERRORS = {
     ("miniswe", "http401"): f"litellm.BadRequestError: OpenAIException - {UNAUTHORIZED}",
     ("opencode", "http401"): UNAUTHORIZED,
     ("opencode", "http500"): BROKEN,
+    ("openhands", "http401"): f"litellm.AuthenticationError: AuthenticationError: OpenAIException - {UNAUTHORIZED}",
+    ("openhands", "http500"): f"litellm.InternalServerError: InternalServerError: OpenAIException - {BROKEN}",
     ("pi", "http401"): f"401 {UNAUTHORIZED}",
     ("pi", "http500"): f"500 {BROKEN}",
     ("qwen", "http401"): f"[API Error: 401 {UNAUTHORIZED}]",
@@ -202,6 +211,7 @@ RESUMED = [
     ("gemini", {"inputTokens": 6000, "outputTokens": 285, "cachedTokens": 2500}, 5),
     ("llm", {}, 5),
     ("opencode", THREE | {"costUsd": 3 * 0.000864}, 6),
+    ("openhands", {}, 7),
     ("pi", THREE | {"costUsd": 3 * 0.000864}, 6),
     ("qwen", {"inputTokens": 6000, "outputTokens": 285, "cachedTokens": 2500}, 6),
 ]
@@ -216,6 +226,27 @@ def test_two_turns_of_one_session(agent: str, usage: dict[str, Any], messages: i
     assert both.session_id == first.session_id
     assert (both.session_id is None) == (load_adapter(agent).config.session_mode == "iterative")
     assert both.trajectory[: len(first.trajectory)] == first.trajectory
+
+
+def test_several_tools_of_openhands() -> None:
+    reading = read("openhands", "tools")
+    calls = [step for step in reading.trajectory if step["type"] == "tool_call"]
+    assert [(call["name"], call["status"]) for call in calls] == [
+        ("terminal", "completed"),
+        ("file_editor", "failed"),  # no such file
+        ("file_editor", "completed"),
+        ("file_editor", "failed"),  # an argument is missing
+        ("no_such_tool", "failed"),
+        ("task_tracker", "completed"),
+        ("terminal", "in_progress"),  # still running when the terminal stopped waiting
+        ("terminal", "failed"),
+    ]
+    assert all(call["output"] and call["input"] for call in calls)
+    assert [step["content"] for step in reading.trajectory if step["type"] == "thought"] == [
+        "The file is missing. I write it.",
+        "It is done.",
+    ]
+    assert reading.output == "One command was interrupted.", "of a message, without the tool finish"
 
 
 def test_tokens_from_a_file() -> None:

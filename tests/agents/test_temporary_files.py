@@ -174,7 +174,15 @@ def test_the_users_own_choice_counts(base: Path, tmp_path: Path) -> None:
     (record,) = run("ae-run", "-s", path, stdin=prompts, cwd=tmp_path, env=env).expect(0).records
     assert record["rawLines"] == ["/elsewhere"]
     (start,) = run("ae-run", "--shell", "true", "--dry-run", stdin=prompts, cwd=tmp_path).expect(0).records
-    assert "TMPDIR" in start["env"]
+    assert {"TMPDIR", "TMUX_TMPDIR"} <= {*start["env"]}
+
+
+def test_agents_do_not_share_the_sockets_of_tmux(base: Path, tmp_path: Path) -> None:
+    shown = 'echo "$TMPDIR"; echo "$TMUX_TMPDIR"'
+    (record,) = capture(base, shown)
+    assert record["rawLines"][0].startswith(f"{base}/agenteval-") and record["rawLines"][1] == record["rawLines"][0]
+    (record,) = capture(base, shown, "--env", f"TMUX_TMPDIR={tmp_path}")
+    assert record["rawLines"][0].startswith(f"{base}/agenteval-") and record["rawLines"][1] == str(tmp_path)
 
 
 def test_a_directory_is_announced_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"splits": [SPLIT, SPLIT]},
         "splits[1].into: parts holds what splits[0] makes of $.text; use another name",
     ),
+    (
+        {"linePatterns": {"x": "(?P<type>x)"}},
+        'linePatterns.x: "type" is the name of the pattern; use another name for the group',
+    ),
+    ({"linePatterns": {"x": "a*"}}, "linePatterns.x matches an empty text, and so matches everywhere"),
+    ({"linePatterns": {"x": 7}}, "linePatterns.x must be a string, got an integer"),
+    (
+        {"outputMode": "text", "linePatterns": {"x": "x"}},
+        "linePatterns is never read in outputMode text: use splits",
+    ),
     *(
         ({"outputMode": "text", field: value}, f"{field} is never read in outputMode text without outputEvents")
         for field, value in {

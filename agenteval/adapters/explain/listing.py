@@ -233,6 +233,7 @@ def fields(tracer: Tracer) -> Iterator[str]:
     config, took = tracer.config, tracer.took
     if config.nested_events:
         yield "nestedEvents"
+    yield from (f"linePatterns.{name}" for name in config.line_patterns or {})
     for n, split in enumerate(config.splits or []):
         yield from (f"splits[{n}].patterns.{name}" for name in split.patterns)
     if config.output_mode == "passthrough":

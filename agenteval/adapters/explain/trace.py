@@ -91,6 +91,9 @@ class Tracer:
         if field == "nestedEvents":
             self.took |= {field} if type(result) is list and any(type(one) is dict for one in result) else set()
             return result
+        if field == "linePatterns":
+            self.took |= {f"{field}.{result['type']}"} if result else set()
+            return result
         if field.startswith("splits"):
             self._add_parts(field, values["text"], result)
             return result
