@@ -9,6 +9,7 @@ import msgspec
 
 from agenteval.adapters.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
 from agenteval.errors import UserError
+from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import Condition, Wanted
 
 Event = dict[str, Any]
@@ -46,7 +47,7 @@ class SchemaCompiler:
         try:
             path = compile_path(text)
         except PathError as error:
-            raise self.error(field, f': "{text}" is not a JSONPath ({error})') from None
+            raise self.error(field, f": {encode(text).decode()} is not a JSONPath ({error})") from None
         if path.reads is not None and base is not None:
             (self.copies if copied and path.keys and path.rest is None else self.reads).add((*base, *path.reads))
         return path

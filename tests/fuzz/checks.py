@@ -2,26 +2,70 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from hypothesis import Phase, settings
+from hypothesis.errors import HypothesisException
+from hypothesis.internal.conjecture import engine
 
 from tests.fuzz.server import Run
 
 T = TypeVar("T")
+Test = Callable[..., None]
 MOST_MEMORY = 250.0  # MiB; the tokenizer of ae-score takes 110, all others a tenth of it
 PHASES = (Phase.explicit, Phase.generate, Phase.shrink)  # without Phase.explain, which takes minutes
 LONG = os.environ.get("AE_FUZZ") == "long"  # make fuzz
+LONGEST = 60.0  # seconds of a test, however busy the machine is; each takes less on an idle one
+engine.MAX_SHRINKING_SECONDS = int(LONGEST)  # then a failure is shown as small as it is
 
 
-def examples(short: int, long: int) -> settings:
-    """Returns how many examples to try: in `make test`, always the same few; in `make fuzz`."""
+@dataclass
+class Tried:
+    """What the test that runs has tried so far."""
+
+    examples: int = 0
+    left_out: int = 0  # for lack of time
+
+
+TRIED = Tried()
+
+
+def examples(short: int, long: int) -> Callable[[Test], Test]:
+    """Returns a decorator that says how many examples to try: in `make test`, always the same few; in `make fuzz`."""
     if LONG:
-        return settings(max_examples=long, deadline=None, database=None, print_blob=True, phases=PHASES)
-    return settings(max_examples=short, deadline=None, database=None, derandomize=True, phases=PHASES)
+        chosen = settings(max_examples=long, deadline=None, database=None, print_blob=True, phases=PHASES)
+    else:
+        chosen = settings(max_examples=short, deadline=None, database=None, derandomize=True, phases=PHASES)
+    return lambda test: _limit_time(chosen(test))
+
+
+def _limit_time(test: Any) -> Test:
+    """Makes the examples that come after LONGEST seconds do nothing, unless one has failed: that one is reduced."""
+    inner, end, failed = test.hypothesis.inner_test, 0.0, False
+
+    @functools.wraps(inner)
+    def try_one(*args: Any, **values: Any) -> None:
+        nonlocal end, failed
+        end = end or time.monotonic() + LONGEST
+        if time.monotonic() > end and not failed:
+            TRIED.left_out += 1
+            return
+        TRIED.examples += 1
+        try:
+            inner(*args, **values)
+        except Exception as error:
+            failed = failed or not isinstance(error, HypothesisException)
+            raise
+
+    test.hypothesis.inner_test = try_one
+    limited: Test = test
+    return limited
 
 
 def some(all: Sequence[T], few: Collection[T]) -> list[T]:

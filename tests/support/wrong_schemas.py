@@ -55,6 +55,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'resume.sessionIdPath: "id" is not a JSONPath (a path starts with $, a literal is in single quotes)',
     ),
     (
+        {"resume": {"flag": "-r", "sessionIdPath": "\n"}},
+        'resume.sessionIdPath: "\\n" is not a JSONPath (a path starts with $, a literal is in single quotes)',
+    ),
+    (
         {"outputEvents": [GOOD, GOOD, {**GOOD, "emitAs": "thoughts"}]},
         f'outputEvents[2].emitAs must be one of {EMITS}; got "thoughts"',
     ),

@@ -16,13 +16,12 @@ from agenteval.wire.validation import check
 
 
 class PilotEntry(Wire):
-    """What counts of a result or of a trial; of a trial, `pass` is at the top."""
+    """What counts of a result and of a trial."""
 
     errors: list[str] | None = None
     error: str | None = None
     grader_error: GraderErrorText = None
     graded_failed: bool | None = None
-    pass_: bool | None = msgspec.field(name="pass", default=None)
 
     def passed(self, verdict: bool | None) -> bool | None:
         """Whether it passed; None if it is not graded. An agent that failed did not pass."""
@@ -31,12 +30,18 @@ class PilotEntry(Wire):
         return None if self.grader_error else verdict
 
 
+class PilotTrial(PilotEntry):
+    """A trial; `pass` is at its top. In a result, a field of that name is the user's own."""
+
+    pass_: bool | None = msgspec.field(name="pass", default=None)
+
+
 class PilotRecord(PilotEntry, kw_only=True):
     """A result, or the trials of a prompt."""
 
     id: Id
     score: Grade | None = None
-    trials: list[PilotEntry] | None = None
+    trials: list[PilotTrial] | None = None
 
     def verdicts(self) -> list[bool]:
         """Whether each graded trial passed; a result is one trial."""
