@@ -23,7 +23,7 @@ FAILED, LATE = "failed", "inconclusive because Ray did not start in time"
 
 
 def main() -> int:
-    """Returns 0 if every round held, else 1."""
+    """Returns 0 if every round held, else 1, also if Ray is installed and never started."""
     options = _parse()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     numbers = [options.round] if options.round is not None else list(range(1, options.rounds + 1))
@@ -47,6 +47,9 @@ def main() -> int:
     print(f"{len(numbers)} rounds, {count[FAILED]} failed{late}, {minutes:.1f} minutes, seed {seed}")
     faults = Counter(name for plan in plans for name in plan.faults)
     print("faults: " + ", ".join(f"{name} {times}" for name, times in faults.most_common()))
+    if count[LATE] and count[LATE] == sum(plan.shape == "ray" for plan in plans):
+        print("ae-ray came to no result in any round: see whether Ray starts at all (make test-cluster)")
+        return 1
     return 1 if count[FAILED] else 0
 
 

@@ -46,7 +46,10 @@ def examples(short: int, long: int) -> Callable[[Test], Test]:
 
 
 def _limit_time(test: Any) -> Test:
-    """Makes the examples that come after LONGEST seconds do nothing, unless one has failed: that one is reduced."""
+    """Makes the examples that come after LONGEST seconds do nothing, unless one has failed: that one is reduced.
+
+    Not for a test that draws with st.data(): how much it draws must not depend on the time.
+    """
     inner, end, failed = test.hypothesis.inner_test, 0.0, False
 
     @functools.wraps(inner)

@@ -109,13 +109,19 @@ def test_schemas(name: str) -> None:
     try_it()
 
 
-@examples(short=2, long=150)
-@given(st.data())
-def test_schema_files(tools: ToolServer, data: st.DataObject) -> None:
-    """The same with a file and the tools: `ae-extract`, and `ae-run` without starting anything."""
-    name = data.draw(st.sampled_from(sorted(SCHEMAS)))
+@st.composite
+def schema_files(draw: st.DrawFn) -> tuple[str, bytes]:
+    """Returns the name of a schema and its file, changed or broken."""
+    name = draw(st.sampled_from(sorted(SCHEMAS)))
     schema = json.loads(SCHEMAS[name].read_text())
-    content = data.draw(st.one_of(mutated(st.just(schema)).map(as_line), broken_lines(st.just(schema))))
+    return name, draw(st.one_of(mutated(st.just(schema)).map(as_line), broken_lines(st.just(schema))))
+
+
+@examples(short=2, long=150)
+@given(schema_files())
+def test_schema_files(tools: ToolServer, file: tuple[str, bytes]) -> None:
+    """The same with a file and the tools: `ae-extract`, and `ae-run` without starting anything."""
+    name, content = file
     (tools.folder / SCHEMA).write_bytes(content)
     raw = as_line(raw_of("r", transcripts(name)[0]))
     expect_sound(tools.run("ae-extract", "-s", SCHEMA, stdin=raw), content)

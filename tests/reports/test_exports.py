@@ -381,6 +381,10 @@ def test_dpo_of_sessions_begins_where_they_differ() -> None:
 
 def test_results_alone_have_no_pairs() -> None:
     export("dpo", *every_status(), code=2).says("give trials, or another run with --against FILE")
+    pair = trial("a", [True, False])
+    mixed = export("dpo", pair, result("b"), {**pair, "id": "c"}, code=1)
+    assert len(mixed.records) == 2, "a result among trials costs only itself"
+    mixed.says("stdin:2: ", "a pair needs two")
     for args in (("--against", "x"), ("--all",)):
         export("csv", *every_status(), args=args, code=2).says(args[0], "dpo")
 

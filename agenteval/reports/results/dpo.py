@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agenteval.errors import UserError
+from agenteval.errors import BadRecord, UserError
 from agenteval.reports.exports.answers import ExportedAnswer, parse_answers
 from agenteval.reports.exports.chat import Chat, chat_of
 from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
@@ -37,9 +37,14 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     left_out = Counter[str]()
     other = OtherRun(context.against) if context.against else None
     pairs = prompts = 0
-    for prompt_id, answers in results.lines(parse_answers):
+
+    def parse(line: bytes) -> tuple[str, list[ExportedAnswer]]:
+        prompt_id, answers = parse_answers(line)
         if other is None and answers and answers[0].trial is None:
-            raise UserError(ONE_ANSWER)
+            raise BadRecord(ONE_ANSWER) if prompts else UserError(ONE_ANSWER)  # after trials, it costs only itself
+        return prompt_id, answers
+
+    for prompt_id, answers in results.lines(parse):
         both = [*answers, *(other.answers(prompt_id) if other else ())]
         prompts += 1
         for good, bad in pairs_of(judged(both, context, left_out)):
