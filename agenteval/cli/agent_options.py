@@ -16,6 +16,7 @@ from agenteval.cli.options import (
     agent_arg_option,
     append_options,
     concurrency_option,
+    count_option,
     grade_failed_option,
     grader_option,
     grader_timeout_option,
@@ -86,11 +87,10 @@ AGENT_OPTIONS: list[Decorator] = [
         metavar="N/s|N/min",
         help="Start at most so many agents per unit of time.",
     ),
-    click.option(
+    count_option(
         "--retries",
-        type=click.IntRange(0),
+        least=0,
         default=0,
-        metavar="N",
         help="Retry a failed start, a timeout or an overloaded provider, with growing pauses.",
     ),
     click.option(
@@ -108,9 +108,7 @@ AGENT_OPTIONS: list[Decorator] = [
     ),
     click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),
-    click.option(
-        "--max-failures", type=click.IntRange(1), metavar="N", help="Stop after N failed agents, with exit 1."
-    ),
+    count_option("--max-failures", least=1, help="Stop after N failed agents, with exit 1."),
     click.option("--retry-failed", is_flag=True, help="--resume, and run again the prompts whose agent failed."),
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),

@@ -39,10 +39,7 @@ class Parsed(click.types.StringParamType):
 def parse_milliseconds(text: str) -> float:
     """Returns a time above 0: milliseconds, or a number with a unit."""
     unit = next((unit for unit in UNITS if text.endswith(unit)), "")
-    try:
-        number = float(text.removesuffix(unit)) * UNITS.get(unit, 1)
-    except ValueError:
-        number = 0.0
+    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
     if not 0 < number < float("inf"):  # "nan" and "inf" are numbers, but no times
         raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
     return number
@@ -76,6 +73,19 @@ class Names(click.types.StringParamType):
         return starting(incomplete, self.words())
 
 
+def count_option(*names: str, least: int, help: str, default: int | None = None) -> Decorator:
+    """An option whose value is a whole number N."""
+    return click.option(*names, type=click.IntRange(least), default=default, metavar="N", help=help)
+
+
+def number_in(text: str) -> float:
+    """Returns the number that a text is; nan, which compares with nothing, if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
 # --- input and output ---------------------------------------------------------------------------
 
 
@@ -104,12 +114,8 @@ keep_raw_option: Decorator = click.option(
 )
 
 
-max_steps_option: Decorator = click.option(
-    "--max-steps",
-    type=click.IntRange(1),
-    default=100_000,
-    metavar="N",
-    help="Most steps of a trajectory; more are left out, and `errors` says so.",
+max_steps_option: Decorator = count_option(
+    "--max-steps", least=1, default=100_000, help="Most steps of a trajectory; more are left out, and `errors` says so."
 )
 agent_arg_option: Decorator = click.option(
     "--agent-arg",
@@ -143,19 +149,12 @@ def append_options(function: F) -> F:
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:
     """-j: how many of these run at a time."""
-    return click.option(
-        "-j",
-        "--concurrency",
-        type=click.IntRange(1),
-        default=default,
-        metavar="N",
-        help=f"{what} at a time.",
-    )
+    return count_option("-j", "--concurrency", least=1, default=default, help=f"{what} at a time.")
 
 
 def seed_option(of: str) -> Decorator:
     """--seed: the same seed gives the same output."""
-    return click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help=f"Seed of the {of}.")
+    return count_option("--seed", least=0, default=0, help=f"Seed of the {of}.")
 
 
 # --- graders ------------------------------------------------------------------------------------

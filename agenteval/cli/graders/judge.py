@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
+from agenteval.cli.options import (
+    MILLISECONDS,
+    NumberRange,
+    concurrency_option,
+    count_option,
+    input_argument,
+    output_option,
+)
 from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
@@ -142,13 +149,7 @@ def open_models(names: Sequence[str], patience: float, retries: int, threads: in
     default=50_000,
     help="Limit per record, retries included (one attempt gets half of it); must be below -t of ae-grade.",
 )
-@click.option(
-    "--retries",
-    type=click.IntRange(0),
-    default=4,
-    metavar="N",
-    help="Further attempts after a 429, a 5xx or a timeout.",
-)
+@count_option("--retries", least=0, default=4, help="Further attempts after a 429, a 5xx or a timeout.")
 @click.option("--any-model", is_flag=True, help="Accept a verdict even if the server used another model.")
 @output_option
 def main(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenteval.cli.options import NumberRange, input_argument, output_option
+from agenteval.cli.options import NumberRange, count_option, input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
@@ -88,7 +88,7 @@ def _quoted(title: str) -> str:
     default="auto",
     help="Where to look for the sources.",
 )
-@click.option("--k", type=click.IntRange(1), metavar="N", help="Only the first N sources count.  [default: all]")
+@count_option("--k", least=1, help="Only the first N sources count.  [default: all]")
 @click.option(
     "--min-recall",
     type=NumberRange(0, 1),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agenteval.cli.options import (
+    count_option,
     grader_option,
     grader_options,
     input_argument,
@@ -156,7 +157,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or --min-* was not met"})
 @input_argument("RESULTS")
-@click.option("-s", "--sample", type=click.IntRange(0), metavar="N", help=f"Records to draw.  [default: {SAMPLE}]")
+@count_option("-s", "--sample", least=0, help=f"Records to draw.  [default: {SAMPLE}]")
 @seed_option("draw")
 @click.option(
     "--all", "everything", is_flag=True, help="Draw also from records that passed, not only from those that did not."

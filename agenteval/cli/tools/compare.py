@@ -10,6 +10,7 @@ from typing import Any
 
 from agenteval.cli.options import (
     grader_options,
+    number_in,
     output_option,
     progress_option,
     seed_option,
@@ -60,10 +61,7 @@ def read_weights(environment: Mapping[str, str], defaults: Mapping[str, float]) 
 
 def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
     text = environment.get(name) or str(default)
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
+    weight = number_in(text)
     if not 0 <= weight < math.inf:
         raise UserError(f"{name} must be a number from 0 up, got {text}")
     return weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
+from agenteval.cli.options import count_option, input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import form_option, write_results
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
@@ -25,12 +25,7 @@ FORMS = ReportForms("results")
     help="table, markdown: also by this key of metadata; html, junit, parquet: by it.  [default: category]",
 )
 @click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    help="html: list only the first N records; the figures are over all.",
-)
+@count_option("--limit", least=1, help="html: list only the first N records; the figures are over all.")
 @click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
 @click.option("--all", "every", is_flag=True, help="sft: every answer; dpo: with what agents that failed have left.")
 @click.option("--against", metavar="FILE", help="dpo: pair with the answers of this other run.")

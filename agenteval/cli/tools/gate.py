@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agenteval.cli.options import Parsed, input_argument, output_option, parse_milliseconds, strict_option
+from agenteval.cli.options import Parsed, input_argument, number_in, output_option, parse_milliseconds, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
@@ -37,10 +37,7 @@ def parse_condition(text: str) -> tuple[str, float]:
         raise ValueError(f"{text} has no value: write {name}=VALUE")
     if name in TIMES and value[-1:].isalpha():
         return name, parse_milliseconds(value)
-    try:
-        limit = float(value)
-    except ValueError:
-        limit = math.nan
+    limit = number_in(value)
     if not math.isfinite(limit):
         raise ValueError(f"{text}: {value!r} is not a number")
     return name, limit

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
-from agenteval.cli.options import Names, Parsed, output_option, progress_option, strict_option
+from agenteval.cli.options import Names, Parsed, count_option, output_option, progress_option, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
@@ -39,7 +39,7 @@ def formats() -> dict[str, str]:
     "--since", type=Parsed("date", parse_date), metavar="DATE", help="Only sessions that were active on DATE or later."
 )
 @click.option("--cwd", metavar="DIR", help="Only sessions that worked in DIR or below it.")
-@click.option("--min-turns", type=click.IntRange(1), default=1, metavar="N", help="Only sessions with N turns or more.")
+@count_option("--min-turns", least=1, default=1, help="Only sessions with N turns or more.")
 @click.option("--no-redact", is_flag=True, help="Keep what looks like a key or token.")
 @output_option
 @strict_option

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenteval.cli.options import NumberRange, output_option, strict_option
+from agenteval.cli.options import NumberRange, count_option, output_option, strict_option
 from agenteval.cli.report_options import form_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
@@ -41,7 +41,7 @@ def check_question(question: Question, pilots: list[PilotRun]) -> None:
 @click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, help="How often to show it.")
 @click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
 @click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, help="Trials per prompt.")
-@click.option("-n", "--prompts", type=click.IntRange(2), metavar="N", help="Prompts there are.  [default: the pilot's]")
+@count_option("-n", "--prompts", least=2, help="Prompts there are.  [default: the pilot's]")
 @click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
 @click.option(
     "--correlation", type=NumberRange(-1, 1), help="Correlation of the prompts' difficulty for the two agents."

@@ -10,7 +10,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agenteval.cli.agent_options import parse_size
-from agenteval.cli.options import F, Parsed, append_options, input_argument, output_option, progress_option
+from agenteval.cli.options import (
+    F,
+    Parsed,
+    append_options,
+    count_option,
+    input_argument,
+    output_option,
+    progress_option,
+)
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, BadRecord, CannotGoOn, Stopped, UserError
@@ -58,7 +66,7 @@ def takes_filter(function: F) -> F:
     metavar="ADDRESS",
     help="auto: the cluster of this machine or $RAY_ADDRESS; local: start one here; host:port or ray://host:port.",
 )
-@click.option("-j", "--slots", type=click.IntRange(1), metavar="N", help="Filters at a time.  [default: one per CPU]")
+@count_option("-j", "--slots", least=1, help="Filters at a time.  [default: one per CPU]")
 @click.option(
     "--resources",
     type=Parsed("resources", parse_resources),
@@ -67,11 +75,10 @@ def takes_filter(function: F) -> F:
 )
 @click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the filters; repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="Send this file or directory too; repeatable.")
-@click.option(
+@count_option(
     "--retries",
-    type=click.IntRange(0),
+    least=0,
     default=2,
-    metavar="N",
     help="Give a record whose worker died to another one, up to N times; then it gets `errors`.",
 )
 @click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from agenteval.cli.options import input_argument, output_option, strict_option
+from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
@@ -69,7 +69,7 @@ def show(shown: Iterator[str], target: Output) -> None:
     "--failed", is_flag=True, help="Only records that did not pass, whose agent failed or whose grader erred."
 )
 @click.option("--full", is_flag=True, help="Show long texts whole.")
-@click.option("--step", type=click.IntRange(1), metavar="N", help="Show only this step, whole.")
+@count_option("--step", least=1, help="Show only this step, whole.")
 @output_option
 @strict_option
 def main(

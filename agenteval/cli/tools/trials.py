@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
-from agenteval.cli.options import input_argument, max_steps_option
+from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.prompt_run import PromptRun
-from agenteval.cli.startup import click
 from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
@@ -149,7 +148,7 @@ def _refuse_another_k(path: str, k: int) -> None:
 
 @tool("ae-trials")
 @input_argument("PROMPTS")
-@click.option("-k", type=click.IntRange(1), default=DEFAULT_K, metavar="N", help="Trials of each prompt.")
+@count_option("-k", least=1, default=DEFAULT_K, help="Trials of each prompt.")
 @inline_grader_options
 @extraction_option
 @stop_options

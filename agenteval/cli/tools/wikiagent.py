@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agenteval.cli.options import Parsed, parse_milliseconds
+from agenteval.cli.options import Parsed, count_option, parse_milliseconds
 from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
@@ -47,20 +47,14 @@ def parse_seconds(text: str) -> float:
 @click.option(
     "--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Use rules as the model, and bundled articles."
 )
-@click.option("--max-steps", type=click.IntRange(1), default=12, metavar="N", help="Most turns of the model.")
+@count_option("--max-steps", least=1, default=12, help="Most turns of the model.")
 @click.option("--temperature", type=float, default=0.1, metavar="X", help="Temperature of the model.")
 @click.option("--language", default="en", metavar="CODE", help="Which Wikipedia.")
 @click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
 @click.option(
     "--user-agent", metavar="TEXT", help="Who you are, for the operators of the wiki: a name and a contact address."
 )
-@click.option(
-    "--text-limit",
-    type=click.IntRange(0),
-    default=6000,
-    metavar="N",
-    help="Characters of a page; 0: no limit.",
-)
+@count_option("--text-limit", least=0, default=6000, help="Characters of a page; 0: no limit.")
 @click.option("--pause", type=click.FloatRange(0), default=0.1, metavar="S", help="Seconds between wiki requests.")
 @click.option(
     "--timeout",
