@@ -162,7 +162,7 @@ class Journal:
 
     def _close_file(self) -> None:
         if self._file is not None:
-            with suppress(CannotGoOn):  # if somebody removed it: it was restored, as long as records were in it
+            with suppress(CannotGoOn):  # if it was removed: it was restored, as long as records were in it
                 self._file.close()
 
     # --- what an earlier run left ---

@@ -276,10 +276,10 @@ def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
         return True
     if not outcome.exit_code and outcome.signal is None:
         return False
-    said = outcome.stderr.strip() + "\n".join(lines).strip().encode()
+    printed = outcome.stderr.strip() + "\n".join(lines).strip().encode()
     if len(lines) > FEW_LINES or any(line.startswith("{") for line in lines):
         return False
-    return not said or bool(RACE.search(said))
+    return not printed or bool(RACE.search(printed))
 
 
 def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:

@@ -194,7 +194,7 @@ class AgentSettings(NamedTuple):
 def agent_of(settings: AgentSettings, say: Callable[[str], None]) -> Agent:
     """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
 
-    With --dry-run, that it is not installed is said, and its command is shown all the same.
+    With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
     """
     find = partial(_program_or_name, say=say) if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
@@ -224,7 +224,7 @@ def agent_of(settings: AgentSettings, say: Callable[[str], None]) -> Agent:
 
 
 def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command, or its name if there is no such command, which is said."""
+    """Returns the path of a command, or its name if there is no such command, which is reported."""
     try:
         return find_program(name)
     except UserError as error:

@@ -245,7 +245,7 @@ class PromptRun:
         return None if self.processes.stopping else answer
 
     def _broken_off(self, name: str, job: PromptJob, error: Exception) -> Answer:
-        """Returns the record of a prompt that could not be run for a reason that nothing foresaw."""
+        """Returns the record of a prompt that could not be run because of an unexpected error."""
         return job.broken_off(self.console.fault(name, error))
 
     def capture(

@@ -115,7 +115,7 @@ def _encoded(record: Record) -> bytes | GraderError:
 
 
 def _each(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
-    """Yields a verdict per input; what the grader could not foresee costs those records that it has not graded yet."""
+    """Yields a verdict per input; an unexpected error of the grader costs the records that it has not graded yet."""
     given = 0
     try:
         for verdict in grader.verdicts(inputs):

@@ -20,7 +20,7 @@ Pair = PairStatistics | TrialsPairStatistics
 
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
 MOST_PROMPTS = 1_000_000  # beyond, no number of prompts is worth naming
-PAIRS_SAID = 4
+PAIRS_NAMED = 4
 
 
 def passes_of(pair: Pair) -> Difference:
@@ -69,7 +69,7 @@ def summary_line(report: Report) -> str:
         [pair] = pairs
         found = passes_of(pair)
         return f"{claim(pair)}{_rates(found)}" if found.n else claim(pair)
-    return first_few([claim(pair) for pair in pairs if pair.run_a == first], PAIRS_SAID, "; ")
+    return first_few([claim(pair) for pair in pairs if pair.run_a == first], PAIRS_NAMED, "; ")
 
 
 def _rates(found: Difference) -> str:

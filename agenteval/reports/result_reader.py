@@ -21,7 +21,7 @@ A = TypeVar("A")
 
 
 def _ignore(_id: str) -> None:
-    """Does nothing: nobody sees the progress."""
+    """Does nothing: no progress is shown."""
 
 
 class _Unreported:
@@ -80,7 +80,7 @@ class ResultReader:
 
     @property
     def at_once(self) -> bool:
-        """Whether all of it is there already: nobody waits for a single record of a file."""
+        """Whether all of it is there already, so that records may be written many at a time."""
         return self._source.regular
 
     def records(self) -> Iterator[Record]:

@@ -65,7 +65,7 @@ class Console:
             raise StrictStop(f"stopped at the first {what} (--strict)")
 
     def fault(self, where: str, error: Exception) -> str:
-        """Reports an error that nothing foresaw and counts it for the exit code; returns it as a line of text."""
+        """Reports an unexpected error and counts it for the exit code; returns it as a line of text."""
         self.refused += 1
         reason = describe_fault(error)
         self.say(f"{where}: {reason} (--debug shows where)")
@@ -152,7 +152,7 @@ def fit_progress(tool: str, share: float | None, parts: list[str], width: int) -
 
 
 def describe_fault(error: Exception) -> str:
-    """Returns one line about an error that nothing foresaw."""
+    """Returns one line about an unexpected error."""
     if isinstance(error, BadRecord):
         return str(error)
     if isinstance(error, MemoryError | SystemError | ImportError):

@@ -1,4 +1,4 @@
-"""Files of our own: made new, never through a link that somebody put in their place, and replaced in one step."""
+"""Files of our own: made new, never through a link that was put in their place, and replaced in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No single record ends a run: what the work on one raises without anybody having foreseen it becomes its error.
+"""No single record ends a run: an unexpected exception in the work on a record becomes its error.
 
 Every tool that works on records does so inside of `guarded`, and writes them with `write_record`. An error of the tool
 itself (a wrong option, a full disk, a closed pipe) passes.

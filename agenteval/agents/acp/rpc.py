@@ -41,7 +41,7 @@ def response(
 ) -> Message:
     """Returns the response to the request with that id: what `compute` returns, or the error that it raises.
 
-    `report` is called with an error that nothing foresaw.
+    `report` is called with an unexpected error.
     """
     try:
         return {"id": ident, "result": compute()}

@@ -47,7 +47,7 @@ def grade_git(
         files = changed_files(cwd, digest if isinstance(digest, str) else None, scratch)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"what changed in {cwd}: {error}"}
-    checks = {"": allow_unchanged or any(files.values())}  # by what is said if it does not hold
+    checks = {"": allow_unchanged or any(files.values())}  # by the message if it does not hold
     checks |= {f"{name} is missing": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:

@@ -82,7 +82,7 @@ def cache_in(directory: str | None) -> VerdictCache | None:
     if directory is None:
         return None
     try:
-        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is nobody else's business
+        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror}") from None
     if not os.access(directory, os.W_OK | os.X_OK):

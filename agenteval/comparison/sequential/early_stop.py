@@ -15,7 +15,7 @@ from agenteval.comparison.planning.pilot import Passes, Pilot, passes_of
 from agenteval.comparison.sequential.e_process import BettingTest
 from agenteval.wire.records import Record
 
-FEWEST = 6  # prompts: nobody would believe fewer
+FEWEST = 6  # prompts that a decision must rest on
 PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started all the same
 
 

@@ -43,7 +43,7 @@ class Chat(NamedTuple):
 
 
 def chat_of(answer: ExportedAnswer, reader: str = "") -> Chat:
-    """The conversation of an answer, for whoever reads it; thoughts and plans are not part of it."""
+    """The conversation of an answer, in the form that the reader takes; thoughts and plans are not part of it."""
     messages: list[Record] = []
     before, tools = 0, dict[str, Record]()
     for exchange in spoken(answer):

@@ -46,7 +46,7 @@ class ProgressLine:
                 _release(2)
 
     def abandon(self) -> None:
-        """Removes it in a process that exits at once, in a signal handler: whoever has the lock will not run again."""
+        """Removes it in a signal handler that exits at once: the thread that has the lock will not run again."""
         if self._text:
             self._write(ERASE)
 
