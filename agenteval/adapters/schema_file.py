@@ -10,7 +10,7 @@ import msgspec
 
 from agenteval.errors import UserError
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter, Resume, Split
-from agenteval.wire.validation import explain
+from agenteval.wire.validation import explain, value_at
 
 COMMENTS = ("//", "/*", "#")
 # Fields that authors add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
@@ -101,7 +101,7 @@ def _explain(message: str, raw: Any) -> str:
     what, _, path = message.partition(" - at `$")
     field = path.strip("`.")
     if found := re.match(r"Object missing required field `([^`]+)`", what):
-        holder = _value_at(raw, field)
+        holder = value_at(raw, field)
         meant = next((key for key in holder if _meant(key, [found[1]])), None)
         if meant is not None:
             return _no_such_field(field, meant, found[1])
@@ -115,16 +115,9 @@ def _explain(message: str, raw: Any) -> str:
     return problem.replace("[...]", f".{_wrong_key(raw, field, message)}", 1) if "[...]" in field else problem
 
 
-def _value_at(raw: Any, field: str) -> Any:
-    """Returns the value of a field with a name such as `outputEvents[1].match`."""
-    for name in re.findall(r"[^.\[\]]+", field):
-        raw = raw[int(name)] if isinstance(raw, list) else raw[name]
-    return raw
-
-
 def _wrong_key(raw: Any, field: str, message: str) -> str:
     """Returns the key of a map whose value is wrong: msgspec does not name it, so each is tried alone."""
-    entries = _value_at(raw, field.partition("[...]")[0])
+    entries = value_at(raw, field.partition("[...]")[0])
     for key, value in list(entries.items()):
         entries.clear()
         entries[key] = value

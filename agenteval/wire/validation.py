@@ -57,10 +57,15 @@ def explain(message: str, record: Any = None) -> str:
 
 def _number_at(record: Any, path: str) -> str:
     """`, got 7` if there is a number at that path: its type is right, its size is not."""
-    value = record
-    for name in re.findall(r"[^.\[\]]+", path):
-        try:
-            value = value[int(name)] if isinstance(value, list) else value[name]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return ""
+    try:
+        value = value_at(record, path)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return ""
     return f", got {value}" if isinstance(value, int | float) else ""
+
+
+def value_at(record: Any, path: str) -> Any:
+    """The value of a field with a name such as `trials[1].score`, as msgspec writes it."""
+    for name in re.findall(r"[^.\[\]]+", path):
+        record = record[int(name)] if isinstance(record, list) else record[name]
+    return record

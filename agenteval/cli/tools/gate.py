@@ -70,11 +70,8 @@ def append_summary(path: str, text: str) -> None:
     """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
         make_directories(path)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            os.write(fd, text.encode())
-        finally:
-            os.close(fd)
+        with open(path, "ab", buffering=0) as file:
+            file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
 
