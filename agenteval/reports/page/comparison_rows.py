@@ -13,6 +13,7 @@ from agenteval.comparison.trial_rows import trial_row
 from agenteval.errors import BadRecord
 from agenteval.reports.page.rows import (
     PageResult,
+    PageRow,
     PageTrial,
     group_of,
     result_row,
@@ -91,17 +92,17 @@ def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: st
             cells.append(None)
             continue
         row, text = found
-        cells.append(RunCell(row[1], row[3], row[4], row[5], row[6], row[10], row[11]))
+        cells.append(RunCell(row.status, row.score, row.duration, row.tokens, row.cost, row.passed, row.graded))
         rows.append(row)
         texts.append(text)
-        tools |= dict.fromkeys(row[8])
-        group = group or row[2]
-    status = flip_status([row[1] for row in rows], id in flips.gained, id in flips.lost)
-    preview = next((row[9] for row in rows if row[1] != PASS), rows[0][9] if rows else "")
+        tools |= dict.fromkeys(row.tools)
+        group = group or row.group
+    status = flip_status([row.status for row in rows], id in flips.gained, id in flips.lost)
+    preview = next((row.preview for row in rows if row.status != PASS), rows[0].preview if rows else "")
     return [id, status, group, list(tools), preview, winner, cells], "\n".join(texts)
 
 
-def _read(line: bytes, by: str) -> Row | None:
+def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:
     """The row of a record in one run, as in the table of that run, and what it is searched by."""
     try:
         record = decode_record(line)

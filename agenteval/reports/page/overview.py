@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from agenteval.comparison.statistics import percentile
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.histogram import histogram
-from agenteval.reports.page.rows import PageResult, group_of, result_row, result_text
+from agenteval.reports.page.rows import PageResult, PageRow, group_of, result_row, result_text
 from agenteval.reports.page.run_facts import RunFacts
 from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary
 from agenteval.streams.text import clip, counted
@@ -47,7 +47,7 @@ class Overview(ABC, Generic[S]):
         self._tokens: array[float] = array("d")
 
     @abstractmethod
-    def add(self, record: Any) -> list[Any]:
+    def add(self, record: Any) -> PageRow:
         """Adds a record; returns its row."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class ResultsOverview(Overview[RunSummary]):
     def __init__(self, by: str) -> None:
         super().__init__(by, RunSummary)
 
-    def add(self, record: PageResult) -> list[Any]:
+    def add(self, record: PageResult) -> PageRow:
         """Adds a result; returns its row."""
         group, summaries = self.count(record.metadata, record.status)
         for summary in summaries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 from agenteval.comparison.row_facts import metadata_path, metadata_text
 from agenteval.comparison.trial_rows import ComparedTrial, ComparedTrials, TrialRow
@@ -14,25 +14,28 @@ from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED
 
 FLAKY = "flaky"
 STATUSES = (FAIL, ERROR, FLAKY, PASS, UNGRADED, GRADER_ERROR)
-FIELDS = (
-    "id",
-    "status",
-    "group",
-    "score",
-    "duration",
-    "tokens",
-    "cost",
-    "steps",
-    "tools",
-    "preview",
-    "passed",
-    "graded",
-)
 PREVIEW = 160
 MOST_TOOLS = 40
 TOOL_NAME = 120
 SEARCHED = 1500  # characters of each text that the quick search looks at
 NO_GROUP = ""
+
+
+class PageRow(NamedTuple):
+    """The row of a result or of a prompt's trials, in the order in which the script of the page reads it."""
+
+    id: str
+    status: str
+    group: str
+    score: float | None
+    duration: Number | None
+    tokens: Number | None
+    cost: Number | None
+    steps: int | None
+    tools: list[str]
+    preview: str
+    passed: int | None = None
+    graded: int | None = None
 
 
 class PageStep(StepOutline):
@@ -68,10 +71,10 @@ class PageTrial(ComparedTrials, kw_only=True):
 # --- results ------------------------------------------------------------------------------------
 
 
-def result_row(row: PageResult, group: str) -> list[Any]:
-    """The row of a result, in the order of FIELDS."""
+def result_row(row: PageResult, group: str) -> PageRow:
+    """The row of a result."""
     grade, steps = row.grade, row.trajectory
-    return [
+    return PageRow(
         row.id,
         row.status,
         group,
@@ -82,9 +85,7 @@ def result_row(row: PageResult, group: str) -> list[Any]:
         None if steps is None else len(steps),
         tools_of([steps]),
         one_line(story(row), PREVIEW)[:PREVIEW],
-        None,
-        None,
-    ]
+    )
 
 
 def result_text(row: PageResult) -> str:
@@ -111,11 +112,11 @@ def trials_status(row: TrialRow) -> str:
     return GRADER_ERROR if row.grader_errors else UNGRADED
 
 
-def trials_row(record: PageTrial, row: TrialRow, group: str) -> list[Any]:
-    """The row of a prompt's trials, in the order of FIELDS; the time is the mean, tokens and cost are sums."""
+def trials_row(record: PageTrial, row: TrialRow, group: str) -> PageRow:
+    """The row of a prompt's trials; the time is the mean, tokens and cost are sums."""
     trials = record.trials or []
     timings = [trial.timing for trial in trials if trial.timing]
-    return [
+    return PageRow(
         record.id,
         trials_status(row),
         group,
@@ -128,7 +129,7 @@ def trials_row(record: PageTrial, row: TrialRow, group: str) -> list[Any]:
         one_line(trials_story(trials), PREVIEW)[:PREVIEW],
         row.passed,
         row.graded,
-    ]
+    )
 
 
 def trials_story(trials: list[PageTrialEntry]) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from agenteval.comparison.trial_rows import TrialRow, trial_row
 from agenteval.reports.figures import percent, whole
 from agenteval.reports.page.overview import Overview, Tile, cost_tile, rate_bar, rate_tile, tile, ungraded_tile
-from agenteval.reports.page.rows import FLAKY, PageTrial, trials_row, trials_status, trials_text
+from agenteval.reports.page.rows import FLAKY, PageRow, PageTrial, trials_row, trials_status, trials_text
 from agenteval.reports.run_summary import Mean, TrialPrompts
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
@@ -38,7 +36,7 @@ class TrialsOverview(Overview[TrialCounts]):
         super().__init__(by, TrialCounts)
         self._used, self._cost = Mean(), Mean()
 
-    def add(self, record: PageTrial) -> list[Any]:
+    def add(self, record: PageTrial) -> PageRow:
         """Adds a prompt with its trials; returns its row."""
         row = trial_row(record)
         group, sums = self.count(record.metadata, trials_status(row))

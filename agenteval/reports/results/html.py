@@ -14,7 +14,7 @@ from agenteval.reports.page.assembly import PageParts
 from agenteval.reports.page.chunks import ChunkWriter, inline_json
 from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
 from agenteval.reports.page.overview import ResultsOverview, status_counts
-from agenteval.reports.page.rows import FIELDS, STATUSES, PageResult, PageTrial
+from agenteval.reports.page.rows import STATUSES, PageResult, PageRow, PageTrial
 from agenteval.reports.page.trials_overview import TrialsOverview
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import decode_record, encode
@@ -35,9 +35,9 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     first = list(islice(lines, 1))  # a file of another kind is refused before anything is written
     yield parts.head.encode()
     for row, text in chain(first, lines):
-        results.seen(row[0])
+        results.seen(row.id)
         if reading.overview.records <= limit:
-            yield from rows.add_value(row)
+            yield from rows.add_value([*row])
             yield from texts.add_value(text)
     yield from rows.flush()
     yield from texts.flush()
@@ -75,7 +75,7 @@ class _Reading:
         self._kind: type[PageResult | PageTrial] | None = None
         self._decode: Any = None
 
-    def add(self, line: bytes) -> tuple[list[Any], str]:
+    def add(self, line: bytes) -> tuple[PageRow, str]:
         """The row of a line and what it is searched by; BadRecord if it is not a record of this file's kind."""
         if self._kind is None:
             self._choose(decode_record(line))
@@ -106,7 +106,7 @@ class _Reading:
             "records": overview.records,
             "listed": min(overview.records, limit),
             "by": context.by.removeprefix("metadata."),
-            "fields": FIELDS,
+            "fields": PageRow._fields,
             "statuses": status_counts(overview.statuses, STATUSES),
             "trajectories": context.trajectories,
             **overview.page_data(),
