@@ -19,15 +19,21 @@ GROWTH = 1.1
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """Checks that ae-extract | ae-grade | ae-format need no more memory for ten times the records."""
+    """Checks that ae-extract | ae-grade | ae-format need no more memory for ten times the records.
+
+    How full the buffers between processes become differs from run to run: the largest peak of some short runs counts.
+    """
     many = setting.size(RECORDS)
     few = many // 10
-    before, after = (_peaks(setting.file("small-raw", count)) for count in (few, many))
-    for name in after:
-        grown = after[name] / before[name]
+    after = _peaks(setting.file("small-raw", many))
+    short = [_peaks(setting.file("small-raw", few)) for _ in range(setting.repeat)]
+    for name, peak in after.items():
+        before = [peaks[name] for peaks in short]
+        grown, noise = peak / max(before), (max(before) - min(before)) / max(before)
         what = f"{name}, peak at {many} records / at {few}"
-        peaks = table.against(after[name], before[name])
-        yield Finding("pipeline", what, f"{grown:.2f} x", f"<= {GROWTH} x", met(grown <= GROWTH), peaks=peaks)
+        verdict = "noise" if GROWTH < grown <= GROWTH + noise else met(grown <= GROWTH)
+        peaks = table.against(peak, max(before))
+        yield Finding("pipeline", what, f"{grown:.2f} x ±{noise:.2f}", f"<= {GROWTH} x", verdict, peaks=peaks)
 
 
 def _peaks(raw: str) -> dict[str, int]:
