@@ -41,6 +41,7 @@ _SOUNDS_WRONG = re.compile(
 _HARMLESS = re.compile(
     r"(?:^|[\s\[])(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|^\(node:\d+\)|deprecat|^warning", re.IGNORECASE
 )
+_PYTHON_WARNING = re.compile(r"^\S.*:\d+: \w*Warning: .*\n?(?: .*\n?)?", re.MULTILINE)  # and the code that it is about
 
 
 def error_line(stderr: str) -> str:
@@ -48,7 +49,8 @@ def error_line(stderr: str) -> str:
 
     A line that ends in a colon is followed by the next one.
     """
-    lines = [line for line in (_CODES.sub("", raw).strip() for raw in stderr.splitlines()) if line]
+    text = _PYTHON_WARNING.sub("", _CODES.sub("", stderr))
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
     useful = [(n, line) for n, line in enumerate(lines) if not _NOISE.match(line)]
     quiet = [(n, line) for n, line in useful if not _HARMLESS.search(line)]
     for pattern in (_ERROR.match, _ANY_CASE.match, _SOUNDS_WRONG.search):

@@ -57,7 +57,12 @@ Options:
   --invalid-thing  do not fail on an unknown error
   -h, --help       display help for command
 """
+WARNED = """/opt/agent/lib/authlib/_joserfc_helpers.py:8: AuthlibDeprecationWarning: authlib.jose is deprecated.
+  from authlib.jose import ECKey
+"""
 CASES = [
+    (WARNED, ""),
+    (f"{WARNED}no API key\n{WARNED}", "no API key"),
     ("Reading additional input from stdin...\n", ""),
     ("Reading additional input from stdin...\nError: no login\n", "Error: no login"),
     (
