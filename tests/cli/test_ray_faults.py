@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,28 @@ def test_a_driver_that_is_killed_and_resumed(two_nodes: TwoNodes, tmp_path: Path
     paid = (tmp_path / "paid").read_text().split("\n")
     again = {line for line in paid if line and paid.count(line) > 1}
     assert len(again) <= 2 * 3, "only what was under way is run again"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_a_cluster_that_is_being_started_is_ended(signum: int, tmp_path: Path, mark: str) -> None:
+    """Ray's own agents notice the end of their node only a minute after."""
+    write(tmp_path / "prompts.jsonl", *prompts(1))
+    args = ("prompts.jsonl", "--address", "local", "-j", 1, "--", "ae-run", "--shell", "echo fine")
+    with Running("ae-ray", *args, cwd=tmp_path, env={"MARK": mark}) as running:
+        until(lambda: any("dashboard/agent.py" in line for line in started(mark).values()), "the agents start", SLOW)
+        running.signal(signum)
+        running.process.wait()
+    until(lambda: not started(mark), "nothing of the cluster is left", 10)
+
+
+def started(mark: str) -> dict[str, str]:
+    """Returns the processes with that mark in their environment: pid → command line."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"MARK={mark}".encode() in (folder / "environ").read_bytes():
+                found[folder.name] = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
+    return found
 
 
 def test_a_reader_that_stops_holds_the_agents_back(two_nodes: TwoNodes, tmp_path: Path) -> None:

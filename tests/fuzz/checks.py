@@ -21,7 +21,7 @@ Test = Callable[..., None]
 MOST_MEMORY = 250.0  # MiB; the tokenizer of ae-score takes 110, all others a tenth of it
 PHASES = (Phase.explicit, Phase.generate, Phase.shrink)  # without Phase.explain, which takes minutes
 LONG = os.environ.get("AE_FUZZ") == "long"  # make fuzz
-LONGEST = 60.0  # seconds of a test, however busy the machine is; each takes less on an idle one
+LONGEST = 120.0  # seconds of a test, however busy the machine is; each takes less on an idle one
 engine.MAX_SHRINKING_SECONDS = int(LONGEST)  # then a failure is shown as small as it is
 
 

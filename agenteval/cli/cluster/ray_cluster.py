@@ -10,9 +10,12 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 from agenteval.cli.cluster.filter_worker import FilterWorker
+from agenteval.cli.cluster.ray_processes import VARIABLE as RAY_VARIABLE
+from agenteval.cli.cluster.ray_processes import end_ray, package_folder
 from agenteval.errors import MissingExtra, Stopped, UserError
 from agenteval.processes.guardian import Guardian
 
@@ -40,7 +43,8 @@ class RayCluster:
         self._local = address == "local"
         self._command, self._secrets = list(command), dict(secrets)
         self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir=_short_folder())
-        self._guardian = Guardian()
+        self._end_ray = partial(end_ray, self._folder, package_folder())
+        self._guardian = Guardian(self._end_ray)
         self._guardian.remove_at_end(self._folder)
         try:
             self._ray = _import_ray()
@@ -55,6 +59,7 @@ class RayCluster:
         if self._local:
             settings |= {"include_dashboard": False, "object_store_memory": LOCAL_STORE, "_temp_dir": self._folder}
             settings["_node_ip_address"] = "127.0.0.1"
+            os.environ[RAY_VARIABLE] = self._folder
         else:
             copy_files(self._command, files, self._folder)
             settings["runtime_env"] = {"working_dir": self._folder}
@@ -82,6 +87,8 @@ class RayCluster:
         """Disconnects, and removes what was made here."""
         if self._ray is not None:
             self._ray.shutdown()
+        if self._local:
+            self._end_ray()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._guardian.dismiss()
 
