@@ -44,10 +44,10 @@ def alive(mark: str) -> dict[int, list[str]]:
     """Returns the processes with the mark in their arguments: pid → arguments. Zombies have none."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            arguments = Path("/proc", name, "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            if any(mark in argument for argument in arguments):
-                found[int(name)] = arguments
+        with suppress(OSError), open(f"/proc/{name}/cmdline", "rb", buffering=0) as file:
+            arguments = file.read()
+            if mark.encode() in arguments:
+                found[int(name)] = arguments.decode("utf-8", "replace").split("\0")
     return found
 
 
