@@ -36,7 +36,9 @@ def test_forked_and_started_give_the_same(tmp_path: Path) -> None:
             done = run(tool, "--shell", SHOW, stdin=stdin, cwd=tmp_path, env={"MINE": "é 1"}).expect(0, stderr="")
             shown = done.records[0]["rawLines"]
             assert shown[0] == f"x é 1 {tmp_path} {tmp_path} " and shown[-1] == "1", "in a session of its own"
-            lines.append([line for line in shown if not line.startswith(("_", "AGENTEVAL_AGENT", "TMPDIR"))])
+            lines.append(
+                [line for line in shown if not line.startswith(("_", "AGENTEVAL_AGENT", "TMPDIR", "TMUX_TMPDIR"))]
+            )
     assert lines[0] == lines[1] == lines[2] == lines[3]
     with (tmp_path / "out").open("wb") as file:
         assert run("ae-adapters", stdout=file).expect(0, stderr="").out == b""
