@@ -65,6 +65,7 @@ class GraderRun:
                 redact=redact.value,
                 grade_failed=grade_failed,
                 trace=console.say if debug else None,
+                spare=self.workers > 1,
             )
             output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
         except UserError:
@@ -86,15 +87,22 @@ class GraderRun:
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
-        items = batches(self.graders.batch_size(self.workers))
+        items = batches(self.graders.most_at_once())
         run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
 
     def _begun(self, items: Iterator[list[Record]]) -> Iterator[list[Record]]:
-        """The records, the first of which are of the right kind: only now the file that is there is replaced."""
+        """Yields the records, as many at a time as a worker should take.
+
+        When there are some, the first are of the right kind: only now the file that is there is replaced.
+        """
         for batch in items:
             self.output.begin()
-            yield batch
+            start = 0
+            while start < len(batch):
+                size = self.graders.batch_size(self.workers)
+                yield batch[start : start + size]
+                start += size
 
 
 # --- comparison graders ------------------------------------------------------------------------

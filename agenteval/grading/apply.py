@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
+BATCH_SECONDS = 0.05  # that records should take which a worker takes at once
 NOT_FOR_GRADERS = (*VERDICT_FIELDS, "rawLines", "lineTimes", "turns")
 
 
@@ -42,10 +44,13 @@ class GraderSet:
         redact: Callable[[Any], Any] = lambda verdict: verdict,
         grade_failed: bool = False,
         trace: Callable[[str], None] | None = None,
+        spare: bool = False,
     ) -> None:
-        self.graders = open_graders(specs, processes, timeout=timeout, trace=trace)
+        self.graders = open_graders(specs, processes, timeout=timeout, trace=trace, spare=spare)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
+        self.all_hosted = all(spec.hosted for spec in specs)
+        self._seconds_each: float | None = None  # that a record took last
         self.keep_each = len(specs) > 1 or specs[0].named
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
@@ -56,6 +61,7 @@ class GraderSet:
         A record whose agent failed is shown to no grader, unless `grade_failed`. All graders but the last see all
         records before the first record comes out.
         """
+        began = time.monotonic()
         inputs = [None if self._is_failure(record) else _encoded(record) for record in records]
         shown = [data for data in inputs if isinstance(data, bytes)]
         *first, last = self.graders
@@ -70,15 +76,31 @@ class GraderSet:
                 return
             yield guarded(record, partial(self._graded, verdicts=found), self._ungradable)
         next(verdicts, None)  # lets each grader see that all its answers were taken
+        if shown:
+            self._seconds_each = (time.monotonic() - began) / len(shown)
 
     def _is_failure(self, record: Record) -> bool:
         return not self.grade_failed and has_failed(record)
 
     def batch_size(self, workers: int) -> int:
-        """Returns how many records a worker should take at once: few enough that each worker gets some."""
+        """Returns how many records a worker should take next: few enough that each worker gets some.
+
+        Functions of Python and JavaScript get as many as take some time together: quick ones do not wait for the next
+        records, and with slow ones no worker is left with many when the others have none.
+        """
         if not self.all_stream:
             return 1
-        return READ_AHEAD if workers == 1 else max(1, READ_AHEAD // (4 * workers))
+        if workers == 1:
+            return READ_AHEAD
+        if not self.all_hosted:  # a judge has several requests in flight, however long they take
+            return max(1, READ_AHEAD // (4 * workers))
+        if self._seconds_each is None:
+            return 1
+        return max(1, min(READ_AHEAD, int(BATCH_SECONDS / self._seconds_each)))
+
+    def most_at_once(self) -> int:
+        """Returns how many records it makes sense to read ahead."""
+        return READ_AHEAD if self.all_stream else 1
 
     def finish(self) -> None:
         """Lets the graders exit: everything is graded."""

@@ -54,10 +54,12 @@ def open_graders(
     timeout: float,
     kind: type = GraderResult,
     trace: Trace | None = None,
+    spare: bool = False,
 ) -> list[Grader]:
     """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record.
 
-    `trace` takes each line that a grader prints on stderr.
+    `trace` takes each line that a grader prints on stderr. With `spare`, a second process that loads a grader is
+    started at the same time: there will be two at work.
     """
     graders: list[Grader] = []
     for spec in specs:
@@ -66,7 +68,7 @@ def open_graders(
             continue
         grader = StreamGrader(spec, processes, timeout, kind, trace)
         if spec.trusted:
-            grader.load()
+            grader.load(spare=spare and spec.hosted)
         graders.append(grader)
     return graders
 
@@ -135,10 +137,14 @@ class StreamGrader:
         """Whether it never answers: it may not be made for --stream, or may not flush its output."""
         return self.timeouts is not None and self.timeouts >= GIVE_UP_AFTER
 
-    def load(self) -> None:
-        """Starts one process; raises UserError if it cannot load the grader, or refuses its options."""
-        stream = GraderStream(self)
+    def load(self, *, spare: bool) -> None:
+        """Starts one process, or two; raises UserError if the first cannot load the grader, or refuses its options."""
+        stream, second = GraderStream(self), GraderStream(self)
         try:
+            stream.start()
+            if spare:
+                second.start()
+                self._idle.append(second)
             stream.process()
         except NoAnswer as error:
             if self.spec.hosted:
@@ -148,6 +154,8 @@ class StreamGrader:
 
     def finish(self) -> None:
         """Lets the processes exit by themselves: one may have a cache to write."""
+        for stream in self._idle:
+            stream.end_input()  # of all of them first: they exit at the same time
         for stream in self._idle:
             stream.finish()
         self._idle.clear()
@@ -165,6 +173,7 @@ class GraderStream:
     def __init__(self, grader: StreamGrader) -> None:
         self.grader, self.spec = grader, grader.spec
         self._process: LineProcess | None = None
+        self._loaded = False  # whether it is known that the process can load the grader
         self._group_size = 1
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -191,21 +200,34 @@ class GraderStream:
             yield from verdicts
             inputs = inputs[len(group) :]
 
-    def process(self) -> LineProcess:
-        """Returns its process, started if need be; raises UserError if that cannot load the grader."""
+    def start(self) -> LineProcess:
+        """Starts its process if need be, and returns it."""
         if self._process is None:
             env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
             processes = self.grader.processes
             self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
-            if self.spec.hosted:
-                self._await_loaded(self._process)
-            elif self.spec.bundled:
-                self._await_ready(self._process)
+            self._loaded = not self.spec.trusted
         return self._process
 
+    def process(self) -> LineProcess:
+        """Returns its process, started if need be; raises UserError if that cannot load the grader."""
+        process = self.start()
+        if not self._loaded:
+            if self.spec.hosted:
+                self._await_loaded(process)
+            else:
+                self._await_ready(process)
+            self._loaded = True
+        return process
+
+    def end_input(self) -> None:
+        """Tells the process that it may exit."""
+        if self._process is not None:
+            self._process.end_input()
+
     def finish(self) -> None:
-        """Lets the process exit by itself."""
+        """Lets the process exit by itself, after its input has ended."""
         if self._process is not None:
             self._process.finish()
 

@@ -98,15 +98,20 @@ class LineProcess:
         self.stderr_tail[:] = rest
         return taken
 
-    def finish(self) -> None:
-        """Closes its stdin and gives it time to exit by itself."""
+    def end_input(self) -> None:
+        """Closes its stdin: it may exit."""
         os.close(self.stdin.fd)
-        self._await_exit()
-        self._release()
+
+    def finish(self) -> None:
+        """Gives it time to exit by itself, after its input has ended."""
+        left = True
+        if self.status is None and self._await_exit():
+            self.status, left = self.processes.collect(self.child)
+        self._release(left=left)
 
     def close(self) -> None:
         """Kills it and all it started."""
-        os.close(self.stdin.fd)
+        self.end_input()
         self._release()
 
     def _await_exit(self, patience: float = TERM_GRACE) -> bool:
@@ -114,8 +119,10 @@ class LineProcess:
         poll.register(self.child.ended, select.POLLIN)
         return bool(poll.poll(max(0.0, min(patience, TERM_GRACE)) * 1000))
 
-    def _release(self) -> None:
-        self.processes.terminate_tree(self.key, 0)
+    def _release(self, *, left: bool = True) -> None:
+        """Closes what is open; terminates what may be `left`."""
+        if left:
+            self.processes.terminate_tree(self.key, 0)
         if self.status is None and not self.processes.gave_up(self.child):
             self.status, _ = self.processes.collect(self.child)
         os.close(self.stdout)

@@ -7,6 +7,7 @@ import os
 from collections import deque
 
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, by default 64 KiB
+SMALLEST_PIPE = 4 << 10  # bytes that it takes even if the user's share of pipe memory is used up
 LONGEST_WAIT = 3600.0  # seconds; poll takes no more than 24 days
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 

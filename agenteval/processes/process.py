@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
-from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
+from agenteval.processes.pipes import PIPE_SIZE, SMALLEST_PIPE, PipeWriter, open_pipe, poll_timeout
 from agenteval.processes.scratch import take_file
 from agenteval.processes.spawn import Command
 
@@ -145,7 +145,7 @@ class RunningProcess:
 
     def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
         """Opens a pipe to write to, and writes as much as it takes; returns the end for the process."""
-        other, ours = open_pipe(PIPE_SIZE)
+        other, ours = open_pipe(PIPE_SIZE if self.peer or len(data) > SMALLEST_PIPE else None)
         theirs.append(other)
         self.stdin = PipeWriter(ours)
         self._write_stdin(data)

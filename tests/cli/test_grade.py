@@ -132,6 +132,16 @@ def test_several_at_once_is_real(tmp_path: Path) -> None:
     grade("-g", "./slow", "-j", 8, "-t", "20s", stdin=many(8), cwd=tmp_path).expect(0, stderr="")
 
 
+def test_slow_functions_are_shared_evenly(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\ndef grade(record):\n    time.sleep(0.3)\n"
+        "    return {'pass': True, 'score': 1.0, 'reasoning': str(os.getpid())}\n"
+    )
+    done = grade("-g", "slow.py", "-j", "2", stdin=many(6), cwd=tmp_path).expect(0)
+    hosts = [score["reasoning"] for score in scores(done).values()]
+    assert sorted(map(hosts.count, set(hosts))) in ([3, 3], [2, 4])
+
+
 def test_many_graders_need_many_descriptors(tmp_path: Path) -> None:
     script(tmp_path / "slow", f"sleep 0.5; {PASSES}")
     command = "ulimit -S -n 128; exec ae-grade -g ./slow -j 60"
