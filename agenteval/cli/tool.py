@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from agenteval import __version__
-from agenteval.cli.startup import cleandoc, click
+from agenteval.cli.startup import cleandoc, click, resume_collector
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
@@ -47,7 +46,7 @@ class Tool(click.Command):
 
     def _run(self, name: str, args: list[str]) -> int:
         sys.unraisablehook = _raise_again
-        gc.set_threshold(50_000)  # records are trees: reference counts free them, and the collector finds nothing
+        resume_collector()
         say = Console(name, progress=False).say
         try:
             signal.signal(signal.SIGTERM, _stop)
