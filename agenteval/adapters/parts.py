@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     part: Part
 
 
-_NUMBER = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)")
+_NUMBER = r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)"  # compiled when an agent prints one as text
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -168,7 +168,7 @@ def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:
 
 def as_number(text: str) -> int | float | None:
     """Returns the number as people write it, 2700 for 2.7k; None if it is not a number."""
-    match = _NUMBER.fullmatch(text.strip())
+    match = re.fullmatch(_NUMBER, text.strip())
     if match is None:
         return None
     digits, unit = match[1].replace(",", ""), _SCALE[match[2].lower()]

@@ -14,10 +14,10 @@ from agenteval.wire.validation import explain, value_at
 
 COMMENTS = ("//", "/*", "#")
 # Fields that authors add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
-_OWN = re.compile(r"^(?:[^a-z]|x-)|(?:note|comment|reason|todo|doc)s?$", re.IGNORECASE)
+_OWN = r"(?i)^(?:[^a-z]|x-)|(?:note|comment|reason|todo|doc)s?$"
 _CLOSE = 0.8  # difflib's ratio: one letter too many or too few in a name of four, one wrong in a name of five
-_LIKE_SESSION_ID = re.compile(r"(?<!\$)\{+\s*(?:\w*session\w*|\w*id)\s*\}+", re.IGNORECASE)  # ${id} is the shell's
-_LIKE_HISTORY = re.compile(r"\{\{\s*\w+\s*\}\}")
+_LIKE_SESSION_ID = r"(?i)(?<!\$)\{+\s*(?:\w*session\w*|\w*id)\s*\}+"  # ${id} is the shell's
+_LIKE_HISTORY = r"\{\{\s*\w+\s*\}\}"
 
 
 def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
@@ -154,7 +154,7 @@ def _no_such_field(holder: str, name: str, meant: str) -> str:
 
 def _meant(name: str, known: Iterable[str]) -> str | None:
     """Returns the known field that a name is probably meant for; None if it looks like a field of the author's own."""
-    if _OWN.search(name):
+    if re.search(_OWN, name):
         return None
     for one in known:
         # cwd for cwdFlag and contentPath for content are not typing errors, but close all the same
@@ -183,7 +183,7 @@ def _argument_problems(config: HeadlessAdapter) -> Iterator[str]:
         if "\0" in "".join(texts):
             yield f"{field} has a NUL character, which no argument can hold"
         if field in ("resume.args", "resume.command"):
-            wrong = [one for text in texts for one in _LIKE_SESSION_ID.findall(text) if one != SESSION_ID]
+            wrong = [one for text in texts for one in re.findall(_LIKE_SESSION_ID, text) if one != SESSION_ID]
             if wrong:
                 yield f"{field}: no placeholder is named {wrong[0]}; there is {SESSION_ID}"
         elif SESSION_ID in "".join(texts):
@@ -246,7 +246,7 @@ def _history_problems(config: HeadlessAdapter) -> Iterator[str]:
         field, text = "historyTemplate.turnFormat", template.turn_format
     if "{{input}}" not in text:
         yield f"{field} must have {{{{input}}}}, where the prompt of an earlier turn goes"
-    for found in _LIKE_HISTORY.findall(text):
+    for found in re.findall(_LIKE_HISTORY, text):
         if found not in ("{{input}}", "{{output}}"):
             yield f"{field}: no placeholder is named {found}; there are {{{{input}}}} and {{{{output}}}}"
 

@@ -12,9 +12,9 @@ from typing import Any
 from agenteval.streams.redaction import replace_texts
 
 _PLANE = 0x10F800 - 0xD800
-_LONE = re.compile("[\ud800-\udfff]")
-_ANY = re.compile(r"\\u[dD][89a-fA-F]|" + _LONE.pattern)
-_KEPT = re.compile("[\U0010f800-\U0010fbff][\U0010fc00-\U0010ffff]|[\U0010f800-\U0010ffff]")
+_LONE = "[\ud800-\udfff]"  # compiled when there is one
+_ANY = re.compile(r"\\u[dD][89a-fA-F]|" + _LONE)
+_KEPT = "[\U0010f800-\U0010fbff][\U0010fc00-\U0010ffff]|[\U0010f800-\U0010ffff]"
 
 
 def may_have_halves(line: str) -> bool:
@@ -24,12 +24,12 @@ def may_have_halves(line: str) -> bool:
 
 def kept(text: str) -> str:
     """Returns the text with its halves as characters that can be written."""
-    return _LONE.sub(lambda half: chr(ord(half[0]) + _PLANE), text)
+    return re.sub(_LONE, lambda half: chr(ord(half[0]) + _PLANE), text)
 
 
 def joined(text: str) -> str:
     """Returns a whole text: its kept halves joined to characters, those without a partner replaced."""
-    return _KEPT.sub(_character, text)
+    return re.sub(_KEPT, _character, text)
 
 
 def held_back(text: str) -> tuple[str, str]:

@@ -19,10 +19,11 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"_(?:PATH|FILE|DIR|SOCK|NAME|DOMAIN|LIMIT|COUNT)$", re.IGNORECASE)
-# The second one: a password that has a / in it, although that should be written as %2F.
-_USERS = (re.compile(r"://([^\s/?#]*)@"), re.compile(r"://(\S*)@"))
-_ASSIGNED = re.compile(rf"(?:{_KINDS}|PWD|ACCOUNT_?KEY|SIGNATURE)\s*=\s*([^\s;&\"']+)", re.IGNORECASE)
-_PERCENT = re.compile("(?:%[0-9A-Fa-f]{2})+")
+# These are compiled when they are used, which is seldom. The second one: a password that has a / in it, although that
+# should be written as %2F.
+_USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
+_ASSIGNED = rf"(?i)(?:{_KINDS}|PWD|ACCOUNT_?KEY|SIGNATURE)\s*=\s*([^\s;&\"']+)"
+_PERCENT = "(?:%[0-9A-Fa-f]{2})+"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
@@ -54,8 +55,8 @@ def _is_secret(value: str) -> bool:
 
 def _passwords_in(value: str) -> Iterator[str]:
     """Yields the passwords in an address (of a database, a proxy) or in a list of settings (`Password=…;`)."""
-    for users in _USERS:
-        for user in users.findall(value):
+    for users in _USERS if "://" in value else ():
+        for user in re.findall(users, value):
             name, colon, password = user.partition(":")
             found = password if colon else name if len(name) >= SHORTEST_TOKEN else ""
             for secret in {found, _unquoted(found)}:
@@ -63,12 +64,13 @@ def _passwords_in(value: str) -> Iterator[str]:
                     yield secret
                 elif secret and len(name) + len(secret) >= SHORTEST:
                     yield f"{name}:{secret}"  # by itself it is too short to tell
-    yield from filter(_is_secret, _ASSIGNED.findall(value))
+    if "=" in value:
+        yield from filter(_is_secret, re.findall(_ASSIGNED, value))
 
 
 def _unquoted(text: str) -> str:
     """Returns the text with %40 and the like as the characters that they stand for."""
-    return _PERCENT.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
+    return re.sub(_PERCENT, lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
 
 
 # --- forms --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)))
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
-_INVISIBLE = re.compile("[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
+_INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 
 
 def visible(text: str) -> str:
@@ -51,7 +51,7 @@ def _picture(found: re.Match[str]) -> str:
 def one_line(text: str, limit: int) -> str:
     """About the first `limit` characters on one line, without anything that could move the cursor."""
     start = text.lstrip()[: 2 * limit + 64]  # an output may be megabytes long
-    return visible(_INVISIBLE.sub("", " ".join(start.split())))
+    return visible(re.sub(_INVISIBLE, "", " ".join(start.split())))
 
 
 # --- columns of a terminal ----------------------------------------------------------------------
@@ -159,5 +159,5 @@ def pretty_json(value: object) -> bytes:
 
 def screen_lines(text: str) -> list[str]:
     """The lines of a text without anything that could control a terminal: tabs as spaces, line ends normal."""
-    shown = visible(_INVISIBLE.sub("", text.replace("\r\n", "\n"))).replace("\r", "␍")
+    shown = visible(re.sub(_INVISIBLE, "", text.replace("\r\n", "\n"))).replace("\r", "␍")
     return [line.expandtabs(4) for line in re.split("[\n\u2028\u2029]", shown)]

@@ -23,8 +23,9 @@ _TYPE_NAMES = {
 }
 
 
-_ERROR = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$", re.DOTALL)
-_EXPECTED = re.compile(r"^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$", re.DOTALL)
+# Compiled when there is an error.
+_ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"
+_EXPECTED = r"(?s)^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$"
 
 
 def check(record: Any, kind: type[T]) -> T:
@@ -39,13 +40,13 @@ def check(record: Any, kind: type[T]) -> T:
 
 def explain(message: str, record: Any = None) -> str:
     """The message of msgspec, reworded: `"id" must be a string, got an integer`."""
-    found = _ERROR.match(message)
+    found = re.match(_ERROR, message)
     if found is None:  # pragma: no cover - the pattern matches any text
         return message
     what, path = found["what"], (found["path"] or "").lstrip(".")
     if missing := re.match(r"Object missing required field `([^`]+)`", what):
         return f'"{f"{path}." if path else ""}{missing[1]}" is missing'
-    expected = _EXPECTED.match(what)
+    expected = re.match(_EXPECTED, what)
     if expected is None:
         return f'"{path}": {what}' if path else what
     want = " or ".join(_TYPE_NAMES.get(name.strip(), name.strip()) for name in expected["want"].split("|"))
