@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
@@ -143,8 +144,9 @@ class StreamGrader:
         try:
             stream.start()
             if spare:
-                second.start()
-                self._idle.append(second)
+                with suppress(NoAnswer, OSError):  # then there is no room for it
+                    second.start(patient=False)
+                    self._idle.append(second)
             stream.process()
         except NoAnswer as error:
             if self.spec.hosted:
@@ -200,13 +202,13 @@ class GraderStream:
             yield from verdicts
             inputs = inputs[len(group) :]
 
-    def start(self) -> LineProcess:
-        """Starts its process if need be, and returns it."""
+    def start(self, *, patient: bool = True) -> LineProcess:
+        """Starts its process if need be, and returns it; raises NoAnswer, unless `patient` also if there is no room."""
         if self._process is None:
             env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
             processes = self.grader.processes
-            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
+            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER, patient=patient)
             self._loaded = not self.spec.trusted
         return self._process
 

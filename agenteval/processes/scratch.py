@@ -94,7 +94,7 @@ class Scratch:
         """Whether a directory for temporary files is as it was made."""
         try:
             found = os.lstat(path)
-            stamp = (found.st_mode, found.st_ino, found.st_mtime_ns)
+            stamp = (found.st_mode, found.st_ino, found.st_ctime_ns)
             seen = self._empty.get(path)
             if seen is not None and seen.settled and seen.stamp == stamp:
                 return True  # a file that was made or removed since would have changed the time
