@@ -360,8 +360,8 @@ def test_what_dies_costs_no_record(what: str, two_nodes: TwoNodes, tmp_path: Pat
         (tmp_path / "go").touch()
         found = [running.record(SLOW) for _ in PROMPTS]
         done = running.end(SLOW)
+    assert ids(found) == ids(PROMPTS) and all(record["rawLines"] == ["fine"] for record in found), (found, done)
     assert done.code == 0 and done.out == b"", done
-    assert ids(found) == ids(PROMPTS) and all(record["rawLines"] == ["fine"] for record in found), found
 
 
 @pytest.mark.cluster
