@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from agenteval.errors import BadRecord, CannotGoOn, UserError
-from agenteval.streams.files import create_file, describe_kind
+from agenteval.streams.files import create_file, describe_kind, make_directories
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.output import Output
 from agenteval.wire.records import Input, Record, Wire
@@ -232,6 +232,7 @@ class Journal:
         """Replaces the file by one with these lines, in one step, and opens it; if that fails, the old one stays."""
         before = self._lines, self._size
         self._lines, self._size = {}, 0
+        make_directories(self.path)  # another program may have removed them since
         fd = create_file(f"{self.path}.new")
         try:
             with os.fdopen(fd, "wb", closefd=False) as new:

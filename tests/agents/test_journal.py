@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import signal
 from pathlib import Path
 
@@ -209,6 +210,18 @@ def test_a_record_that_a_power_cut_cost_the_output_is_still_in_the_journal(tmp_p
         again = Journal(str(tmp_path / "out"), resume=True, done=done, written={"there"})
         assert again.earlier({"id": "lost", "input": "x"}, 1) is not None
         assert again.earlier({"id": "there", "input": "x"}, 1) is None
+
+
+def test_a_directory_that_is_removed_at_the_start_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    kept = Journal(str(folder / "out"), resume=False, done=set())
+    kept.open()
+    kept.keep({"id": "a", "input": "x"}, {"id": "a"}, 1, graded=True)
+    again = Journal(str(folder / "out"), resume=True, done=set())
+    shutil.rmtree(folder)
+    again.open()
+    assert [line["id"] for line in read(folder / "out.unfinished")] == ["a"]
 
 
 def test_a_full_disk_costs_nothing_that_was_kept(tmp_path: Path) -> None:
