@@ -68,6 +68,8 @@ def accepted(tools: ToolServer, found: list[Any]) -> tuple[bytes, list[str]]:
 @given(prompts(), printed, st.sampled_from(["claude", "text", "gemini"]))
 def test_results(tools: ToolServer, found: list[Any], output: bytes, schema: str) -> None:
     stdin, ids = accepted(tools, found)
+    if not ids:
+        return
     (tools.folder / "output").write_bytes(output)
     agent = script(tools.folder / "agent", f"cat {tools.folder}/output")
     run = read(tools, ("ae-run", "-j", "2", "--keep-order", "--simple", f"{agent} {{}}"), stdin, lines=True)
@@ -86,6 +88,8 @@ def test_results(tools: ToolServer, found: list[Any], output: bytes, schema: str
 @given(prompts(), printed)
 def test_trials(tools: ToolServer, found: list[Any], output: bytes) -> None:
     stdin, ids = accepted(tools, found)
+    if not ids:
+        return
     (tools.folder / "output").write_bytes(output)
     agent = script(tools.folder / "agent", f"cat {tools.folder}/output")
     args = ("ae-trials", "-j", "2", "-k", "2", "--keep-order", "--simple", f"{agent} {{}}", "-g", "ae-grader-hint")
