@@ -33,7 +33,7 @@ SUITE_METADATA = frozenset(
 )
 
 # What adapters/schema_file.py and the compiler check, as far as JSON Schema can express it.
-Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'(.|\n)*'$|$)"})]
+Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'[\s\S]*'(?![\s\S])|(?![\s\S]))"})]
 Argument = Annotated[str, Meta(extra_json_schema={"pattern": r"^[^\u0000]*$"})]
 Pattern = Annotated[str, Meta(extra_json_schema={"minLength": 1, "not": {"pattern": r"\(\?P<type>"}})]
 Patterns = Annotated[dict[str, Pattern], Meta(extra_json_schema={"propertyNames": {"not": {"const": "text"}}})]
