@@ -30,7 +30,7 @@ PROMPTS: list[Record] = [
     {"id": "one", "input": "first", "hint": "first", "metadata": {"category": "a"}, "tags": ["x"], "own": {"b": 1}},
     {"id": "turns", "input": ["alpha", "beta"], "hint": "beta", "reference": "beta"},
     {"id": "fails", "input": "crash", "hint": "crash"},
-    {"id": "slow", "input": "sleep", "timeout": 300},
+    {"id": "slow", "input": "sleep", "timeout": 1000},
     {"id": "missed", "input": "other", "hint": "not there"},
 ]
 
