@@ -284,6 +284,9 @@ class PromptRun:
     def unfinished(self, prompt: Record, trial: int = 1) -> tuple[Record | None, bool]:
         """Returns what an earlier run has paid for and not written, and whether it is graded."""
         entry = self.journal.earlier(prompt, trial) if self.journal else None
+        if entry and entry.graded and self.graders and (reason := entry.record.get("graderError")):
+            self.graders.erred = True  # in the run that writes it, too
+            self.console.say(f"{prompt['id']}: could not be graded before the run was resumed: {reason}")
         return (entry.record, entry.graded) if entry else (None, False)
 
     def save(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:

@@ -212,6 +212,24 @@ def test_a_record_that_a_power_cut_cost_the_output_is_still_in_the_journal(tmp_p
         assert again.earlier({"id": "there", "input": "x"}, 1) is None
 
 
+@pytest.mark.parametrize("args", [["ae-capture"], ["ae-trials", "-k", 1]])
+def test_a_grader_error_of_an_earlier_run_counts_where_it_is_written(args: list[str], tmp_path: Path) -> None:
+    script(tmp_path / "grader", "cat > /dev/null; echo nothing")
+    command = [*map(str, args), str(prompts(tmp_path)), "-j", "6", "--keep-order", "--shell", SLOW, "-g", "./grader"]
+    kept = tmp_path / "out.unfinished"
+    with Running(*command, "-o", "out", cwd=tmp_path) as tool:
+        until(
+            lambda: kept.exists() and sum("graderError" in str(line) for line in read(kept)) >= 4,
+            "what waits is graded",
+        )
+        tool.signal(signal.SIGKILL)
+        tool.process.wait(TIMEOUT)
+    (tmp_path / "quick").touch()
+    script(tmp_path / "grader", 'cat > /dev/null; echo \'{"pass": true, "score": 1}\'')
+    done = run(*command, "-o", "out", "--resume", cwd=tmp_path).expect(1)
+    assert len([line for line in done.messages if "could not be graded before" in line]) >= 4, done
+
+
 def test_a_directory_that_is_removed_at_the_start_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -59,7 +59,7 @@ class Target:
 
 
 def _is_no_part_of_ray(line: str) -> bool:
-    return "/ray" not in line or WORKER in line
+    return WORKER in line or not (line.startswith("ray::") or "/ray" in line)
 
 
 @dataclass

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agenteval.cli.cluster.ray_processes import VARIABLE, end_ray
+from agenteval.cli.cluster.ray_processes import cluster_mark, end_ray, marked
 
 
 @contextmanager
-def process(folder: Path, title: str, executable: str = "sleep") -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a process of the cluster with that directory, under a title."""
-    env = {**os.environ, VARIABLE: str(folder)}
-    with subprocess.Popen([title, "600"], executable=shutil.which(executable), env=env) as running:
+def process(mark: int, title: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a process of the cluster with that mark, under a title."""
+    with marked(mark):
+        started = subprocess.Popen([title, "600"], executable=shutil.which("sleep"))
+    with started as running:
         try:
             yield running
         finally:
@@ -26,13 +26,13 @@ def process(folder: Path, title: str, executable: str = "sleep") -> Iterator[sub
 def test_only_ray_itself_is_ended(tmp_path: Path) -> None:
     """Also a process that has changed its name, as the agents of Ray do."""
     package = tmp_path / "ray"
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours, theirs = cluster_mark(), cluster_mark() + 1
     with (
         process(ours, "ray::DashboardAgent") as agent,
         process(ours, f"{package}/core/raylet") as raylet,
         process(ours, f"{package}-evaluation/ae-run") as filter_,
         process(theirs, "ray::DashboardAgent") as other,
     ):
-        end_ray(str(ours), str(package))
+        end_ray(ours, str(package))
         assert (agent.wait(10), raylet.wait(10)) == (-9, -9)
         assert filter_.poll() is None and other.poll() is None

@@ -10,12 +10,12 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 from agenteval.cli.cluster.filter_worker import FilterWorker
-from agenteval.cli.cluster.ray_processes import VARIABLE as RAY_VARIABLE
-from agenteval.cli.cluster.ray_processes import end_ray, package_folder
+from agenteval.cli.cluster.ray_processes import cluster_mark, end_ray, marked, package_folder
 from agenteval.errors import MissingExtra, Stopped, UserError
 from agenteval.processes.guardian import Guardian
 
@@ -43,7 +43,8 @@ class RayCluster:
         self._local = address == "local"
         self._command, self._secrets = list(command), dict(secrets)
         self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir=_short_folder())
-        self._end_ray = partial(end_ray, self._folder, package_folder())
+        self._mark = cluster_mark()
+        self._end_ray = partial(end_ray, self._mark, package_folder())
         self._guardian = Guardian(self._end_ray)
         self._guardian.remove_at_end(self._folder)
         try:
@@ -59,12 +60,12 @@ class RayCluster:
         if self._local:
             settings |= {"include_dashboard": False, "object_store_memory": LOCAL_STORE, "_temp_dir": self._folder}
             settings["_node_ip_address"] = "127.0.0.1"
-            os.environ[RAY_VARIABLE] = self._folder
         else:
             copy_files(self._command, files, self._folder)
             settings["runtime_env"] = {"working_dir": self._folder}
         try:
-            self._ray.init(address=address, **settings)
+            with marked(self._mark) if self._local else nullcontext():
+                self._ray.init(address=address, **settings)
         except SystemExit:  # by Ray's own handler of SIGTERM
             raise Stopped(signal.SIGTERM) from None
         except Exception as error:  # Ray raises its base class, too, where a node does not start in time
