@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
-AT_ONCE = 1  # millisecond: what is printed meanwhile is read together
 TREE_INTERVAL = 0.02  # seconds between two looks at a tree that is being terminated
 
 ANSWER_FILE = f"{{answer file {os.urandom(8).hex()}}}"  # in an argument: the name of a file for the answer
@@ -65,7 +64,7 @@ class RunningProcess:
         self.status: int | None = None
         self.error: str | None = None
         self.left_helpers = self.timed_out = self.too_much = False
-        self.poll, self.ending = select.poll(), select.poll()  # of all its descriptors, and of its end alone
+        self.poll = select.poll()
         self.stdin: PipeWriter | None = None
         self.stdout = -1
         self.outputs: dict[int, Callable[[bytes], None]] = {}  # stdout and stderr while they are open
@@ -73,7 +72,6 @@ class RunningProcess:
         self.chunks: list[bytes] = []
         self.arrivals: list[tuple[int, float]] = []
         self.size = self.line_count = 0
-        self.more_to_read = False
         self.stderr_tail = bytearray()
         # The conversation with a peer.
         self.turn = peer.turn if peer else 0
@@ -89,22 +87,10 @@ class RunningProcess:
         if self._name_answer_file():
             self._start()
         while not self._has_ended():
-            if not self._ends_at_once():
-                wait = None if self.deadline is None else self.deadline - time.monotonic()
-                for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
-                    self._handle(fd, event)
+            wait = None if self.deadline is None else self.deadline - time.monotonic()
+            for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
+                self._handle(fd, event)
         return self._outcome()
-
-    def _ends_at_once(self) -> bool:
-        """Waits a moment for the end of the process alone: to be woken for each piece that a quick one prints takes
-        longer than the piece. Returns whether it has ended.
-        """
-        if self.child is None or self.status is not None or self.kill_at is not None or self.peer or self.stdin:
-            return False
-        if self.more_to_read or not self.ending.poll(AT_ONCE):
-            return False
-        self._collect(self.child)
-        return True
 
     def _name_answer_file(self) -> bool:
         """Puts the name of a new file into the arguments if they ask for one; returns whether it could."""
@@ -128,7 +114,6 @@ class RunningProcess:
             self.child = self.supervisor.start(self.key, self.command, stdin, stdout, stderr)
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
             self.poll.register(self.child.ended, select.POLLIN)
-            self.ending.register(self.child.ended, select.POLLIN)
         except (OSError, ValueError) as error:
             self.error = describe_start_failure(error, self.command.argv[0])
         finally:
@@ -155,14 +140,11 @@ class RunningProcess:
         if fd in self.outputs:
             self._read(fd, event)
         elif self.child is not None and fd == self.child.ended:
-            self._collect(self.child)
+            self.poll.unregister(fd)
+            self.status, self.left_helpers = self.supervisor.collect(self.child)
         else:
             self._write_stdin()
             self._answer_lines()
-
-    def _collect(self, child: Child) -> None:
-        self.poll.unregister(child.ended)
-        self.status, self.left_helpers = self.supervisor.collect(child)
 
     def _has_ended(self) -> bool:
         """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
@@ -214,9 +196,8 @@ class RunningProcess:
         data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
         if data:
             self.outputs[fd](data)
-            self.more_to_read = len(data) == READ_SIZE
-            if self.more_to_read or not event & select.POLLHUP:
-                return self.more_to_read
+            if len(data) == READ_SIZE or not event & select.POLLHUP:
+                return len(data) == READ_SIZE
         self._close_output(fd)
         if fd == self.stdout and self.peer and self.peer.interactive:
             self._expect_exit()  # no reply can come any more
