@@ -247,7 +247,7 @@ def test_which_sessions_ended_with_a_failing_test(tmp_path: Path) -> None:
             answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "…", "is_error": failed}
             lines.append(json.dumps({"type": "assistant", "message": {"content": [call]}}))
             lines.append(json.dumps({"type": "user", "message": {"content": [answer]}}))
-        facts = {"sessionId": name, "cwd": "/work/shop", "timestamp": when.isoformat()}
+        facts = {"sessionId": name, "cwd": "/home/ann/shop", "timestamp": when.isoformat()}
         (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({**json.loads(one), **facts}) for one in lines))
     if shutil.which("jq") is None:
         pytest.skip("jq is not on PATH")
