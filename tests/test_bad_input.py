@@ -54,6 +54,7 @@ BAD = [
     Bad(b'{"id":"x","z":"\xff",' + FIELDS.encode() + b"}", "not UTF-8: byte 0xff at position"),
     Bad(b'{"id":"x","z":"\xed\xa0\x80",' + FIELDS.encode() + b"}", "not UTF-8: byte 0xed"),
     Bad(f'{{"id":"x","z":"half \\ud83d",{FIELDS}}}', "half of a surrogate pair"),
+    Bad(f'{{"id":"x","trajectory":[{{"type":"message","content":"\\ud83d"}}],{FIELDS}}}', "half of a surrogate pair"),
     Bad(f'{{"id":"x","z":{"[" * 10_000}{"]" * 10_000},{FIELDS}}}', "nested too deeply"),
     Bad(f'{{"id":"x","z":1e400,{FIELDS}}}', "out of range"),
     Bad(f'{{"id":"x","z":NaN,{FIELDS}}}', "not JSON"),

@@ -124,6 +124,7 @@ def _without_huge_numbers(line: bytes) -> Record | None:
     """
     try:
         record = _huge_as_null(line)
+        encode(record)  # raises for half of a surrogate pair, which json reads and nothing can write
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and not record.keys().isdisjoint(("trajectory", "trials")) else None
