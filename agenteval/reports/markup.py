@@ -18,9 +18,13 @@ _BACKTICKS = re.compile("`+")
 
 def fenced(text: str, language: str) -> str:
     """The text as it is, between fences longer than any it contains."""
-    shown = visible(_LINE_END.sub("\n", text) if "\r" in text else text)
-    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(shown)))) if "`" in shown else "```"
-    return f"{fence}{language}\n{shown}\n{fence}"
+    return between_fences(visible(_LINE_END.sub("\n", text) if "\r" in text else text), language)
+
+
+def between_fences(text: str, language: str) -> str:
+    """The same for text whose line ends are normal; control characters are kept."""
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)))) if "`" in text else "```"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def inline(text: str) -> str:

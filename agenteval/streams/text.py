@@ -38,9 +38,11 @@ def visible_bytes(text: str) -> bytes:
 def _is_visible(data: bytes) -> bool:
     """Whether UTF-8 certainly has no control character in it: nearly every text; the pattern takes four times as long.
 
-    A C1 character starts with the byte C2, as do some others.
+    A C1 character starts with the byte C2, as do some others: « and ° for example.
     """
-    return b"\xc2" not in data and len(data.translate(None, _ASCII_CONTROLS)) == len(data)
+    if b"\xc2" in data and re.search(b"\xc2[\x80-\x9f]", data):
+        return False
+    return len(data.translate(None, _ASCII_CONTROLS)) == len(data)
 
 
 def _picture(found: re.Match[str]) -> str:

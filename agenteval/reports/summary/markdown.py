@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import fenced, inline
+from agenteval.reports.markup import between_fences, inline
 from agenteval.reports.result_reader import ResultReader
-from agenteval.streams.text import plain_text, preview, visible
+from agenteval.streams.text import plain_text, preview, visible, visible_bytes
 from agenteval.wire.records import Step, StepType
 from agenteval.wire.result_view import ResultWithSteps
 
@@ -22,6 +22,9 @@ LINE_PREVIEW = 500  # a minified file is one line
 
 PATH_KEYS = ("file_path", "path")
 CONTENT_KEYS = ("content", "new_string")
+SHOWN_KEYS = (*PATH_KEYS, *CONTENT_KEYS)
+TITLES = {"thought": "[THOUGHT]", "message": "[MESSAGE]"}
+NO_STEPS = "**Trajectory:** (empty)"
 _LINE_END = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 
@@ -29,12 +32,14 @@ _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields a section per record, as it comes."""
     sections = Sections(escape=context.for_web)
-    for result in results.views(ResultWithSteps):
-        yield sections.section(result).encode()
+    yield from map(sections.section, results.views(ResultWithSteps))
 
 
 class Sections:
-    """Writes a section per result; text of agents is escaped for a web page, or left as it is for a judge."""
+    """Writes a section per result; text of agents is escaped for a web page, or left as it is for a judge.
+
+    Control characters stay in its parts: those of a whole section are replaced at once.
+    """
 
     def __init__(self, *, escape: bool) -> None:
         self.escape = escape
@@ -42,95 +47,96 @@ class Sections:
 
     def line(self, text: str) -> str:
         """The text on one line."""
-        if self.escape:
-            return inline(text)
-        return text if text.isprintable() else " ".join(visible(text).split("\n"))
+        return inline(text) if self.escape else text.replace("\n", " ")
 
-    def block(self, text: str) -> str:
-        """The text behind a title: on the same line, or between fences if it is not escaped and has several lines."""
-        if not self.escape and text.isprintable():
-            return text
+    def block(self, text: str) -> tuple[str, str]:
+        """The text behind a title: on the same line, or below it if it is not escaped and has several lines."""
         if "\r" in text:
             text = _LINE_END.sub("\n", text)
         if self.escape or "\n" not in text.strip("\n"):
-            return self.line(text.strip("\n"))
-        return f"\n{fenced(text, 'text')}"
+            return self.line(text.strip("\n")), ""
+        return "", between_fences(text, "text")
 
-    def section(self, result: ResultWithSteps) -> str:
+    def section(self, result: ResultWithSteps) -> bytes:
         """One result: input, steps, output, and what else is known of it."""
         parts = [f"## Evaluation Record: {self.line(result.id)}"]
         if result.input is not None:
-            parts.append(f"**Input:** {self.block(result.turns(chr(10)))}")
-        steps = "\n".join(self.trajectory_lines(result))
-        parts.append(f"**Trajectory:**\n{steps}" if steps else "**Trajectory:** (empty)")
-        output = preview(result.output, OUTPUT_PREVIEW)
-        parts.append(f"**Output:** {self.block(output) or '(empty)'}")
-        if facts := list(self.fact_lines(result)):
+            behind, below = self.block(result.turns("\n"))
+            parts.append(f"**Input:** \n{below}" if below else f"**Input:** {behind}")
+        parts.append("\n".join(["**Trajectory:**", *self.step_lines(result)]) if result.trajectory else NO_STEPS)
+        behind, below = self.block(preview(result.output, OUTPUT_PREVIEW))
+        parts.append(f"**Output:** \n{below}" if below else f"**Output:** {behind or '(empty)'}")
+        if facts := self.fact_lines(result):
             parts.append("  \n".join(facts))  # two spaces: a line break in markdown
-        return "\n\n".join([*parts, "---"]) + "\n\n"
+        return visible_bytes("\n\n".join([*parts, "---"]) + "\n\n")
 
-    def fact_lines(self, result: ResultWithSteps) -> Iterator[str]:
+    def fact_lines(self, result: ResultWithSteps) -> list[str]:
         """Metadata, errors, duration and grade; what is not known has no line."""
+        facts: list[str] = []
         if result.metadata:
-            values = (
-                (self.word(key), preview(plain_text(value), STEP_PREVIEW)) for key, value in result.metadata.items()
-            )
-            yield "**Metadata:** " + ", ".join(f"{key}={self.word(value)}" for key, value in values)
+            pairs = [
+                f"{self.word(key)}={self.word(preview(plain_text(value), STEP_PREVIEW))}"
+                for key, value in result.metadata.items()
+            ]
+            facts.append(f"**Metadata:** {', '.join(pairs)}")
         if result.tool_errors is not None:
-            yield f"**Tool Errors:** {'true' if result.tool_errors else 'false'}"
-        if result.duration is not None:
-            yield f"**Duration:** {result.duration:.0f}ms"
+            facts.append(f"**Tool Errors:** {'true' if result.tool_errors else 'false'}")
+        if (duration := result.duration) is not None:
+            facts.append(f"**Duration:** {duration:.0f}ms")
         elif result.clock_set_back:
-            yield "**Duration:** not known: the clock was set back"
-        for failure in result.failures:
-            yield f"**Error:** {self.line(failure)}"
-        if result.why_not_graded is not None:
-            yield f"**Score:** none (grader error: {self.line(result.why_not_graded)})"
-            return
-        if result.score is None:
-            return
-        yield f"**Score:** {'PASS' if result.score.pass_ else 'FAIL'} ({result.score.score:g})"
-        if result.score.reasoning:
-            yield f"**Reasoning:** {self.line(result.score.reasoning)}"
+            facts.append("**Duration:** not known: the clock was set back")
+        facts += [f"**Error:** {self.line(failure)}" for failure in result.failures]
+        if (reason := result.why_not_graded) is not None:
+            facts.append(f"**Score:** none (grader error: {self.line(reason)})")
+        elif (score := result.score) is not None:
+            facts.append(f"**Score:** {'PASS' if score.pass_ else 'FAIL'} ({score.score:g})")
+            if score.reasoning:
+                facts.append(f"**Reasoning:** {self.line(score.reasoning)}")
+        return facts
 
     # --- steps ---
 
-    def trajectory_lines(self, result: ResultWithSteps) -> Iterator[str]:
+    def step_lines(self, result: ResultWithSteps) -> list[str]:
         """The steps as a numbered list, each with its id."""
-        shown_id = self.line(result.id)
+        usual, shown_usual = f"{result.id}-step-", f"{self.line(result.id)}-step-"
+        shown: list[str] = []
         for number, step in enumerate(result.trajectory or (), 1):
-            usual = step.step_id is None or step.step_id == f"{result.id}-step-{number}"
-            mark = f"{shown_id}-step-{number}" if usual else self.line(step.step_id or "")
-            place = f"{number}. "
-            first, more, lines = STEP_TEXTS[step.type](self, step).partition("\n")
-            yield f"{place}{first} [→{mark}]"
+            given = step.step_id
+            mark = f"{shown_usual}{number}" if given is None or given == f"{usual}{number}" else self.line(given)
+            title, more = STEP_TEXTS[step.type](self, step)
+            shown.append(f"{number}. {title} [→{mark}]")
             if more:
-                indent = " " * len(place)
-                yield indent + lines.replace("\n", f"\n{indent}")
+                indent = " " * len(f"{number}. ")
+                shown.append(indent + more.replace("\n", f"\n{indent}"))
+        return shown
 
-    def text(self, step: Step) -> str:
-        """A thought or a message."""
-        shown = self.block(preview(step.content or "", STEP_PREVIEW))
-        name = step.type.upper()
-        return f"[{name}]{shown}" if shown.startswith("\n") else f"[{name}] {shown}".rstrip()
+    def text(self, step: Step) -> tuple[str, str]:
+        """A thought or a message: the title with text that has one line, and the lines of any other."""
+        behind, below = self.block(preview(step.content or "", STEP_PREVIEW))
+        return (TITLES[step.type], below) if below else (f"{TITLES[step.type]} {visible(behind)}".rstrip(), "")
 
-    def plan(self, step: Step) -> str:
-        """The entries of a plan."""
+    def plan(self, step: Step) -> tuple[str, str]:
+        """The entries of a plan, on the line of its title."""
         entries = ", ".join(map(_entry, step.entries or ()))
-        return f"[PLAN] {self.line(preview(entries, PLAN_PREVIEW))}".rstrip()
+        return f"[PLAN] {visible(self.line(preview(entries, PLAN_PREVIEW)))}".rstrip(), ""
 
-    def call(self, step: Step) -> str:
-        """A tool call, with the file and the content that it was given."""
+    def call(self, step: Step) -> tuple[str, str]:
+        """A tool call: its title, and the file and the content that it was given."""
         status = f" -> {self.word(step.status)}" if step.status else ""
         duration = f" ({step.duration:.0f}ms)" if step.duration is not None else ""
-        lines = [f"[TOOL:{self.word(step.name or '')}]{status}{duration}"]
-        path, content = text_at(step.input, PATH_KEYS), text_at(step.input, CONTENT_KEYS)
+        title = f"[TOOL:{self.word(step.name or '')}]{status}{duration}"
+        given = step.input
+        if isinstance(given, dict) and given.keys().isdisjoint(SHOWN_KEYS):
+            return title, ""
+        path, content = text_at(given, PATH_KEYS), text_at(given, CONTENT_KEYS)
+        lines = []
         if path:
             lines.append(f"File: {self.line(path)}" + (f" ({len(content)} chars)" if content else ""))
         if content:
             language = _LANGUAGE.search(path or "")
-            lines.append(fenced(head_and_tail(content), language[1] if language else "text"))
-        return "\n".join(lines)
+            shown = _LINE_END.sub("\n", head_and_tail(content))
+            lines.append(between_fences(shown, language[1] if language else "text"))
+        return title, "\n".join(lines)
 
 
 def _entry(entry: Any) -> str:
@@ -141,7 +147,7 @@ def _entry(entry: Any) -> str:
     return f"{entry['content']}: {status}" if status is not None else str(entry["content"])
 
 
-STEP_TEXTS: dict[StepType, Callable[[Sections, Step], str]] = {
+STEP_TEXTS: dict[StepType, Callable[[Sections, Step], tuple[str, str]]] = {
     "thought": Sections.text,
     "message": Sections.text,
     "tool_call": Sections.call,
