@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -70,7 +70,7 @@ class SchemaCompiler:
         return f"{name}({argument})"
 
 
-class LookUp(NamedTuple):
+class LookUp(msgspec.Struct, frozen=True):
     """A value that code looks up: where, and by which path."""
 
     path: Path

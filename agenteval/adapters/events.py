@@ -8,7 +8,6 @@ nor written, which takes a tenth of the time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from keyword import iskeyword
 from typing import Any, TypedDict
@@ -52,7 +51,7 @@ class EventShape:
 
     def code(self, look_up: LookUp) -> str:
         """Returns the expression for a value."""
-        path, place, base = look_up
+        path, place, base = look_up.path, look_up.place, look_up.base
         if path.keys is None:
             name = f"get{len(self.names)}"
             self.names[name] = path.get
@@ -123,8 +122,6 @@ class EventShape:
 # time than to decode it.
 KEEPS_JSON = """len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)"""
 
-_OTHER_ESCAPES = re.compile(rb"\\[u/]")
-
 
 def as_json(found: msgspec.Raw) -> Any:
     """Returns an object or a list as JSON, to be written as it came; the value of anything else.
@@ -132,7 +129,7 @@ def as_json(found: msgspec.Raw) -> Any:
     And the value if it has other escapes than encode() writes, because a secret could hide in `\\u0073k-…`.
     """
     data = bytes(found)
-    is_kept = data[0] in b"[{" and not (b"\\" in data and _OTHER_ESCAPES.search(data))
+    is_kept = data[0] in b"[{" and not (b"\\" in data and (b"\\u" in data or b"\\/" in data))
     return Fragment(data) if is_kept else value_of(data)
 
 

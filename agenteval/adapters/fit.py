@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable
 
 from agenteval.adapters.bundled import bundled_adapters, load_adapter
@@ -22,7 +22,7 @@ class SchemaFit:
         self.decided = False
         self._samples: list[list[str]] = []
         self._failed = 0  # of them, agents that failed: there may have been nothing to take
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def add(self, raw: Record, result: Record) -> None:
         """Takes note of what was read in a record; warns after the third from which nothing was."""

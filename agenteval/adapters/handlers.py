@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -217,7 +217,7 @@ class CompiledSchema:
         return [found, "if type(found) is list:", *_indented(["for item in found:", *_indented(code)])]
 
 
-class _Member(NamedTuple):
+class _Member(msgspec.Struct, frozen=True):
     """A rule for items of a list; `leads`: if only others fit, a rule between these and them may come first."""
 
     rule: Rule

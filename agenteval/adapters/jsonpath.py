@@ -21,16 +21,14 @@ Key = str | int
 
 ITEMS = "*"  # in `Path.reads`: every item of a list
 
-_SEGMENT = re.compile(
-    r"""\.(?P<name>[^\s.\[\]*?@()'",:]+)
+# These are compiled for paths that are not just `$.a.b`.
+_SEGMENT = r"""(?x)\.(?P<name>[^\s.\[\]*?@()'",:]+)
       | \[(?P<index>0|-?[1-9][0-9]*)\]
       | \['(?P<single>[^'\\]*)'\]
-      | \["(?P<double>[^"\\]*)"\]""",
-    re.VERBOSE,
-)
+      | \["(?P<double>[^"\\]*)"\]"""
 # agent-eval-harness takes anything between dots as a name: `$.exit code.@value`.
-_LOOSE_NAME = re.compile(r"\.([^.\[\]]+)")
-_LOOSE_NAMES = re.compile(r"\$(\.[^.\[\]]+)+")
+_LOOSE_NAME = r"\.([^.\[\]]+)"
+_LOOSE_NAMES = r"\$(\.[^.\[\]]+)+"
 
 
 class PathError(ValueError):
@@ -77,9 +75,9 @@ def compile_path(text: str) -> Path:
     try:
         return _rfc9535(text)
     except PathError:
-        if not _LOOSE_NAMES.fullmatch(text):
+        if not re.fullmatch(_LOOSE_NAMES, text):
             raise
-        return _plain(text, tuple(_LOOSE_NAME.findall(text)))
+        return _plain(text, tuple(re.findall(_LOOSE_NAME, text)))
 
 
 def split_wildcard(text: str) -> tuple[Path, Path] | None:
@@ -94,6 +92,11 @@ def split_wildcard(text: str) -> tuple[Path, Path] | None:
 
 def _plain_keys(text: str) -> tuple[Key, ...] | None:
     """Returns the keys of a path of names and indices, None for any other expression."""
+    root, *names = text.split(".")
+    if root == "$" and all(map(str.isidentifier, names)):
+        return tuple(names)
+    if "*" in text[1:] and "'" not in text and '"' not in text:
+        return None
     keys, end = _leading_keys(text)
     return keys if end >= len(text) else None
 
@@ -102,7 +105,8 @@ def _leading_keys(text: str) -> tuple[tuple[Key, ...], int]:
     """Returns the names and indices that a path begins with, and where they end."""
     keys: list[Key] = []
     at = 1
-    while found := _SEGMENT.match(text, at):
+    segment = re.compile(_SEGMENT)
+    while found := segment.match(text, at):
         index = found["index"]
         keys.append(int(index) if index else next(key for key in found.groups() if key is not None))
         at = found.end()

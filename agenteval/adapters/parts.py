@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ Patterns = list[tuple[str, Pattern]]
 Part = dict[str, Any]
 
 
-class Piece(NamedTuple):
+class Piece(msgspec.Struct, frozen=True):
     """A part and where in the text it is."""
 
     start: int

@@ -12,14 +12,15 @@ from typing import Any
 from agenteval.streams.redaction import replace_texts
 
 _PLANE = 0x10F800 - 0xD800
-_LONE = "[\ud800-\udfff]"  # compiled when there is one
-_ANY = re.compile(r"\\u[dD][89a-fA-F]|" + _LONE)
+# These are compiled when there is one, or a line that is not quite JSON.
+_LONE = "[\ud800-\udfff]"
+_ANY = r"\\u[dD][89a-fA-F]|" + _LONE
 _KEPT = "[\U0010f800-\U0010fbff][\U0010fc00-\U0010ffff]|[\U0010f800-\U0010ffff]"
 
 
 def may_have_halves(line: str) -> bool:
     """Returns whether there is half a pair, or any escaped surrogate, in a line of JSON."""
-    return bool(_ANY.search(line))
+    return bool(re.search(_ANY, line))
 
 
 def kept(text: str) -> str:

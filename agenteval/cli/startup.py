@@ -5,11 +5,14 @@ that pyproject.toml allows. While a package is imported, stand-ins take the plac
 
 - inspect, of which Click uses only cleandoc on the way in (10 ms); the rest is fetched from the real one when used;
 - gettext, with which Click looks for translations of each message: the suite has none;
-- platform, of which uuid (for both packages) uses one name, and typing_extensions, which msgspec takes only for
-  what Python 3.11 has itself (together 12 ms);
-- dataclasses, json and zoneinfo, of which orjson takes a class each, for values that the suite does not write (15 ms);
-- msgspec.inspect and msgspec._json_schema, which describe types: only ae-schemas makes JSON Schemas (2 ms).
+- datetime, whose Python code is replaced by that in C right after it has run (1 ms);
+- threading and weakref, of which Click takes a class each that Python has built in (1 ms);
+- typing_extensions, which msgspec takes only for what Python 3.11 has itself;
+- dataclasses, decimal, json, uuid and zoneinfo, of which the packages take a class each, for values that the suite
+  neither reads nor writes (15 ms);
+- modules of msgspec that describe types, which only ae-schemas needs, and that read other formats (3 ms).
 
+typing.TypedDict makes plain classes meanwhile: Click has ten, which only type checkers look at (1 ms).
 The garbage collector is off until all is imported (5 ms), and never looks at what was.
 And Click compares an unknown long option with all known ones, by difflib, even while it only tries whether `-o` is
 a long option. Here that is done only when the error is shown.
@@ -17,13 +20,20 @@ a long option. Here that is done only when the error is shown.
 
 from __future__ import annotations
 
+import _datetime  # type: ignore[import-not-found]
+import _signal as signal  # type: ignore[import-not-found]
+import _thread
 import gc
 import os
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+# A program that imports this package gets the real modules.
+IS_TOOL = os.path.basename(sys.argv[0]).startswith("ae-")
 
 
 def cleandoc(text: str) -> str:
@@ -61,27 +71,67 @@ def _module(name: str, **attributes: object) -> ModuleType:
     return module
 
 
-_GETTEXT = _module("gettext", gettext=str, ngettext=lambda one, many, count: one if count == 1 else many)
-_PLATFORM = _module("platform", system=lambda: os.uname().sysname)
-_DATACLASSES = _module("dataclasses", _FIELD=object())
-_JSON = _module("json", JSONDecodeError=ValueError)
-_JSON_SCHEMA = _module(
-    "msgspec._json_schema",
-    **{name: _deferred("msgspec._json_schema", name) for name in ("schema", "schema_components")},
-)
-_ZONEINFO = _module("zoneinfo", ZoneInfo=type("ZoneInfo", (), {}))
+def _without_values(module: str, name: str) -> ModuleType:
+    """Returns a module with one class, of which there are no objects."""
+    return _module(module, **{name: type(name, (), {})})
+
+
+_UUID = _module("uuid", UUID=type("UUID", (), {}), SafeUUID=type("SafeUUID", (), {"unknown": None}))
+_CLICK = {
+    "inspect": _Inspect("inspect"),
+    "gettext": _module("gettext", gettext=str, ngettext=lambda one, many, count: one if count == 1 else many),
+    "datetime": _datetime,
+    "threading": _module("threading", local=_thread._local),
+    "uuid": _UUID,
+    "weakref": _module("weakref", WeakKeyDictionary=dict),
+}
+_MSGSPEC = {
+    "typing_extensions": None,  # an import of it fails
+    "datetime": _datetime,
+    "decimal": _without_values("decimal", "Decimal"),
+    "uuid": _UUID,
+    "msgspec._json_schema": _module(
+        "msgspec._json_schema",
+        **{name: _deferred("msgspec._json_schema", name) for name in ("schema", "schema_components")},
+    ),
+    **{name: _Deferred(name) for name in ("msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")},
+}
+_ORJSON = {
+    "dataclasses": _module("dataclasses", _FIELD=object()),
+    "datetime": _datetime,
+    "json": _module("json", JSONDecodeError=ValueError),
+    "uuid": _UUID,
+    "zoneinfo": _without_values("zoneinfo", "ZoneInfo"),
+}
+
+
+class _TypedDict(dict[str, Any]):
+    def __init_subclass__(cls, total: bool = True) -> None:
+        pass
 
 
 @contextmanager
 def _instead(stand_ins: Mapping[str, ModuleType | None]) -> Iterator[None]:
     """Puts the stand-ins into sys.modules, except for modules that are there already."""
-    added = {name: module for name, module in stand_ins.items() if name not in sys.modules}
-    sys.modules.update(added)  # type: ignore[arg-type]  # None: an import of it fails
+    added = {name: module for name, module in stand_ins.items() if IS_TOOL and name not in sys.modules}
+    sys.modules.update(added)  # type: ignore[arg-type]
     try:
         yield
     finally:
         for name in added:
             del sys.modules[name]
+
+
+@contextmanager
+def _plain_typed_dicts() -> Iterator[None]:
+    """Makes subclasses of typing.TypedDict plain classes."""
+    real = typing.TypedDict
+    if IS_TOOL:
+        typing.TypedDict = _TypedDict  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        typing.TypedDict = real
 
 
 def resume_collector() -> None:
@@ -93,17 +143,13 @@ def resume_collector() -> None:
 
 def import_json_packages() -> None:
     """Imports msgspec and orjson, so that a later import of them costs nothing."""
-    deferred = {"msgspec.inspect": _Deferred("msgspec.inspect"), "msgspec._json_schema": _JSON_SCHEMA}
-    with _instead({"typing_extensions": None, "platform": _PLATFORM, **deferred}):
+    with _instead(_MSGSPEC):
         import msgspec  # noqa: F401
-    with _instead({"dataclasses": _DATACLASSES, "json": _JSON, "zoneinfo": _ZONEINFO}):
+    with _instead(_ORJSON):
         import orjson  # noqa: F401
 
 
-if os.path.basename(sys.argv[0]).startswith("ae-"):  # a tool, and not a program that imports this package
-    gc.disable()
-
-with _instead({"inspect": _Inspect("inspect"), "gettext": _GETTEXT, "platform": _PLATFORM}):
+with _instead(_CLICK), _plain_typed_dicts():
     import click
     import click.parser
 
@@ -126,4 +172,4 @@ class _NoSuchOption(click.NoSuchOption):
 
 click.parser.NoSuchOption = _NoSuchOption  # type: ignore[attr-defined]
 
-__all__ = ["cleandoc", "click", "import_json_packages", "resume_collector"]
+__all__ = ["cleandoc", "click", "import_json_packages", "resume_collector", "signal"]

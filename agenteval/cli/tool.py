@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from agenteval import __version__
-from agenteval.cli.startup import cleandoc, click, resume_collector
+from agenteval.cli.startup import cleandoc, click, resume_collector, signal
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout

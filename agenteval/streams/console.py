@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
+from _thread import allocate_lock  # threading.Lock, but threading takes 1 ms to import
 from collections.abc import Callable, Iterable
 from enum import Enum
 
@@ -45,7 +45,7 @@ class Console:
         self._bar = is_terminal(2) and progress is not False and not shared
         self._lines = bool(progress) and not self._bar
         self.shows_progress = self._bar or self._lines
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._counting = False  # whether the bar has begun, and is not finished
         self.total: int | None = None
         self._noun = "records"

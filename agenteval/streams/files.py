@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _thread import get_ident
 from collections.abc import Iterator
 from typing import IO
 
@@ -37,9 +38,7 @@ def create_file(path: str, mode: int = 0o666) -> int:
 
 def replace_file(path: str, content: bytes) -> None:
     """Writes a small file in one step: a reader sees the old content or the new one."""
-    import threading
-
-    new = f"{path}.{os.getpid()}.{threading.get_ident()}.new"
+    new = f"{path}.{os.getpid()}.{get_ident()}.new"
     try:
         with os.fdopen(create_file(new), "wb") as file:
             file.write(content)

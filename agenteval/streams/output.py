@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
@@ -16,15 +16,16 @@ from agenteval.streams.files import make_directories
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
 from agenteval.streams.terminal.progress_line import ERASE, another_shows, is_terminal
-from agenteval.streams.watched_file import WatchedFile
-from agenteval.streams.written import WrittenRecords, drop_superseded, read_written
+
+if TYPE_CHECKING:  # they are imported where the output is a regular file, and where it is resumed
+    from agenteval.streams.watched_file import WatchedFile
+    from agenteval.streams.written import WrittenRecords
 
 
 class Output:
     """stdout or a file; each record is written whole, in one write, from any thread."""
 
     resumable = False  # whether the tool that writes it has --resume
-    written = WrittenRecords({}, set(), {})  # what was in it before
 
     def __init__(
         self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
@@ -37,7 +38,7 @@ class Output:
         self.durable = False  # whether what is written is on the disk when it is closed
         self._append = append
         self._replaces = self._made = False  # whether its content goes at the first write, whether it is a new file
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._file: WatchedFile | None = None  # if it is a regular file
         self._unsynced = False
         self.fd = 1
@@ -46,11 +47,18 @@ class Output:
         if not lazy:
             self.open()
 
+    @cached_property
+    def written(self) -> WrittenRecords:
+        """What was in it before."""
+        from agenteval.streams.written import WrittenRecords
+
+        return WrittenRecords({}, set(), {})
+
     @classmethod
     def of_file(cls, fd: int, path: str) -> Output:
         """Returns the output to a regular file that is open already."""
         output = cls(path, append=True, lazy=True)
-        output.fd, output._file = fd, WatchedFile(fd, output.absolute, path)
+        output.fd, output._file = fd, _watched(fd, output.absolute, path)
         return output
 
     def open(self) -> None:
@@ -96,7 +104,7 @@ class Output:
         if self.path is not None and stat.S_ISREG(os.fstat(self.fd).st_mode):
             if self._file is not None:
                 self._file.close()
-            self._file = WatchedFile(self.fd, self.absolute, self.name)
+            self._file = _watched(self.fd, self.absolute, self.name)
 
     def write(self, record: Any) -> None:
         """Writes one record as one line."""
@@ -172,16 +180,26 @@ class Output:
         file.close()
         self._unsynced = False
         if self.replaces_failed and not file.problems:
+            from agenteval.streams.written import drop_superseded
+
             drop_superseded(self.absolute)
         return file.problems
 
     def _lock_file(self) -> None:
+        import fcntl
+
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"{self.path}: another tool is writing to it") from None
         except OSError:
             pass  # a file system without locks
+
+
+def _watched(fd: int, path: str, name: str) -> WatchedFile:
+    from agenteval.streams.watched_file import WatchedFile
+
+    return WatchedFile(fd, path, name)
 
 
 def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
@@ -214,6 +232,8 @@ def open_output(
         return output, set()
     if path is None or path == "-":
         raise UserError("--append and --resume need -o FILE")
+    from agenteval.streams.written import read_written
+
     # It is locked before it is read: another tool may be writing.
     output = Output(path, append=True, inputs=(source,), lazy=read_only)
     output.resumable = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from agenteval.streams.jsonl import Fragment, encode, value_of
@@ -33,8 +34,6 @@ class Redactor:
             for secret in secrets_in(name, value):
                 for form in forms_of(secret):
                     self.secrets.setdefault(form, name)
-        longest_first = sorted(self.secrets, key=len, reverse=True)  # one secret may start with another
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         self._signs = _without_superstrings(self.secrets)
         as_json = (encode(form.encode("utf-8", "replace").decode())[1:-1] for form in self._signs)
         self._signs_in_json = _without_superstrings(form.decode() for form in as_json)
@@ -88,6 +87,11 @@ class Redactor:
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets."""
         return replace_texts(value, self) if self.secrets else value
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self.secrets, key=len, reverse=True)  # one secret may start with another
+        return re.compile("|".join(map(re.escape, longest_first)))
 
     def _replace(self, found: re.Match[str]) -> str:
         return f"[redacted:{self.secrets[found[0]]}]"

@@ -13,23 +13,31 @@ LONGEST_WORD = 12  # up to here, a value of letters only is a word, not a secret
 SHORTEST_LINE = 20  # of a secret with several lines: a key, or a file of settings with keys in it
 SHORTEST_TOKEN = 16  # of an address that has a name and no password before its @
 
-_KINDS = "PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIAL|COOKIE|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY"
-_SECRET = re.compile(
-    rf"(?:^|_)(?:KEYS?|PASS|PAT|JWT|(?:{_KINDS})S?)\d*(?:_|$)|(?:{_KINDS})S?\d*$|_(?:PWD|AUTH)$|SSHPASS$",
-    re.IGNORECASE,
+# What names of variables end in if the value is a secret; an S and a number may follow.
+_KINDS = (
+    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "COOKIE"),
+    *("APIKEY", "API_KEY", "ACCESSKEY", "ACCESS_KEY", "SECRETKEY", "SECRET_KEY", "PRIVATEKEY", "PRIVATE_KEY"),
 )
-_PLACE = re.compile(r"_(?:PATH|FILE|DIR|SOCK|NAME|DOMAIN|LIMIT|COUNT)$", re.IGNORECASE)
+_ENDINGS = tuple(f"{kind}{plural}" for kind in _KINDS for plural in ("", "S"))
+_WORDS = frozenset(("KEY", "KEYS", "PASS", "PAT", "JWT", *_ENDINGS))  # anywhere between two underscores
+_WHOLE_ENDINGS = ("_PWD", "_AUTH", "SSHPASS")
+_PLACES = ("_PATH", "_FILE", "_DIR", "_SOCK", "_NAME", "_DOMAIN", "_LIMIT", "_COUNT")
+_DIGITS = "0123456789"
+_SETTINGS = (*_KINDS, "PWD", "ACCOUNTKEY", "ACCOUNT_KEY", "SIGNATURE")
 # These are compiled when they are used, which is seldom. The second one: a password that has a / in it, although that
 # should be written as %2F.
 _USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
-_ASSIGNED = rf"(?i)(?:{_KINDS}|PWD|ACCOUNT_?KEY|SIGNATURE)\s*=\s*([^\s;&\"']+)"
+_ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
 _PERCENT = "(?:%[0-9A-Fa-f]{2})+"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def looks_secret(name: str) -> bool:
     """Returns whether a variable of this name holds a secret, rather than its place or its size."""
-    return _SECRET.search(name) is not None and _PLACE.search(name) is None
+    name = name.upper()
+    words = (word.rstrip(_DIGITS) for word in name.split("_"))
+    ends = name.endswith(_WHOLE_ENDINGS) or name.rstrip(_DIGITS).endswith(_ENDINGS)
+    return (ends or not _WORDS.isdisjoint(words)) and not name.endswith(_PLACES)
 
 
 def secrets_in(name: str, value: str) -> Iterator[str]:
@@ -64,8 +72,13 @@ def _passwords_in(value: str) -> Iterator[str]:
                     yield secret
                 elif secret and len(name) + len(secret) >= SHORTEST:
                     yield f"{name}:{secret}"  # by itself it is too short to tell
-    if "=" in value:
+    if "=" in value and _may_assign(value.upper()):
         yield from filter(_is_secret, re.findall(_ASSIGNED, value))
+
+
+def _may_assign(text: str) -> bool:
+    """Returns whether there may be a setting in the text: to compile the pattern takes as long as 100 variables."""
+    return not text.isascii() or any(name in text for name in _SETTINGS)
 
 
 def _unquoted(text: str) -> str:
@@ -90,17 +103,22 @@ def forms_of(secret: str) -> Iterator[str]:
 
 def _in_json(value: str) -> Iterator[str]:
     """Yields the forms of a value in JSON, as various programs write it, and in JSON within JSON."""
-    import json  # only where there is a secret
-
     plain = encode(value).decode()[1:-1]
-    ascii_only = json.dumps(value)[1:-1]
+    ascii_only = plain if plain.isascii() and plain.isprintable() else _in_ascii(value)
     yield plain
     yield encode(plain).decode()[1:-1]
     yield ascii_only
-    yield json.dumps(ascii_only)[1:-1]
+    yield encode(ascii_only).decode()[1:-1]
     yield ascii_only.replace("/", "\\/")
     for html in (plain, ascii_only):
         yield html.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _in_ascii(value: str) -> str:
+    """Returns the value in JSON with all but ASCII escaped."""
+    import json
+
+    return json.dumps(value)[1:-1]
 
 
 def _in_address(value: bytes) -> Iterator[str]:

@@ -14,37 +14,47 @@ from tests.support.tool import ROOT, run
 
 STAND_INS = (
     *("inspect", "gettext", "platform", "typing_extensions", "dataclasses", "zoneinfo"),
-    *("msgspec.inspect", "msgspec._json_schema"),
+    *("datetime", "decimal", "threading", "uuid", "weakref"),
+    *("msgspec.inspect", "msgspec._json_schema", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),
 )
+IMPORTED = ("click", "msgspec", "orjson")
+NOT_NEEDED = ("difflib", "json", "textwrap", "signal", "fcntl")
 FOUND = """\
-import sys
-import agenteval.cli.tools.format
-looked_for = ("click", "msgspec", "orjson", "difflib", "json", "textwrap", *sys.argv[1:])
-found = {name: name in sys.modules for name in looked_for}
-import json, msgspec
+import sys, typing
+sys.argv[0] = "/usr/bin/ae-extract"
+typed_dict = typing.TypedDict
+import agenteval.cli.tools.extract
+found = [name for name in sys.argv[1:] if name in sys.modules]
+import msgspec
 assert msgspec.json.schema(int) == {"type": "integer"} and msgspec.inspect.type_info(int) == msgspec.inspect.IntType()
-import click, inspect, gettext, platform, typing_extensions, dataclasses, zoneinfo
-real = {name: sys.modules[name].__spec__ is not None for name in sys.argv[1:]}
-print(json.dumps({"found": found, "real": real, "late": click.core.inspect.isfunction(print)}))
+assert msgspec.toml.decode("a = 1") == {"a": 1} and typing.TypedDict is typed_dict
+import click, json, inspect, gettext, platform, typing_extensions, dataclasses, zoneinfo
+import datetime, decimal, msgspec.msgpack, msgspec.yaml, signal, threading, uuid, weakref
+made_here = [name for name in sys.argv[1:] if name in sys.modules and sys.modules[name].__spec__ is None]
+print(json.dumps({"found": found, "made here": made_here, "late": click.core.inspect.isfunction(print)}))
 """
 
 
 def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", FOUND, *STAND_INS], cwd=ROOT, capture_output=True, text=True)
+    names = (*IMPORTED, *NOT_NEEDED, *STAND_INS)
+    done = subprocess.run([sys.executable, "-c", FOUND, *names], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "found": {
-            "click": True,
-            "msgspec": True,
-            "orjson": True,
-            "difflib": False,
-            "json": False,
-            "textwrap": False,
-            **dict.fromkeys(STAND_INS, False),
-        },
-        "real": dict.fromkeys(STAND_INS, True),
-        "late": False,  # an answer of the real inspect.isfunction
-    }
+    late = False  # an answer of the real inspect.isfunction
+    assert json.loads(done.stdout) == {"found": list(IMPORTED), "made here": [], "late": late}
+
+
+WHOLE = """\
+import agenteval.cli.tools.extract
+import dataclasses, decimal, msgspec, orjson, uuid
+values = [decimal.Decimal(1), uuid.UUID(int=1)]
+print(msgspec.json.encode(values) == b'["1","00000000-0000-0000-0000-000000000001"]')
+print(orjson.dumps(dataclasses.make_dataclass("Point", ["x"])(1)) == b'{"x":1}')
+"""
+
+
+def test_a_program_that_imports_a_tool_gets_whole_packages() -> None:
+    done = subprocess.run([sys.executable, "-c", WHOLE], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 COLLECTOR = """\

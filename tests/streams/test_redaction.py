@@ -31,9 +31,13 @@ SECRETS = [
     "GITHUB_TOKEN1",
     "API_KEY2",
     "JWT",
+    "KEYS_OF_MINE",
+    "X_API_KEYS2",
+    "Key1_OLD",
 ]
 OTHERS = ["PATH", "HOME", "KEYBOARD", "MONKEY", "SSH_AUTH_SOCK", "TOKEN_LIMIT", "SSH_KEY_FILE", "COMPASS", "TOKENIZERS"]
 OTHERS += ["PWD", "OLDPWD", "GIT_AUTHOR_NAME", "XAUTHORITY", "PYTHONPATH", "TOKENIZERS_PARALLELISM", "PATIENCE"]
+OTHERS += ["2KEY", "AUTH", "PASSES", "API_KEY_DIR", "my_token_count", ""]
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -54,8 +58,8 @@ def test_values_are_replaced_wherever_they_stand() -> None:
     )
 
 
-def test_values_inside_json_and_json_inside_json() -> None:
-    value = 'a"b\\c\td/ü-longer'
+@pytest.mark.parametrize("value", ['a"b\\c\td/ü-longer', 'a"b\\c\td/-longer', "a\x7fb/-longer"])
+def test_values_inside_json_and_json_inside_json(value: str) -> None:
     redact = Redactor({"A_PASSWORD": value})
     for text in (
         value,
@@ -70,6 +74,11 @@ def test_values_inside_json_and_json_inside_json() -> None:
 
 
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END KEY-----\n"
+
+
+def test_settings_in_a_variable() -> None:
+    redact = Redactor({"DSN": "Server=db;pwd=correct-horse;Encrypt=yes", "LS_COLORS": "rs=0:di=01;34:*.token_x=00"})
+    assert redact("correct-horse, Encrypt=yes, di=01;34") == "[redacted:DSN], Encrypt=yes, di=01;34"
 
 
 def test_secrets_of_several_lines_and_in_addresses() -> None:

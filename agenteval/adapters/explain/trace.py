@@ -122,11 +122,12 @@ class Tracer:
     def _add_parts(self, field: str, text: str, pieces: list[Piece]) -> None:
         """Adds rows about the parts of a text; a text of many lines (outputMode text) begins in the current line."""
         line, at = self.line, 0
-        for start, end, part in pieces:
+        for piece in pieces:
+            part = piece.part
             if self.config.output_mode == "text":
-                line, at = line + text.count("\n", at, start), start
+                line, at = line + text.count("\n", at, piece.start), piece.start
             self._places[id(part)] = line
-            first = text[start:end].lstrip().partition("\n")[0]
+            first = text[piece.start : piece.end].lstrip().partition("\n")[0]
             self._rows.append(ExplainedLine(str(line), PART, f"{field} {part['type']}", cut(first), part))
             self.took.add(f"{field}.patterns.{part['type']}")
 

@@ -27,7 +27,6 @@ from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
-from agenteval.streams.text import visible
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 
@@ -113,6 +112,7 @@ def write_explanations(
 ) -> None:
     """Writes what each rule takes from the lines of each record, then what the schema never used."""
     from agenteval.adapters.explain.listing import Explainer
+    from agenteval.streams.text import visible
 
     explainer = Explainer(config, schema)
 

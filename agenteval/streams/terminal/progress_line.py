@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import threading
+from _thread import allocate_lock  # threading.Lock, but threading takes 1 ms to import
 
 from agenteval.streams import descriptors
 
@@ -19,7 +18,7 @@ class ProgressLine:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._text = ""
 
     def show(self, text: str) -> None:
@@ -79,6 +78,8 @@ def another_shows(fd: int) -> bool:
 
 
 def _take(fd: int) -> bool:
+    import fcntl  # only where there is a terminal
+
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):  # POSIX allows either
@@ -89,6 +90,8 @@ def _take(fd: int) -> bool:
 
 
 def _release(fd: int) -> None:
+    import fcntl
+
     try:
         fcntl.lockf(fd, fcntl.LOCK_UN)
     except OSError:
