@@ -76,7 +76,11 @@ def _without_values(module: str, name: str) -> ModuleType:
     return _module(module, **{name: type(name, (), {})})
 
 
-_UUID = _module("uuid", UUID=type("UUID", (), {}), SafeUUID=type("SafeUUID", (), {"unknown": None}))
+class _Uuid:
+    unknown = None  # of the enum SafeUUID
+
+
+_UUID = _module("uuid", UUID=_Uuid, SafeUUID=_Uuid, NAMESPACE_DNS=_Uuid())
 _CLICK = {
     "inspect": _Inspect("inspect"),
     "gettext": _module("gettext", gettext=str, ngettext=lambda one, many, count: one if count == 1 else many),
