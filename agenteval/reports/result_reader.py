@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from agenteval.errors import BadRecord
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.source import Refusals, Source, read_checked, read_typed, refuse
+from agenteval.streams.source import Refusals, Source, read_checked, read_typed, read_typed_batches, refuse
 from agenteval.wire.records import Record, Trial
 from agenteval.wire.result_view import ResultView, is_trial
 from agenteval.wire.validation import check
@@ -91,8 +92,12 @@ class ResultReader:
 
     def views(self, kind: type[V]) -> Iterator[V]:
         """Each result as that view of it, as it comes."""
-        views = read_typed(self._source, kind, self._refusals, _trials_as(kind))
-        return views if self.seen is _ignore else self._reported(views)
+        return chain.from_iterable(self.view_batches(kind))
+
+    def view_batches(self, kind: type[V]) -> Iterator[Iterator[V]]:
+        """The same in batches, each of which can be kept in memory."""
+        batches = read_typed_batches(self._source, kind, self._refusals, _trials_as(kind))
+        return batches if self.seen is _ignore else map(self._reported, batches)
 
     def _reported(self, views: Iterator[V]) -> Iterator[V]:
         for view in views:

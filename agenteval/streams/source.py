@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
+from itertools import chain
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -160,8 +161,16 @@ def read_typed(
 
     `parts` returns what a record that is not of that kind consists of; None if it is of no other kind that is read.
     """
+    return chain.from_iterable(read_typed_batches(source, kind, refusals, parts))
+
+
+def read_typed_batches(
+    source: Source, kind: type[T], refusals: Refusals, parts: Callable[[Record], Sequence[T] | None] = no_parts
+) -> Iterator[Iterator[T]]:
+    """Yields the same in batches: of the lines that one read completed, so that a whole batch can be kept in memory."""
     parse = msgspec.json.Decoder(kind).decode
-    for batch in source.lines():
+
+    def typed(batch: list[tuple[int, bytes]]) -> Iterator[T]:
         for number, line in batch:
             try:
                 require_room(line)
@@ -173,3 +182,5 @@ def read_typed(
                     yield from [check(record, kind)] if found is None else found
                 except BadRecord as error:
                     refuse(source, number, line, error, refusals)
+
+    return map(typed, source.lines())

@@ -19,7 +19,7 @@ from agenteval.reports.forms import HERE, ReportForms
 from agenteval.reports.markup import inline
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
-from agenteval.reports.results.markdown import head, output_block, section
+from agenteval.reports.results.markdown import head, output_block, sections_of
 from agenteval.reports.results.table import VERDICTS, layout, story
 from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
 from agenteval.streams.console import Console
@@ -298,6 +298,10 @@ def test_a_long_output_says_what_is_left_out() -> None:
     assert "x" * 500 + "...\n" in block
 
 
+def section(record: ResultView) -> str:
+    return sections_of([record]).decode()
+
+
 def test_section() -> None:
     text = section(
         row(
@@ -322,6 +326,21 @@ def test_a_failed_grader_gives_no_verdict() -> None:
     text = section(row(score=BROKEN, graderError=True))
     assert "**Score**: ⚠️ grader error: exit 1\n" in text
     assert "FAIL" not in text
+
+
+def test_many_sections_at_a_time_are_as_one_by_one() -> None:
+    """Whatever is in one record, text of another is not taken for it."""
+    odd = "x\x00y\n_\x1b[0m\u2028<b>\u00a0"
+    records = [
+        row(id="a b", hint="h"),
+        row(id=odd, input=[odd, ""], output=odd, score={**FAIL, "reasoning": odd}),
+        row(id="\x00", output="", errors=[odd]),
+        row(id="c", input=" \n ", output="« ° »", score={**PASS, "reasoning": " two\n\n lines "}),
+    ]
+    text = sections_of(records).decode()
+    assert text == "".join(map(section, records))
+    assert "### x␀y<br>\\_␛\\[0m<br>&lt;b&gt;\n" in text and "```text\nx␀y\n_␛[0m\u2028<b>\u00a0\n```" in text
+    assert sections_of([]) == b""
 
 
 def test_head_has_a_table_of_several_graders() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from agenteval.reports.figures import number, percent, percent_span
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import fenced, inline, inline_all, table
+from agenteval.reports.markup import between_fences, inline, inline_all, normal_line_ends, table
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import Grades, RunSummary, add_to_group, grade_facts, group_cells, run_facts
 from agenteval.streams.files import Spool
-from agenteval.streams.text import counted, preview
+from agenteval.streams.text import counted, preview, visible_bytes
 from agenteval.wire.records import GraderResult
 from agenteval.wire.result_view import GroupedResult, ResultView
 
@@ -22,11 +22,13 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
     summary, groups = RunSummary(), dict[str, RunSummary]()
     sections = Spool()  # one pass: to read the file again would take longer
-    for row in results.views(GroupedResult if context.grouped else ResultView):
-        summary.add(row)
-        sections.keep(section(row).encode())
-        if context.grouped:
-            add_to_group(groups, row, context.by)
+    for batch in results.view_batches(GroupedResult if context.grouped else ResultView):
+        rows = list(batch)
+        for row in rows:
+            summary.add(row)
+            if context.grouped:
+                add_to_group(groups, row, context.by)
+        sections.keep(sections_of(rows))
     yield head(summary, context.generated, group_table(groups, context.by)).encode()
     yield from sections.pieces()
 
@@ -68,25 +70,34 @@ def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def section(row: ResultView) -> str:
-    """One record: input, output, grades and errors."""
-    asked = preview(row.turns(" → "), INPUT_PREVIEW)
-    why = row.score.reasoning if row.score else None
-    shown_id, shown_input, shown_hint, shown_why = inline_all([row.id, asked, row.hint or "", why or ""])
+def sections_of(rows: Sequence[ResultView]) -> bytes:
+    """A section for each record; what all of them have is escaped at once."""
+    texts: list[str] = []
+    for row in rows:
+        why = row.score.reasoning if row.score else None
+        texts += (row.id, preview(row.turns(" → "), INPUT_PREVIEW), row.hint or "", why or "")
+    shown = iter(inline_all(texts))
+    return visible_bytes("".join(map(section, rows, shown, shown, shown, shown)))
+
+
+def section(row: ResultView, shown_id: str, shown_input: str, shown_hint: str, shown_why: str) -> str:
+    """One record: input, output, grades and errors; the output keeps its control characters."""
     parts = [f"### {shown_id}"]
     if row.input is not None:
         parts.append(f"**Input**: {shown_input}")
     if row.hint:
         parts.append(f"**Hint**: {shown_hint}")
     parts.append(output_block(row.output))
-    if row.why_not_graded is not None:
-        parts.append(f"**Score**: ⚠️ grader error: {inline(row.why_not_graded)}")
+    if (reason := row.why_not_graded) is not None:
+        parts.append(f"**Score**: ⚠️ grader error: {inline(reason)}")
     elif row.score is not None and not row.agent_failed:
         parts.append(score_block(row, row.score, shown_why))
     if row.tool_errors:
         parts.append("⚠️ **Tool errors detected**")
-    parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in row.failures]
-    return "\n\n".join([*parts, "---"]) + "\n\n"
+    if row.errors or row.error:  # few have one
+        parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in row.failures]
+    parts.append("---\n\n")
+    return "\n\n".join(parts)
 
 
 def output_block(output: str) -> str:
@@ -94,7 +105,8 @@ def output_block(output: str) -> str:
     if not output:
         return "**Output**: (empty)"
     cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
-    return f"**Output**{cut}:\n\n{fenced(preview(output, OUTPUT_PREVIEW), 'text')}"
+    shown = normal_line_ends(preview(output, OUTPUT_PREVIEW))
+    return f"**Output**{cut}:\n\n{between_fences(shown, 'text')}"
 
 
 def score_block(row: ResultView, score: GraderResult, reasoning: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import between_fences, inline
+from agenteval.reports.markup import between_fences, inline, normal_line_ends
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.text import plain_text, preview, visible, visible_bytes
 from agenteval.wire.records import Step, StepType
@@ -25,7 +25,6 @@ CONTENT_KEYS = ("content", "new_string")
 SHOWN_KEYS = (*PATH_KEYS, *CONTENT_KEYS)
 TITLES = {"thought": "[THOUGHT]", "message": "[MESSAGE]"}
 NO_STEPS = "**Trajectory:** (empty)"
-_LINE_END = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 
 
@@ -51,8 +50,7 @@ class Sections:
 
     def block(self, text: str) -> tuple[str, str]:
         """The text behind a title: on the same line, or below it if it is not escaped and has several lines."""
-        if "\r" in text:
-            text = _LINE_END.sub("\n", text)
+        text = normal_line_ends(text)
         if self.escape or "\n" not in text.strip("\n"):
             return self.line(text.strip("\n")), ""
         return "", between_fences(text, "text")
@@ -134,7 +132,7 @@ class Sections:
             lines.append(f"File: {self.line(path)}" + (f" ({len(content)} chars)" if content else ""))
         if content:
             language = _LANGUAGE.search(path or "")
-            shown = _LINE_END.sub("\n", head_and_tail(content))
+            shown = normal_line_ends(head_and_tail(content))
             lines.append(between_fences(shown, language[1] if language else "text"))
         return title, "\n".join(lines)
 
