@@ -26,8 +26,9 @@ def planned_start(
     if isinstance(agent, AcpAgent):
         program, argv, own = agent.program, agent.argv, dict[str, str]()
     else:
-        program, argv, own, given = agent.open().next_command(texts[0], cwd)
-        stdin = False if given is None else len(given)
+        first = agent.open().next_command(texts[0], cwd)
+        program, argv, own = first.program, first.argv, first.env
+        stdin = False if first.stdin is None else len(first.stdin)
     names = {*({} if environment.alone else os.environ), *environment.with_own(own), *ADDED}
     return {
         "id": prompt["id"],

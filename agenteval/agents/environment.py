@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from agenteval.errors import UserError
 
@@ -15,7 +16,7 @@ SOCKETS = "TMUX_TMPDIR"
 ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", TEMPORARY, "TZ")
 
 
-class Environment(NamedTuple):
+class Environment(msgspec.Struct, frozen=True):
     """Variables to set. `alone`: no others are inherited. Those `chosen` with --env override a schema's."""
 
     variables: dict[str, str] = {}

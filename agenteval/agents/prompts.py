@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Set
-from typing import NamedTuple
+
+import msgspec
 
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
@@ -14,7 +15,7 @@ from agenteval.wire.records import RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prom
 from agenteval.wire.validation import check
 
 
-class _CheckedLines(NamedTuple):
+class _CheckedLines(msgspec.Struct, frozen=True):
     """What the look-ahead found: a hash of each line, and whether it is a prompt to run."""
 
     hashes: array[int]

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0}
-_RATE = re.compile(r"(\d+(?:\.\d+)?)/([a-z]+)")
+_RATE = r"(\d+(?:\.\d+)?)/([a-z]+)"
 
 
 def parse_rate(text: str) -> float:
     """Returns the starts per second of a text such as `30/min`; ValueError if it is not a rate."""
-    match = _RATE.fullmatch(text.strip().lower())
+    match = re.fullmatch(_RATE, text.strip().lower())
     if match is None or match[2] not in UNITS or float(match[1]) <= 0:
         raise ValueError(f"{text!r} is not a rate such as 2/s, 30/min or 500/h")
     return float(match[1]) / UNITS[match[2]]

@@ -6,6 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from agenteval.processes.outcome import Outcome, printed_lines
 from agenteval.processes.process import STDERR_TAIL
 from agenteval.streams.redaction import Redactor
@@ -40,7 +42,7 @@ class RawRecordBuilder:
         """Returns the outcome with its stderr redacted, so that no message made from it has a secret."""
         if not outcome.stderr:
             return outcome
-        return outcome._replace(stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
+        return replace(outcome, stderr=self.redact.cut(outcome.stderr.decode("utf-8", "replace")).encode())
 
     def add_turn(self, outcome: Outcome) -> tuple[list[str], list[int]]:
         """Adds a turn that was one process; returns the lines it printed, not redacted, and their times."""
@@ -77,7 +79,7 @@ class RawRecordBuilder:
         self.size += len(outcome.stdout)
         self.stderr = (self.stderr + outcome.stderr)[-STDERR_TAIL:]
         self.left_helpers = self.left_helpers or outcome.left_helpers
-        self.last = outcome._replace(stdout=b"")  # it is in `lines`, and may be large
+        self.last = replace(outcome, stdout=b"")  # it is in `lines`, and may be large
         return lines
 
     def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:

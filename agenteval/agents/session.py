@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from agenteval.agents.environment import TEMPORARY, Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, SchemaAgent, TurnAgent
@@ -32,23 +34,19 @@ REASON_LENGTH = 300  # characters that are kept of a reason to try again
 FEW_LINES = 5  # that an agent may print about a failed start
 REFUSAL_LENGTH = 8192  # bytes of stdout in which a refused flag is looked for
 COMMAND_LENGTH = 2000  # characters of a command line that --debug shows
-# How providers ask for fewer requests.
-OVERLOAD = re.compile(
-    r"(?<!\d)(?:429|529)(?!\d)|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later"
-    r"|server is busy",
-    re.IGNORECASE,
+# How providers ask for fewer requests; compiled when an agent has failed.
+OVERLOAD = (
+    r"(?i)(?<!\d)(?:429|529)(?!\d)|rate.?limit|too many requests|overloaded|resource.?exhausted|try again later"
+    r"|server is busy"
 )
-
-
 # What agents print when another one sets up the same HOME at the same time.
-RACE = re.compile(
-    rb"database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration|(?:CREATE|ALTER) TABLE"
-    rb"|table \S+ already exists|no such table",
-    re.IGNORECASE,
+RACE = (
+    rb"(?i)database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration|(?:CREATE|ALTER) TABLE"
+    rb"|table \S+ already exists|no such table"
 )
 
 
-class Limits(NamedTuple):
+class Limits(msgspec.Struct, frozen=True):
     """What a prompt may take; timeout in ms, None if the user named none."""
 
     timeout: float | None = None
@@ -57,7 +55,7 @@ class Limits(NamedTuple):
     retry_on: Pattern | None = None  # output that is worth another try
 
 
-class Conditions(NamedTuple):
+class Conditions(msgspec.Struct, frozen=True):
     """What all prompts of a run have in common."""
 
     pacer: RateLimiter
@@ -68,14 +66,14 @@ class Conditions(NamedTuple):
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """The raw record of a prompt; `reading` is what the agent's adapter had to read in it, some turns or all."""
 
     raw: Record
     reading: Reading | None = None
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True):
     """One try at a prompt: why another might do better, and whether the provider was overloaded."""
 
     answer: Answer
@@ -105,7 +103,7 @@ class TurnReader:
         return self.reading
 
 
-class PromptJob(NamedTuple):
+class PromptJob(msgspec.Struct, frozen=True):
     """One prompt and how to run it; `prepare` is the directory to run in, or a function that makes it for each try."""
 
     prompt: Record
@@ -143,10 +141,10 @@ class PromptJob(NamedTuple):
                 break
             retried.append(attempt.retry_reason)
             self.processes.pause(pause)
-        raw, reading = attempt.answer
+        raw = attempt.answer.raw
         if retried:
             raw.update(attempts=len(retried) + 1, retried=retried)
-        return Answer({**self.prompt, **raw}, reading)
+        return Answer({**self.prompt, **raw}, attempt.answer.reading)
 
     def broken_off(self, reason: str) -> Answer:
         """Returns the record of a prompt that could not be run."""
@@ -171,7 +169,7 @@ class PromptJob(NamedTuple):
         except OSError:  # a full disk: the agent may do without
             return self._run_once()
         try:
-            return self._replace(temporary=temporary)._run_once()
+            return replace(self, temporary=temporary)._run_once()
         finally:
             self.processes.scratch.give_back(temporary)
 
@@ -218,6 +216,8 @@ class PromptJob(NamedTuple):
     def _run_process(self, invocation: Invocation, cwd: str, printed: int, peer: ProcessPeer | None = None) -> Outcome:
         """Runs a command of an agent that has printed so many bytes before."""
         if self.trace is not None:
+            import shlex
+
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
         environment, limits = self.conditions.environment, self.conditions.limits
         env = environment.with_own(invocation.env, self.temporary)
@@ -241,7 +241,8 @@ class PromptJob(NamedTuple):
         answer = Answer(fields, reading)
         stderr = fields.get("stderr", "").splitlines()
         errors = [*fields.get("errors", ()), *reading.errors]
-        if overload := next(filter(OVERLOAD.search, [*errors, *stderr] if errors else []), None):
+        complaints = [*errors, *stderr] if errors else []
+        if overload := next((line for line in complaints if re.search(OVERLOAD, line)), None):
             return Attempt(answer, overload[:REASON_LENGTH], overload=True)
         if (retry_on := self.conditions.limits.retry_on) is not None:
             everything = (*errors, *stderr, *fields["rawLines"])
@@ -279,7 +280,7 @@ def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
     printed = outcome.stderr.strip() + "\n".join(lines).strip().encode()
     if len(lines) > FEW_LINES or any(line.startswith("{") for line in lines):
         return False
-    return not printed or bool(RACE.search(printed))
+    return not printed or bool(re.search(RACE, printed))
 
 
 def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
@@ -137,7 +138,7 @@ def inline_grader_options(function: F) -> F:
     return grader_option(required=False)(stream_option(function))
 
 
-class AgentSettings(NamedTuple):
+class AgentSettings(msgspec.Struct, frozen=True):
     """The values of agent_options and, with a default, those of options that only some of the tools have."""
 
     schema: str | None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from agenteval.cli.suite import own_tools
-from agenteval.comparison.ranking import Ask
 from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
@@ -20,8 +20,10 @@ from agenteval.streams.guard import write_record
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.wire.comparison import ComparisonAnswer
 from agenteval.wire.records import Record
+
+if TYPE_CHECKING:
+    from agenteval.comparison.ranking import Ask
 
 Batches = Callable[[int], Iterator[list[Record]]]
 """Records, at most so many at a time."""
@@ -118,6 +120,8 @@ def comparison_grader(
     trace: Callable[[str], None] | None = None,
 ) -> Ask:
     """Loads the grader; returns a function that asks it. `trace` takes each line that it prints on stderr."""
+    from agenteval.wire.comparison import ComparisonAnswer
+
     specs = named_graders([text], stream=stream)
     processes = ProcessSupervisor(concurrency)
     try:

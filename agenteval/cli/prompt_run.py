@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
 from agenteval.agents.identity import identity_of
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
@@ -90,7 +92,7 @@ class PromptRun:
             agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
         self.prompts = PromptsToRun(source, self.console, settings.shard, done)
-        self.conditions = conditions_of(settings, self.agent)._replace(say=self.console.say)
+        self.conditions = replace(conditions_of(settings, self.agent), say=self.console.say)
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
         self.workspaces: Workspaces | None = None

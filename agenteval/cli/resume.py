@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from agenteval.agents.identity import AgentIdentity
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.file_kind import RAW, RESULTS, TRIALS, kind_of
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import Output
 from agenteval.wire.records import Record
+
+if TYPE_CHECKING:
+    from agenteval.agents.identity import AgentIdentity
 
 WRITES = {"ae-run": RAW, "ae-capture": RESULTS, "ae-trials": TRIALS, "ae-grade": RESULTS}
 
@@ -29,7 +31,9 @@ def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], id
 
 def refuse_another_kind(path: str | None, tool: str) -> None:
     """Raises UserError if a file to go on with has records that this tool does not write."""
-    with suppress(OSError, BadRecord), open(path or os.devnull, "rb") as file:
+    if path is None:
+        return
+    with suppress(OSError, BadRecord), open(path, "rb") as file:
         kind = kind_of(decode_record(file.readline()))
         if kind not in (None, WRITES[tool]):
             raise UserError(f"{path}: {kind}; give {tool} another file")

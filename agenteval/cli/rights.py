@@ -9,7 +9,9 @@ from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, Tem
 from agenteval.streams.console import Console
 
 # A command that puts what follows it behind a wall; in-container is the one in examples/container.
-CONTAINED = re.compile(r"in-container|docker|podman|nerdctl|apptainer|singularity|bwrap|firejail|sandbox-exec")
+CONTAINED = frozenset(
+    ("in-container", "docker", "podman", "nerdctl", "apptainer", "singularity", "bwrap", "firejail", "sandbox-exec")
+)
 
 
 def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool) -> None:
@@ -22,7 +24,7 @@ def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool
 
 def in_container(agent: Agent) -> bool:
     """Returns whether the agent's command starts a container."""
-    return any(CONTAINED.fullmatch(os.path.basename(word)) for word in _words(agent))
+    return any(os.path.basename(word) in CONTAINED for word in _words(agent))
 
 
 def _words(agent: Agent) -> list[str]:

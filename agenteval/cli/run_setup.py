@@ -12,7 +12,6 @@ from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits
 from agenteval.agents.warm_up import WarmUp
-from agenteval.agents.workspaces.git import forget_repository
 from agenteval.cli.agent_options import AgentSettings
 from agenteval.errors import UserError
 from agenteval.streams.output import Output
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
     """Returns what the options say of every prompt; the agent's schema may have variables of its own."""
     if settings.workspace_dir is not None:
+        from agenteval.agents.workspaces.git import forget_repository
+
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
     own = agent.config.env or {} if isinstance(agent, SchemaAgent) else {}

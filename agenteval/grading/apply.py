@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from agenteval.grading.graders import Grader, open_graders
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts
@@ -115,7 +117,7 @@ class GraderSet:
 
     def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
         checked = (
-            verdict._replace(reason=self.redact(verdict.reason))
+            replace(verdict, reason=self.redact(verdict.reason))
             if isinstance(verdict, GraderError)
             else self.redact(verdict)
             for verdict in verdicts

@@ -7,7 +7,8 @@ import re
 import shlex
 import sys
 from collections.abc import Container, Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from agenteval.errors import UserError
 from agenteval.processes.programs import find_program, on_path
@@ -18,7 +19,7 @@ TYPESCRIPT = (".ts", ".mts")
 PREFIX = "ae-grader-"
 
 
-class GraderSpec(NamedTuple):
+class GraderSpec(msgspec.Struct, frozen=True):
     """A grader as the user named it."""
 
     name: str
@@ -35,7 +36,7 @@ class GraderSpec(NamedTuple):
         return self.hosted or self.bundled
 
 
-class _Resolved(NamedTuple):
+class _Resolved(msgspec.Struct, frozen=True):
     program: str
     argv: list[str]
     streams: bool
@@ -74,7 +75,15 @@ def parse_grader(text: str, *, stream: bool, bundled: Container[str]) -> GraderS
         resolved = _resolve(words, stream)
     stem = os.path.basename(words[0]).removeprefix(PREFIX)
     default = re.sub(r"\.\w+$", "", stem).rpartition(":")[2] or stem
-    return GraderSpec(name or default, name is not None, *resolved, bundled=is_bundled)
+    return GraderSpec(
+        name or default,
+        name is not None,
+        resolved.program,
+        resolved.argv,
+        streams=resolved.streams,
+        hosted=resolved.hosted,
+        bundled=is_bundled,
+    )
 
 
 def _resolve(words: list[str], stream: bool) -> _Resolved:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from agenteval.errors import BadRecord
 from agenteval.streams.console import Ending
@@ -16,7 +19,7 @@ STDERR_LINES = 5
 STDERR_LENGTH = 500
 
 
-class GraderError(NamedTuple):
+class GraderError(msgspec.Struct, frozen=True):
     """Why a grader could not grade a record."""
 
     reason: str
@@ -65,7 +68,7 @@ def with_stderr(verdict: Verdict, printed: bytes) -> Verdict:
     if not isinstance(verdict, GraderError) or not lines or (len(lines) == 1 and lines[0][:300] in verdict.reason):
         return verdict
     tail = " | ".join(lines)[-STDERR_LENGTH:].replace("; ", ", ")  # "; " separates graders
-    return verdict._replace(reason=f"{verdict.reason} (stderr: {tail})")
+    return replace(verdict, reason=f"{verdict.reason} (stderr: {tail})")
 
 
 def error_in(answer: Any) -> str | None:

@@ -29,6 +29,9 @@ class Guardian:
     """The tool's end of the pipe; `end_more` is called, in the guardian, when the tool was killed."""
 
     def __init__(self, end_more: Callable[[], None] | None = None) -> None:
+        if sys.platform == "linux":
+            import ctypes  # noqa: F401  # here, because the tool needs it, too: it is imported once for both
+
         tool = os.getpid()
         watched, self._lifeline = os.pipe()
         self.pid = os.fork()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import NamedTuple
+
+import msgspec
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """What a process printed and how it ended; `error` says why it could not be started."""
 
     stdout: bytes

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
 from agenteval.processes.pipes import PIPE_SIZE, SMALLEST_PIPE, PipeWriter, open_pipe, poll_timeout
 from agenteval.processes.scratch import take_file
@@ -100,7 +102,8 @@ class RunningProcess:
             except OSError as error:
                 self.error = f"cannot make a file for the agent's answer: {error.strerror} (TMPDIR)"
                 return False
-            self.command = self.command._replace(argv=[word.replace(ANSWER_FILE, name) for word in self.command.argv])
+            argv = [word.replace(ANSWER_FILE, name) for word in self.command.argv]
+            self.command = replace(self.command, argv=argv)
         return True
 
     def _start(self) -> None:

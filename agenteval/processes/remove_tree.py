@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import NamedTuple
+
+import msgspec
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 MOUNTS = "/proc/self/mountinfo"
 
 
-class _Level(NamedTuple):
+class _Level(msgspec.Struct, frozen=True):
     """A directory on the way down: device and inode, its name in its parent, and the names left in it."""
 
     identity: tuple[int, int]
@@ -81,8 +82,13 @@ def _mount_below(path: str) -> str | None:
     top = os.path.join(os.path.realpath(folder), name, "")
     try:
         with open(MOUNTS, "rb") as file:
-            points = [line.split(b" ")[4].decode("unicode_escape") for line in file]  # a space is \\040
+            points = [line.split(b" ")[4] for line in file]
     except OSError:
         return None  # not Linux: device numbers have to do
-    found = (os.fsdecode(point.encode("latin-1")) for point in points)
+    found = (os.fsdecode(_unescaped(point)) for point in points)
     return next((point for point in found if f"{point}/".startswith(top)), None)
+
+
+def _unescaped(point: bytes) -> bytes:
+    """Returns a mount point as it is, not as it stands in the table, where a space is \\\\040."""
+    return point.decode("unicode_escape").encode("latin-1") if b"\\" in point else point

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from agenteval.processes.remove_tree import remove_tree
 
@@ -27,7 +29,7 @@ FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
 CLOCK_STEP = 0.1  # seconds: the times of a file system are some milliseconds apart
 
 
-class _SeenEmpty(NamedTuple):
+class _SeenEmpty(msgspec.Struct, frozen=True):
     """A directory that was empty: its mode, inode and time, since when it has these, and whether that shows changes.
 
     It does if it was empty some time after it got them: a file that is made at once may not change the time.
@@ -106,7 +108,7 @@ class Scratch:
         if seen is None or seen.stamp != stamp:
             self._empty[path] = _SeenEmpty(stamp, now, settled=False)
         elif now - seen.since > CLOCK_STEP:
-            self._empty[path] = seen._replace(settled=True)
+            self._empty[path] = replace(seen, settled=True)
         return True
 
     def _make(self) -> str:

@@ -10,7 +10,9 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 # An agent starts with the default of the signals that Python or the tool ignore or handle. Those that have it already
 # are named, too: for each signal that is not named, glibc makes two system calls instead of one.
@@ -28,7 +30,7 @@ Redirections = tuple[int, int, int]
 """The descriptors that become stdin, stdout and stderr."""
 
 
-class Command(NamedTuple):
+class Command(msgspec.Struct, frozen=True):
     """What to start: the program's path, then its argument list."""
 
     program: str

@@ -24,15 +24,16 @@ COMPRESSORS = {
     b"\x28\xb5\x2f\xfd": "zstd -dc",
     b"PK\x03\x04": "unzip -p",
 }
+# These are compiled when a line is refused.
 NAMED = rb"(?=.*\b(?:id|input|prompt|question|output)\b)"  # a column that records have, by one of its usual names
-HEADER = re.compile(NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+', re.IGNORECASE)
+HEADER = rb"(?i)" + NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+'
 MISSING = r'"(output|rawLines|input|trials|k)" is missing'
-OF_ANOTHER_KIND = re.compile(f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object")
+OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
 
 
 def other_kind(line: bytes, why: str, name: str) -> str | None:
     """Returns what a file is, by its first line and why a tool refuses it; None if it may be of the right kind."""
-    if not OF_ANOTHER_KIND.match(why):
+    if not re.match(OF_ANOTHER_KIND, why):
         return None
     text = line.strip()
     file = name if name != "stdin" else ""
@@ -42,7 +43,7 @@ def other_kind(line: bytes, why: str, name: str) -> str | None:
         record = decode(text)
     except BadRecord:
         form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
-        form = form or (CSV if HEADER.fullmatch(text) else None)
+        form = form or (CSV if re.fullmatch(HEADER, text) else None)
         return form and form.format(file=file).replace("  ", " ")
     if isinstance(record, list):
         return ARRAY.format(file=file).replace("  ", " ") if record and isinstance(record[0], dict) else None

@@ -7,8 +7,9 @@ import stat
 from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
@@ -17,9 +18,19 @@ from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
 from agenteval.streams.terminal.progress_line import ERASE, another_shows, is_terminal
 
-if TYPE_CHECKING:  # they are imported where the output is a regular file, and where it is resumed
+if TYPE_CHECKING:  # it is imported where the output is a regular file
     from agenteval.streams.watched_file import WatchedFile
-    from agenteval.streams.written import WrittenRecords
+
+
+class WrittenRecords(msgspec.Struct):
+    """The ids in a file, each with the number of its records; those whose last one failed; the agents of them.
+
+    An agent is a name and a digest, with one of its ids.
+    """
+
+    ids: dict[str, int] = {}
+    failed: set[str] = set()
+    agents: dict[tuple[str | None, str], str] = {}
 
 
 class Output:
@@ -31,6 +42,7 @@ class Output:
         self, path: str | None = None, *, append: bool = False, inputs: Sequence[Source] = (), lazy: bool = False
     ) -> None:
         self.path = None if path in (None, "-") else path
+        self.written = WrittenRecords()  # what was in it before
         self.replaces_failed = False  # whether closing it removes failed records that have a later one of the same id
         self.absolute = os.path.abspath(path) if path else ""  # starting an agent changes the working directory
         self.name = self.path or "stdout"
@@ -46,13 +58,6 @@ class Output:
         _refuse_input_as_output(self.path, inputs)
         if not lazy:
             self.open()
-
-    @cached_property
-    def written(self) -> WrittenRecords:
-        """What was in it before."""
-        from agenteval.streams.written import WrittenRecords
-
-        return WrittenRecords({}, set(), {})
 
     @classmethod
     def of_file(cls, fd: int, path: str) -> Output:
@@ -237,7 +242,8 @@ def open_output(
     # It is locked before it is read: another tool may be writing.
     output = Output(path, append=True, inputs=(source,), lazy=read_only)
     output.resumable = True
-    written = read_written(path, repair=not read_only)
+    written = WrittenRecords()
+    read_written(path, written, repair=not read_only)
     if not read_only:
         output.watch()  # a line that was cut off may have been removed
     if not resume:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agenteval.errors import UserError
 from agenteval.streams.files import create_file
 
-
-class WrittenRecords(NamedTuple):
-    """The ids in a file, each with the number of its records; those whose last one failed; the agents of them.
-
-    An agent is a name and a digest, with one of its ids.
-    """
-
-    ids: dict[str, int]
-    failed: set[str]
-    agents: dict[tuple[str | None, str], str]
+if TYPE_CHECKING:
+    from agenteval.streams.output import WrittenRecords
 
 
 class _Identified(msgspec.Struct):
@@ -66,11 +58,10 @@ def has_failed(line: bytes) -> bool:
     return _parse(line).failed()
 
 
-def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
-    """Reads an output file; to `repair` it removes a last line that a crash cut off."""
-    written = WrittenRecords({}, set(), {})
+def read_written(path: str, written: WrittenRecords, *, repair: bool = True) -> None:
+    """Adds what is in an output file to `written`; to `repair` it removes a last line that a crash cut off."""
     if not os.path.isfile(path):
-        return written  # a pipe or a device
+        return  # a pipe or a device
     good_until = 0
     with open(path, "r+b" if repair else "rb") as file:
         for number, line in enumerate(file, 1):
@@ -90,7 +81,6 @@ def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
                     file.seek(0, os.SEEK_END)
                     file.write(b"\n")
                 break
-    return written
 
 
 def _note(record: _Line, written: WrittenRecords) -> None:

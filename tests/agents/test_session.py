@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import RateLimiter
@@ -30,8 +31,8 @@ GOOD = Outcome(
     error=None,
     left_helpers=False,
 )
-LATE = GOOD._replace(exit_code=None, signal="SIGTERM", timed_out=True)
-UNSTARTED = GOOD._replace(stdout=b"", arrivals=[], exit_code=None, started=None, error="cannot start x: not executable")
+LATE = replace(GOOD, exit_code=None, signal="SIGTERM", timed_out=True)
+UNSTARTED = replace(GOOD, stdout=b"", arrivals=[], exit_code=None, started=None, error="cannot start x: not executable")
 
 
 class FullDisk:
@@ -99,9 +100,9 @@ def test_retries_end() -> None:
     "outcome",
     [
         GOOD,
-        GOOD._replace(exit_code=1),
-        GOOD._replace(exit_code=None, signal="SIGSEGV"),
-        GOOD._replace(too_much=True),
+        replace(GOOD, exit_code=1),
+        replace(GOOD, exit_code=None, signal="SIGSEGV"),
+        replace(GOOD, too_much=True),
     ],
 )
 def test_other_ends_are_not_tried_again(outcome: Outcome) -> None:
@@ -126,7 +127,7 @@ def test_timeout(prompt: dict[str, Any], limits: Limits, seconds: float) -> None
 
 
 def test_turns_share_the_output_limit_and_stop_at_a_failure() -> None:
-    script = Script(GOOD, GOOD._replace(exit_code=3))
+    script = Script(GOOD, replace(GOOD, exit_code=3))
     record, _ = run_script(script, Limits(max_output=100), input=["1", "2", "3"])
     assert [asked[2] for asked in script.asked] == [100, 95]
     assert [turn["exitCode"] for turn in record["turns"]] == [0, 3]
@@ -135,7 +136,7 @@ def test_turns_share_the_output_limit_and_stop_at_a_failure() -> None:
 
 
 def test_helpers_are_ended_once_after_the_last_turn() -> None:
-    script = Script(GOOD._replace(left_helpers=True), GOOD, GOOD)
+    script = Script(replace(GOOD, left_helpers=True), GOOD, GOOD)
     run_script(script, Limits(), input=["1", "2", "3"])
     assert script.ended == [7]
     script = Script(GOOD, GOOD)
@@ -155,13 +156,13 @@ def test_a_workspace_that_cannot_be_made_is_no_error_of_the_record() -> None:
     ("outcome", "message"),
     [
         (GOOD, None),
-        (GOOD._replace(stderr=b"a warning"), None),
+        (replace(GOOD, stderr=b"a warning"), None),
         (LATE, "timeout: not done after 250 ms"),
-        (GOOD._replace(exit_code=3), "exited with code 3"),
-        (GOOD._replace(exit_code=3, stderr=b"first\n  last \n\n"), "exited with code 3: last"),
-        (GOOD._replace(exit_code=3, stderr=b"\xff"), "exited with code 3: \ufffd"),
-        (GOOD._replace(exit_code=3, stderr=b"x" * 999), f"exited with code 3: {'x' * 300}"),
-        (GOOD._replace(exit_code=None, signal="SIGKILL"), "killed by SIGKILL"),
+        (replace(GOOD, exit_code=3), "exited with code 3"),
+        (replace(GOOD, exit_code=3, stderr=b"first\n  last \n\n"), "exited with code 3: last"),
+        (replace(GOOD, exit_code=3, stderr=b"\xff"), "exited with code 3: \ufffd"),
+        (replace(GOOD, exit_code=3, stderr=b"x" * 999), f"exited with code 3: {'x' * 300}"),
+        (replace(GOOD, exit_code=None, signal="SIGKILL"), "killed by SIGKILL"),
         (UNSTARTED, "cannot start x: not executable"),
     ],
 )
@@ -202,7 +203,7 @@ def test_a_program_is_found_before_anything_is_run(tmp_path: Path) -> None:
 
 # --- a provider that wants to be asked more slowly ----------------------------------------------
 
-BUSY = GOOD._replace(exit_code=1, stderr=b"API Error: 429 Too Many Requests\n")
+BUSY = replace(GOOD, exit_code=1, stderr=b"API Error: 429 Too Many Requests\n")
 
 
 def test_overload_is_tried_again_and_told() -> None:
@@ -220,19 +221,19 @@ def test_retries_have_an_end() -> None:
 
 
 def test_an_answer_about_rate_limits_is_no_overload() -> None:
-    record, _ = run_script(Script(GOOD._replace(stdout=b"HTTP 429 means rate limit\n")), Limits(retries=3))
+    record, _ = run_script(Script(replace(GOOD, stdout=b"HTTP 429 means rate limit\n")), Limits(retries=3))
     assert "attempts" not in record
 
 
 def test_what_the_user_wants_to_be_tried_again() -> None:
-    odd = GOOD._replace(stdout=b"please come back tomorrow\n")
+    odd = replace(GOOD, stdout=b"please come back tomorrow\n")
     record, _ = run_script(Script(odd, GOOD), Limits(retries=3, retry_on=Pattern("come back")))
     assert record["retried"] == ["please come back tomorrow"]
     assert run_script(Script(odd), Limits(retry_on=Pattern("come back")))[0]["rawLines"], "not without --retries"
 
 
 def test_secrets_are_not_recorded() -> None:
-    spoken = GOOD._replace(stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
+    spoken = replace(GOOD, stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
     conditions = Conditions(RateLimiter(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
     record = run_prompt(Script(spoken), conditions)
     assert record["rawLines"] == ["my key is [redacted:MY_API_KEY]"]

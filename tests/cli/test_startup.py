@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from agenteval.cli.startup import cleandoc
-from tests.support.tool import ROOT, run
+from tests.support.tool import ROOT, jsonl, run
 
 STAND_INS = (
     *("inspect", "gettext", "platform", "typing_extensions", "dataclasses", "zoneinfo"),
@@ -41,6 +41,38 @@ def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported
     assert done.returncode == 0, done.stderr
     late = False  # an answer of the real inspect.isfunction
     assert json.loads(done.stdout) == {"found": list(IMPORTED), "made here": [], "late": late}
+
+
+# What a plain run does without, each a millisecond or more with what it imports itself.
+EXTRACT = ("agenteval.streams.text", "agenteval.streams.watched_file", "agenteval.streams.written", "threading")
+RUN = ("agenteval.adapters.reader", "agenteval.agents.workspaces.git", "agenteval.streams.written", "shlex")
+GRADE = (
+    "agenteval.agents.kinds",
+    "agenteval.comparison.ranking",
+    "agenteval.wire.comparison",
+    "agenteval.streams.written",
+)
+ALWAYS = ("_hashlib", "datetime", "decimal", "difflib", "inspect", "json", "uuid")
+PROMPT = {"id": "a", "input": "hello"}
+RAW = {**PROMPT, "rawLines": ['{"type":"result","result":"hi"}'], "timing": {"start": 0, "end": 1}}
+RESULT = {**PROMPT, "output": "hi", "trajectory": []}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "record", "others"),
+    [
+        ("ae-extract", ["-s", "claude"], RAW, EXTRACT),
+        ("ae-run", ["--simple", "echo {}"], PROMPT, RUN),
+        ("ae-grade", ["-g", """echo '{"pass":true,"score":1}'"""], RESULT, GRADE),
+    ],
+)
+def test_modules_that_a_plain_run_does_not_import(
+    tool: str, arguments: list[str], record: object, others: tuple[str, ...]
+) -> None:
+    done = run(tool, *arguments, stdin=jsonl(record), env={"PYTHONPROFILEIMPORTTIME": "1"}).expect(0)
+    imported = {line.rpartition("|")[2].strip() for line in done.messages if line.startswith("import time:")}
+    assert "agenteval.cli.tools." + tool.removeprefix("ae-") in imported and len(done.records) == 1
+    assert imported & {*ALWAYS, *others} == set()
 
 
 WHOLE = """\
