@@ -107,7 +107,9 @@ def as_prompt(record: Record) -> Record:
     earlier = RUN_FIELDS
     if isinstance(record.get("trials"), list):
         earlier = earlier.union(TRIALS_FIELDS)
-    prompt = {field: value for field, value in record.items() if field not in earlier}
+    prompt = record
+    if not earlier.isdisjoint(record):
+        prompt = {field: value for field, value in record.items() if field not in earlier}
     metadata = prompt.get("metadata")
     if metadata and "agentDigest" in metadata:
         prompt["metadata"] = {name: value for name, value in metadata.items() if name not in RUN_METADATA}

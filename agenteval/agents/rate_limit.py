@@ -32,6 +32,8 @@ class RateLimiter:
 
     def wait(self) -> float:
         """Takes the next slot and returns how many seconds to wait for it."""
+        if not self._next and not self._interval:
+            return 0.0  # there is no limit, and no start was ever delayed
         with self._lock:
             now = self._clock()
             start = max(now, self._next)

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 class RawRecordBuilder:
     """Collects what the turns of one prompt printed and how they ended."""
 
+    size = 0
+    stderr = b""
+    session_creation: int | None = None
+    first_response: int | None = None
+    last: Outcome | None = None
+    left_helpers = False
+    no_session = False  # whether the agent failed before it opened one, as if it had not started
+    redacted = False  # whether `lines` differ from what was printed
+
     def __init__(self, redact: Redactor) -> None:
         self.redact = redact
         self.epoch, self.zero = time.time(), time.monotonic()
@@ -27,16 +36,8 @@ class RawRecordBuilder:
         self.times: list[int] = []
         self.turns: list[Record] = []
         self.errors: list[str] = []
-        self.size = 0
-        self.stderr = b""
-        self.session_creation: int | None = None
-        self.first_response: int | None = None
-        self.last: Outcome | None = None
-        self.turn_start = self.zero
-        self.left_helpers = False
         self.permissions: list[Record] = []
-        self.no_session = False  # whether the agent failed before it opened one, as if it had not started
-        self.redacted = False  # whether `lines` differ from what was printed
+        self.turn_start = self.zero
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
         """Returns the outcome with its stderr redacted, so that no message made from it has a secret."""
@@ -69,25 +70,32 @@ class RawRecordBuilder:
 
     def _add_output(self, outcome: Outcome) -> list[str]:
         lines = printed_lines(outcome)
-        redacted = [self.redact(line) for line in lines]
+        redacted = self.redact.lines(lines)
         if lines and (outcome.timed_out or outcome.too_much):
-            redacted[-1] = self.redact.cut(redacted[-1])
+            redacted = [*redacted[:-1], self.redact.cut(redacted[-1])]
         self.lines += redacted
         self.redacted = self.redacted or redacted != lines
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)
-        self.stderr = (self.stderr + outcome.stderr)[-STDERR_TAIL:]
-        self.left_helpers = self.left_helpers or outcome.left_helpers
+        if outcome.stderr:
+            self.stderr = (self.stderr + outcome.stderr)[-STDERR_TAIL:]
+        if outcome.left_helpers:
+            self.left_helpers = True
         self.last = replace(outcome, stdout=b"")  # it is in `lines`, and may be large
         return lines
 
     def _end_turn(self, lines: int, now: float, outcome: Outcome | None = None) -> None:
         """Adds a turn and how its process ended; None: the process went on."""
-        ending = (outcome.exit_code, outcome.signal, outcome.timed_out) if outcome else (None, None, False)
-        turn: Record = {"lines": lines, **dict(zip(("exitCode", "signal", "timedOut"), ending, strict=True))}
-        turn["total"] = round((now - self.turn_start) * 1000)
-        self.turns.append(turn)
+        self.turns.append(
+            {
+                "lines": lines,
+                "exitCode": outcome.exit_code if outcome else None,
+                "signal": outcome.signal if outcome else None,
+                "timedOut": outcome.timed_out if outcome else False,
+                "total": round((now - self.turn_start) * 1000),
+            }
+        )
         self.turn_start = now
 
     def fail(self, turn: int, turns: int, problem: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
 from agenteval.agents.environment import TEMPORARY, Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, SchemaAgent, TurnAgent
@@ -74,7 +73,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One try at a prompt: why another might do better, and whether the provider was overloaded."""
+    """One try at a prompt: why another might do better, and whether that is because the provider was overloaded."""
 
     answer: Answer
     retry_reason: str | None = None
@@ -103,23 +102,29 @@ class TurnReader:
         return self.reading
 
 
-class PromptJob(msgspec.Struct, frozen=True):
-    """One prompt and how to run it; `prepare` is the directory to run in, or a function that makes it for each try."""
+class PromptJob:
+    """One prompt and how to run it.
 
-    prompt: Record
-    agent: Agent
-    processes: ProcessSupervisor
-    key: int
-    prepare: Callable[[], str] | str
-    conditions: Conditions
-    trace: Callable[[str], None] | None = None  # takes each command line
-    temporary: str | None = None  # the agent's TMPDIR
+    `prepare` is the directory to run in, or a function that makes it for each try; `trace` takes each command line.
+    """
 
-    @property
-    def timeout(self) -> float:
-        """Returns the limit per turn in ms: the prompt's own, the user's, the agent's or the default."""
-        own = self.prompt.get("timeout")
-        return own or self.conditions.limits.timeout or self.agent.timeout or DEFAULT_TIMEOUT
+    def __init__(
+        self,
+        prompt: Record,
+        agent: Agent,
+        processes: ProcessSupervisor,
+        key: int,
+        *,
+        prepare: Callable[[], str] | str,
+        conditions: Conditions,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
+        self.prepare, self.conditions, self.trace = prepare, conditions, trace
+        self.timeout: float = (  # per turn, in ms
+            prompt.get("timeout") or conditions.limits.timeout or agent.timeout or DEFAULT_TIMEOUT
+        )
+        self.temporary: str | None = None  # the agent's TMPDIR
 
     def run(self) -> Answer:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
@@ -133,11 +138,12 @@ class PromptJob(msgspec.Struct, frozen=True):
         while True:
             self._wait_for_start()
             attempt = self._try()
+            if attempt.retry_reason is None:
+                break
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
             if attempt.overload:  # after the last try, too: the next prompt would meet the same overload
                 self.conditions.pacer.hold(pause)
-            last = len(retried) >= self.conditions.limits.retries or self.processes.stopping
-            if attempt.retry_reason is None or last:
+            if len(retried) >= self.conditions.limits.retries or self.processes.stopping:
                 break
             retried.append(attempt.retry_reason)
             self.processes.pause(pause)
@@ -165,18 +171,20 @@ class PromptJob(msgspec.Struct, frozen=True):
         if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
             return self._run_once()
         try:
-            temporary = self.processes.scratch.new_directory()
+            self.temporary = self.processes.scratch.new_directory()
         except OSError:  # a full disk: the agent may do without
+            self.temporary = None
             return self._run_once()
         try:
-            return replace(self, temporary=temporary)._run_once()
+            return self._run_once()
         finally:
-            self.processes.scratch.give_back(temporary)
+            self.processes.scratch.give_back(self.temporary)
 
     def _run_once(self) -> Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
-        texts = self.prompt["input"] if isinstance(self.prompt["input"], list) else [self.prompt["input"]]
+        given = self.prompt["input"]
+        texts = given if isinstance(given, list) else [given]
         reading = None
         if isinstance(self.agent, AcpAgent):
             self._converse(texts, self.agent, cwd, raw)
@@ -226,9 +234,9 @@ class PromptJob(msgspec.Struct, frozen=True):
         return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=max_output, peer=peer)
 
     def _too_much(self, outcome: Outcome) -> str | None:
-        limit = self.conditions.limits.max_output
-        error = f"output exceeded {limit} bytes (--max-output); the agent was ended"
-        return error if outcome.too_much else None
+        if not outcome.too_much:
+            return None
+        return f"output exceeded {self.conditions.limits.max_output} bytes (--max-output); the agent was ended"
 
     def _assess(self, answer: Answer, raw: RawRecordBuilder) -> Attempt:
         """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""

@@ -70,6 +70,9 @@ class PromptRun:
 
             self._extract = load_adapter(settings.extract)
         self.identity = identity_of(self.agent, self._extract)
+        self._agent_metadata: Record = {"agent": self.identity.name, "agentDigest": self.identity.digest}
+        if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
+            self._agent_metadata["agentArgs"] = self.agent.arguments
         self.specs = specs_of(settings) if settings.grader else []
         if settings.retry_on and not settings.retries:
             raise UserError("--retry-on needs --retries N")
@@ -329,12 +332,10 @@ class PromptRun:
 
     def _with_metadata(self, prompt: Record, trial: int | None) -> Record:
         """Returns the prompt with its workspace and the agent's identity in its metadata."""
-        own: Record = {"agent": self.identity.name, "agentDigest": self.identity.digest}
-        if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
-            own["agentArgs"] = self.agent.arguments
+        metadata = {**(prompt.get("metadata") or {}), **self._agent_metadata}
         if self.workspaces is not None:
-            own["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
-        return {**prompt, "metadata": {**(prompt.get("metadata") or {}), **own}}
+            metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
+        return {**prompt, "metadata": metadata}
 
 
 def at_most_one(work: Callable[[T], R | None]) -> Callable[[T], list[R]]:

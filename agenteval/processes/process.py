@@ -49,6 +49,20 @@ class ProcessPeer(Protocol):
 class RunningProcess:
     """One process from its start to its end; `run` is called once."""
 
+    child: Child | None = None
+    deadline: float | None = None  # since its start, or that of a turn
+    wait: float | None = None  # how long to wait for the next event, in ms
+    answer_file: str | None = None
+    status: int | None = None
+    error: str | None = None
+    left_helpers = timed_out = too_much = False
+    stdin: PipeWriter | None = None
+    stdout = -1
+    size = line_count = 0
+    turn = 0  # of the conversation with a peer
+    exiting = False
+    kill_at: float | None = None  # when it gets SIGKILL, while its tree is being terminated
+
     def __init__(
         self,
         supervisor: ProcessSupervisor,
@@ -60,37 +74,24 @@ class RunningProcess:
     ) -> None:
         self.supervisor, self.key, self.command = supervisor, key, command
         self.max_output, self.timeout, self.peer = max_output, timeout, peer
-        self.deadline: float | None = None  # since its start, or that of a turn
-        self.child: Child | None = None
-        self.answer_file: str | None = None
-        self.status: int | None = None
-        self.error: str | None = None
-        self.left_helpers = self.timed_out = self.too_much = False
         self.poll = select.poll()
-        self.stdin: PipeWriter | None = None
-        self.stdout = -1
         self.outputs: dict[int, Callable[[bytes], None]] = {}  # stdout and stderr while they are open
         # What it printed, as it came: a list of lines would take fifty times the memory of short ones.
         self.chunks: list[bytes] = []
         self.arrivals: list[tuple[int, float]] = []
-        self.size = self.line_count = 0
         self.stderr_tail = bytearray()
-        # The conversation with a peer.
-        self.turn = peer.turn if peer else 0
+        self.signalled: set[int] = set()  # what has got SIGTERM
+        if peer:
+            self.turn = peer.turn
         self.unfinished_line: list[bytes] = []
         self.unanswered: deque[bytes] = deque()  # lines that the peer has not been given yet
-        self.exiting = False
-        # While its tree is being terminated: when it gets SIGKILL, and what has got SIGTERM.
-        self.kill_at: float | None = None
-        self.signalled: set[int] = set()
 
     def run(self) -> Outcome:
         """Starts the process and attends to it until it has ended; returns what it printed and how it ended."""
         if self._name_answer_file():
             self._start()
         while not self._has_ended():
-            wait = None if self.deadline is None else self.deadline - time.monotonic()
-            for fd, event in self.poll.poll(poll_timeout(wait if self.kill_at is None else TREE_INTERVAL)):
+            for fd, event in self.poll.poll(self.wait):
                 self._handle(fd, event)
         return self._outcome()
 
@@ -150,18 +151,26 @@ class RunningProcess:
             self._answer_lines()
 
     def _has_ended(self) -> bool:
-        """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
+        """Whether the process has ended and, if its tree is being terminated, nothing of that is left.
+
+        If not, `wait` is how long to wait until something has to be done.
+        """
         if self.child is None:
             return True
         if self.kill_at is not None:
+            self.wait = TREE_INTERVAL * 1000
             if self.supervisor.signal_tree(self.key, self.kill_at, self.signalled):
                 return False
             return self.status is not None or self.supervisor.gave_up(self.child)
         self._follow_peer()
-        if self.status is None and self.deadline is not None and time.monotonic() >= self.deadline:
+        if self.status is not None:
+            return True
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        self.wait = poll_timeout(left)
+        if left is not None and left <= 0:
             self.timed_out = not self.exiting
             self._terminate()
-        return self.status is not None
+        return False
 
     def _terminate(self) -> None:
         if self.kill_at is None:
@@ -226,10 +235,9 @@ class RunningProcess:
             os.close(fd)
 
     def _take_stdout(self, data: bytes) -> None:
-        room = self.max_output - self.size
         self.size += len(data)
-        if len(data) > room:
-            data = data[: max(0, room)]
+        if self.size > self.max_output:
+            data = data[: max(0, len(data) - (self.size - self.max_output))]
             self.too_much = True
             self._terminate()
         if data:

@@ -49,7 +49,7 @@ class Scratch:
         self._lock_file = -1
         self._making = threading.Lock()
         self._numbers = count(1)
-        self._unused: list[str] = []
+        self._given_back: list[str] = []
         self._empty: dict[str, _SeenEmpty] = {}
 
     def new_name(self, prefix: str = "") -> str:
@@ -68,22 +68,26 @@ class Scratch:
 
     def new_directory(self) -> str:
         """Returns an empty directory for temporary files; OSError if there can be none."""
-        while self._unused:
-            with suppress(IndexError):  # another thread has taken the last one
-                if self._is_unused(path := self._unused.pop()):
-                    return path
+        while self._given_back:
+            try:
+                path = self._given_back.pop()
+            except IndexError:  # another thread has taken the last one
+                break
+            if self._is_unused(path):  # to make and to remove one takes longer than to start a small program
+                return path
+            self._empty.pop(path, None)
+            discard(path)
         path = self.new_name()
         os.mkdir(path)
         os.chmod(path, SHARED)
         return path
 
     def give_back(self, path: str) -> None:
-        """Takes a directory back when its agent has ended: one with files is removed, an empty one serves again."""
-        if self._is_unused(path):  # to make and to remove one takes longer than to start a small program
-            self._unused.append(path)
-        else:
-            self._empty.pop(path, None)
-            discard(path)
+        """Takes a directory back when its agent has ended.
+
+        When the next one starts, it serves again if it is empty, and is removed if there are files in it.
+        """
+        self._given_back.append(path)
 
     def remove(self) -> None:
         """Removes it with all that is in it, as far as it can be."""

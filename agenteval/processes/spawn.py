@@ -50,8 +50,10 @@ class Spawner:
     def spawn(self, command: Command, env: Mapping[str, str], redirections: Redirections) -> int:
         """Returns the pid of a new process; raises OSError or ValueError if it cannot be started.
 
-        Its environment is `env` and, unless the command runs alone, what is inherited.
+        Its environment is `env` and, unless the command runs alone, what is inherited. This process may change to its
+        directory to start it there.
         """
+        os.chdir(command.cwd)  # also if we are in it already: it may have been removed and made again since
         own = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
         return os.posix_spawn(
             command.program,
@@ -75,7 +77,7 @@ class GlibcSpawner(Spawner):
         self._texts, self._buffer = ctypes.c_char_p, ctypes.create_string_buffer
         self._pid = ctypes.c_int()
         self._pid_pointer = ctypes.byref(self._pid)
-        self._redirected: dict[Redirections, Any] = {}
+        self._prepared: dict[tuple[Redirections, str], Any] = {}
         self._environments: dict[tuple[bool, tuple[str, ...]], tuple[int, Any]] = {}
         signals, self._attributes = self._buffer(OBJECT_SIZE), self._buffer(OBJECT_SIZE)
         library.posix_spawnattr_init(self._attributes)
@@ -90,16 +92,15 @@ class GlibcSpawner(Spawner):
         program, argv, alone = command.program, command.argv, command.alone
         if not argv or not argv[0]:
             raise ValueError("the first argument, the name of the program, is empty")
-        words = [word.encode(ENCODING, ERRORS) for word in (program, *argv)]
-        settings = [f"{name}={value}".encode(ENCODING, ERRORS) for name, value in env.items()]
-        if b"\0" in b"".join(words) or b"\0" in b"".join(settings):
+        words = "\0".join((program, *argv, *map("=".join, env.items()))).encode(ENCODING, ERRORS).split(b"\0")
+        end = 1 + len(argv)
+        if len(words) != end + len(env):
             raise ValueError("embedded null byte")
         names = (alone, tuple(env))
         first, environment = self._environments.get(names) or self._make_environment(*names)
-        for index, setting in enumerate(settings, first):
-            environment[index] = setting
-        arguments = (self._texts * len(words))(*words[1:])  # which ends with a null pointer
-        actions = self._redirected.get(redirections) or self._redirect(redirections)
+        environment[first : first + len(env)] = words[end:]
+        arguments = (self._texts * end)(*words[1:end])  # which ends with a null pointer
+        actions = self._prepared.get((redirections, command.cwd)) or self._prepare(redirections, command.cwd)
         error = self._library.posix_spawn(
             self._pid_pointer, words[0], actions, self._attributes, arguments, environment
         )
@@ -119,18 +120,20 @@ class GlibcSpawner(Spawner):
         self._environments[alone, names] = made
         return made
 
-    def _redirect(self, redirections: Redirections) -> Any:
-        """Returns the file actions that make descriptors stdin, stdout and stderr."""
-        if len(self._redirected) == MOST_KEPT:
-            for old in self._redirected.values():
+    def _prepare(self, redirections: Redirections, cwd: str) -> Any:
+        """Returns the file actions that change the directory and make descriptors stdin, stdout and stderr."""
+        if len(self._prepared) == MOST_KEPT:
+            for old in self._prepared.values():
                 self._library.posix_spawn_file_actions_destroy(old)
-            self._redirected.clear()
+            self._prepared.clear()
         actions = self._buffer(OBJECT_SIZE)
         self._library.posix_spawn_file_actions_init(actions)
+        error = self._library.posix_spawn_file_actions_addchdir_np(actions, os.fsencode(cwd))
         for number, fd in enumerate(redirections):
-            if error := self._library.posix_spawn_file_actions_adddup2(actions, fd, number):
-                raise OSError(error, os.strerror(error))
-        self._redirected[redirections] = actions
+            error = error or self._library.posix_spawn_file_actions_adddup2(actions, fd, number)
+        if error:
+            raise OSError(error, os.strerror(error))
+        self._prepared[redirections, cwd] = actions
         return actions
 
 
@@ -140,6 +143,6 @@ def new_spawner() -> Spawner:
         import ctypes
 
         library = ctypes.CDLL(None)
-        if hasattr(library, "gnu_get_libc_version"):
+        if hasattr(library, "gnu_get_libc_version") and hasattr(library, "posix_spawn_file_actions_addchdir_np"):
             return GlibcSpawner(library)
     return Spawner()

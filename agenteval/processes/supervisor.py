@@ -85,7 +85,8 @@ class ProcessSupervisor:
     def __init__(self, concurrency: int = 1) -> None:
         self.guardian = Guardian()
         self.concurrency = _allow_descriptors(concurrency)
-        self._own_mark = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None and can_mark() else None
+        self._own_mark, self._most = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None else (0, 0)
+        self._marks = can_mark()
         adopt_orphans()
         _use_one_heap()
         self._pid = os.getpid()
@@ -137,13 +138,14 @@ class ProcessSupervisor:
         What our own limits refuse is not the program's failure: unless the caller can do without it (not `patient`), it
         is tried again while others run, or for a moment, then CannotGoOn is raised.
         """
-        give_up_at = time.monotonic() + START_PATIENCE
+        give_up_at = None
         while True:
             try:
                 return self._spawn(key, command, stdin, stdout, stderr)
             except OSError as error:
                 if error.errno not in OWN_LIMITS or not patient:
                     raise
+                give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
                     raise CannotGoOn(f"cannot start {describe(error)}") from None
             self.pause(START_INTERVAL)
@@ -153,27 +155,25 @@ class ProcessSupervisor:
         # Some programs trust PWD more than getcwd().
         env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
         redirections = (self._dev_null if stdin is None else stdin, stdout, stderr)
-        # A process inherits its directory and its mark, and posix_spawn cannot set them for the child alone. A fork
-        # could, but takes longer and copies the page tables; a wrapper program takes an exec more.
+        # A process inherits its mark, and posix_spawn cannot set it for the child alone. A fork could, but takes longer
+        # and copies the page tables; a wrapper program takes an exec more.
         with self._starting:
             if self.stopping:
                 raise Stopping
-            os.chdir(command.cwd)  # also if we are in it already: it may have been removed and made again since
             self._set_mark(mark)
             try:
                 pid = self._spawner.spawn(command, env, redirections)
             finally:
-                self._set_mark(None)
+                self._set_mark(self._own_mark)  # which may be another tool's
             with self._lock:
                 self._running[pid] = key
                 self._given_up.pop(pid, None)
         return Child(pid)
 
-    def _set_mark(self, mark: int | None) -> None:
-        """Marks this process, for the one it starts next; None restores its own, which may be another tool's mark."""
-        if MARKED_LIMIT is not None and self._own_mark is not None:
-            soft, hard = self._own_mark
-            resource.setrlimit(MARKED_LIMIT, (soft if mark is None else mark, hard))
+    def _set_mark(self, mark: int) -> None:
+        """Marks this process, for the one it starts next."""
+        if self._marks and MARKED_LIMIT is not None:
+            resource.setrlimit(MARKED_LIMIT, (mark, self._most))
 
     def collect(self, child: Child) -> tuple[int, bool]:
         """Reaps a process that has ended; returns its status, and whether helpers may be left behind."""
@@ -284,6 +284,8 @@ class ProcessSupervisor:
         """
         asked = time.monotonic()
         with self._starting, self._lock:
+            if key is None and len(self._running) == 1 and not self._orphans.listed(self._running):
+                return set()  # none but the guardian: the process table need not be read
             found = set() if fresh else self._find(key, self._table_since(asked - TABLE_AGE))
             return found or self._find(key, self._table_since(asked))
 

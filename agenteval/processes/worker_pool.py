@@ -131,11 +131,11 @@ class Pool(Generic[T, R]):
 
     def _take_item(self) -> tuple[int, T] | None:
         with self._taking:
-            with self._state:
-                if self.ordered:
+            if self.ordered:
+                with self._state:
                     self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
-                if self._error is not None:
-                    return None
+            if self._error is not None:
+                return None
             try:
                 item = next(self._items)
             except StopIteration:

@@ -46,6 +46,10 @@ class Redactor:
                 return self._pattern.sub(self._replace, text)
         return text
 
+    def lines(self, lines: list[str]) -> list[str]:
+        """Returns the lines without secrets."""
+        return list(map(self, lines)) if self.secrets else lines
+
     def cut(self, text: str) -> str:
         """Returns a part of a longer text without secrets, and without pieces of them at its ends."""
         text = self(text)
@@ -82,7 +86,7 @@ class Redactor:
 
     def found_in(self, data: bytes) -> bool:
         """Returns whether there is a secret in this JSON."""
-        return any(sign in data for sign in self._bytes_in_json)
+        return bool(self.secrets) and any(sign in data for sign in self._bytes_in_json)
 
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets."""

@@ -74,7 +74,7 @@ def run_prompt(
     """The raw record of a prompt."""
     record = {"id": "a", "input": "x", **prompt}
     processes = cast(ProcessSupervisor, script)
-    return PromptJob(record, ShellAgent("true"), processes, 7, prepare, conditions).run().raw
+    return PromptJob(record, ShellAgent("true"), processes, 7, prepare=prepare, conditions=conditions).run().raw
 
 
 def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str, Any], list[float]]:
