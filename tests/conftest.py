@@ -7,10 +7,12 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from agenteval.streams.patterns import Pattern
 from tests.support.browser import SKIPPED
 from tests.support.ray_nodes import two_nodes as two_nodes
 from tests.support.watching import marked
@@ -35,6 +37,17 @@ def mark() -> Iterator[str]:
     """A number to `sleep` for that marks a test's processes; any left over are killed after the test."""
     with marked() as number:
         yield number
+
+
+@pytest.fixture
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives each search of a regular expression in this process 0.2 s: a slow one takes all the time it is given."""
+    search = Pattern._within
+
+    def search_briefly(pattern: Pattern, method: Any, text: str, at: int, seconds: float) -> Any:
+        return search(pattern, method, text, at, min(0.2, seconds))
+
+    monkeypatch.setattr(Pattern, "_within", search_briefly)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -177,6 +177,7 @@ def test_a_line_of_json_that_is_no_object_may_be_text_to_read() -> None:
         assert schema.read(["42", '"42"', "[1]"]).facts["n"] == "42"
 
 
+@pytest.mark.usefixtures("short_searches")
 def test_a_slow_pattern_for_lines_costs_its_lines_only() -> None:
     schema = adapter(
         outputEvents=[event(is_type("m"), "message", content="$.t")], linePatterns={"slow": "^(?P<x>(?:a|a)+)b$"}

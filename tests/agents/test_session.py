@@ -232,6 +232,17 @@ def test_what_the_user_wants_to_be_tried_again() -> None:
     assert run_script(Script(odd), Limits(retry_on=Pattern("come back")))[0]["rawLines"], "not without --retries"
 
 
+@pytest.mark.usefixtures("short_searches")
+def test_a_slow_retry_on_is_said_and_costs_no_record() -> None:
+    said: list[str] = []
+    limits = Limits(retries=1, retry_on=Pattern("(?:a|aa)+$"))
+    slow = GOOD._replace(stdout=b"a" * 60 + b"b\n")
+    record = run_prompt(Script(slow), Conditions(RateLimiter(), limits, say=said.append))
+    assert "errors" not in record and "attempts" not in record and record["rawLines"] == ["a" * 60 + "b"]
+    (message,) = said
+    assert message.startswith("a: not retried: --retry-on: the regular expression") and "took too long" in message
+
+
 def test_secrets_are_not_recorded() -> None:
     spoken = replace(GOOD, stdout=b"my key is sk-secret-1\n", stderr=b"sk-secret-1 is wrong\n", exit_code=2)
     conditions = Conditions(RateLimiter(), redact=Redactor({"MY_API_KEY": "sk-secret-1"}))
