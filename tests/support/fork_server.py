@@ -1,6 +1,7 @@
-"""The process that has run the script of a tool but for its last line, and forks for tests/support/forks.py.
+"""The processes that have run the script of a tool but for its last line, and fork for tests/support/forks.py.
 
-Its arguments are the script, a descriptor, and room for the command lines of the forks. It imports nothing that the
+The first one imports what all tools import, and forks one per tool, which forks for each run. Its arguments are how
+the names of the tools begin, a descriptor, and room for the command lines of the forks. They import nothing that the
 tool would not find imported, but for what earlier forks have imported in main(): the next one finds that in
 sys.modules, and its import statement costs nothing.
 """
@@ -28,21 +29,47 @@ class Imported:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Notes the name of a module that is about to be imported."""
         line = name.encode() + b"\n"
-        if self._memory.tell() + len(line) <= self.SIZE:
+        if self._memory.tell() + len(line) < self.SIZE:
             self._memory.write(line)
 
     def import_all(self) -> None:
         """Imports, in the server, what forks have imported since the last call."""
         self._memory.seek(0)
-        names = self._memory.read().rstrip(b"\0").decode().split()
+        end = self._memory.find(b"\0")
+        names = self._memory.read(end).decode().split()
         self._memory.seek(0)
-        self._memory.write(bytes(self.SIZE))
+        self._memory.write(bytes(end))
         self._memory.seek(0)
         for name in names:
             try:
                 __import__(name)
             except Exception:  # a module of the test, or one that is not installed
                 pass
+
+
+def serve_all(tools: str, descriptor: int) -> None:
+    """Forks a server for each script whose path comes, with the descriptor of its link, until the test has ended."""
+    sys.argv = [tools]  # on which it depends what the command line imports
+    if sys.flags.no_site:  # as the scripts do it
+        import site
+
+        site.main()
+    __import__("agenteval.cli" if tools == "ae" else "agenteval.cli.tool")
+    requests = _socket.socket(fileno=descriptor)
+    while True:
+        message, control, _flags, _address = requests.recvmsg(LONGEST, _socket.CMSG_LEN(4))
+        if not message:
+            break
+        link = int.from_bytes(control[0][2][:4], sys.byteorder)
+        if os.fork() == 0:
+            requests.close()
+            serve(message.decode(), link)
+        os.close(link)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        os._exit(0)
 
 
 def serve(script: str, descriptor: int) -> None:
@@ -115,4 +142,4 @@ def show_command(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve_all(sys.argv[1], int(sys.argv[2]))

@@ -1,7 +1,8 @@
 """Runs a tool in a fork of a process that has imported it: a test pays for the work of the tool, not for its start.
 
 Most tests ask so little of a tool that Python's start and its imports would take most of their time. Here one process
-per tool does that once, with the script of the tool, and forks at its last line. The fork is a process like any other:
+per tool does that once, with the script of the tool, and forks at its last line; it is a fork itself, of one that has
+imported what all tools import. What runs is a process like any other:
 its own session, descriptors, directory, environment, command line, signals and exit code. What it shares with the
 others is what Python and the tool have done before main(), and the modules that earlier ones have imported in main().
 A test of that (PYTHON* and locale variables, bin/, the time and the memory that a start takes) starts it: by its path,
@@ -68,35 +69,52 @@ class Fork(subprocess.Popen[bytes]):
         return self.returncode
 
 
-class _Server:
-    """The process that has imported a tool."""
+class _Base:
+    """The process that has imported what all tools import whose names begin so."""
 
-    def __init__(self, script: Path, env: Mapping[str, str]) -> None:
-        self._lock = Lock()
+    def __init__(self, python: str, tools: str, env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            python = script.read_text().partition("\n")[0].removeprefix("#!").split()
             self._process = subprocess.Popen(
-                [*python, "-P", SERVER, script, str(theirs.fileno()), "-" * LONGEST_COMMAND],
+                [*python.split(), "-P", SERVER, tools, str(theirs.fileno()), "-" * LONGEST_COMMAND],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
+
+    def start_server(self, script: Path, link: socket.socket) -> None:
+        """Starts the server of a script; it reads requests from the link."""
+        socket.send_fds(self._link, [os.fsencode(script)], [link.fileno()])
+
+    def close(self) -> None:
+        """Ends the process, once all its servers have ended."""
+        self._link.close()
+        self._process.wait()
+
+
+class _Server:
+    """The process that has imported a tool."""
+
+    def __init__(self, base: _Base, script: Path) -> None:
+        self._lock, self._script = Lock(), script
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            base.start_server(script, theirs)
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> int:
         """Sends a request and returns the number that is the answer."""
         with self._lock:
             socket.send_fds(self._link, [marshal.dumps(request)], descriptors)
             answer = self._link.recv(100)
-        assert answer, f"the server of {self._process.args!r} has ended"
+        assert answer, f"the server of {self._script} has ended"
         return int(answer)
 
     def close(self) -> None:
         """Ends the server: it sees the end of its link."""
         self._link.close()
-        self._process.wait()
 
 
+_bases: dict[tuple[str, str], _Base] = {}
 _servers: dict[str, _Server] = {}
 
 
@@ -129,11 +147,16 @@ def fork(
         return None
     server = _servers.get(tool)
     if server is None:
-        server = _servers[tool] = _Server(script, common)
+        python = script.read_text().partition("\n")[0].removeprefix("#!")
+        alike = python, tool[: len("ae-")]
+        if alike not in _bases:
+            _bases[alike] = _Base(*alike, common)
+        server = _servers[tool] = _Server(_bases[alike], script)
     return Fork(server, request, stdin, stdout, stderr)
 
 
 @atexit.register
 def _close_all() -> None:
-    while _servers:
-        _servers.popitem()[1].close()
+    for opened in (_servers, _bases):
+        while opened:
+            opened.popitem()[1].close()
