@@ -7,14 +7,14 @@ from typing import Any, get_args
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter, parse_adapter
+from agenteval.adapters.bundled import parse_adapter
 from agenteval.adapters.explain.listing import ALIKE_SHOWN, Explainer, discriminators, kind_of
 from agenteval.adapters.explain.trace import SHOWN, pairs
 from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import StepKind
 from tests.support.schema_building import BASE, TOOLS, call, contents, end, event, is_type, lines
 from tests.support.tool import jsonl, run, write
-from tests.support.transcripts import CASES, adapter_name, recorded
+from tests.support.transcripts import CASES, adapter_name, compiled_once, recorded
 
 RAW: dict[str, Any] = {"id": "r", "input": "x", "timing": {"start": 0, "end": 1, "total": 1}}
 
@@ -407,7 +407,7 @@ def test_it_reads_as_ae_extract_does(agent: str, case: str) -> None:
     turns = [recorded(agent, turn) for turn in case.split("+")]
     printed = [line for turn in turns for line in turn]
     counts = [len(turn) for turn in turns]
-    adapter = load_adapter(adapter_name(agent))
+    adapter = compiled_once(adapter_name(agent))
     reading = adapter.read(printed, None, counts, "r")
     explaining = Explainer(adapter.config, agent)
     rows = list(explaining.explain({**RAW, "rawLines": printed, "turns": [{"lines": count} for count in counts]}))

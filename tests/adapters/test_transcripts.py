@@ -12,7 +12,7 @@ import pytest
 from agenteval.adapters.bundled import bundled_adapters, load_adapter
 from agenteval.adapters.reader import Reading
 from tests.support.schema_building import brief, contents
-from tests.support.transcripts import CASES, adapter_name, recorded, scenarios
+from tests.support.transcripts import CASES, adapter_name, compiled_once, recorded, scenarios
 
 HERE = Path(__file__).parent.parent
 GOLDEN = HERE / "golden" / "adapters"
@@ -23,7 +23,7 @@ def read(agent: str, *turns: str) -> Reading:
     raw = [recorded(agent, turn) for turn in turns]
     lines = [line for turn in raw for line in turn]
     times = [10 * n for n in range(len(lines))]
-    adapter = load_adapter(adapter_name(agent))
+    adapter = compiled_once(adapter_name(agent))
     return adapter.read(lines, times, [len(turn) for turn in raw], f"{agent}-{turns[0]}")
 
 

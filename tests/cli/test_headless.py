@@ -18,6 +18,7 @@ from agenteval.adapters.reader import Adapter, Reading
 from agenteval.adapters.trajectory import Trajectory
 from agenteval.agents.acp.updates import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
+from tests.support.transcripts import compiled_once
 from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
 DATA = ROOT / "tests" / "data"
@@ -57,12 +58,12 @@ def read_back(adapter: Adapter, lines: list[str]) -> tuple[list[Record], str, st
         reader.take([line])
     reader.end_turn()
     sent = [json.dumps({"method": "session/update", "params": {"update": update}}) for update in updates]
-    return load_adapter("acp").read(sent, record_id="s").trajectory, reader.output, reader.last_message()
+    return compiled_once("acp").read(sent, record_id="s").trajectory, reader.output, reader.last_message()
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_updates_give_the_same_trajectory(transcript: Path) -> None:
-    adapter = load_adapter(str(schema_of(transcript.stem.partition("-")[0])))
+    adapter = compiled_once(str(schema_of(transcript.stem.partition("-")[0])))
     lines = transcript.read_text().splitlines()
     direct = adapter.read(lines, record_id="s")
     steps, output, _ = read_back(adapter, lines)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.reader import Adapter
 from tests.support.tool import ROOT
 
 TRANSCRIPTS = ROOT / "tests" / "data" / "transcripts"
@@ -10,6 +14,12 @@ TRANSCRIPTS = ROOT / "tests" / "data" / "transcripts"
 def adapter_name(agent: str) -> str:
     """Returns the adapter for an agent as the transcripts' file names call it."""
     return {"miniswe": "mini-swe-agent"}.get(agent, agent)
+
+
+@cache
+def compiled_once(schema: str) -> Adapter:
+    """Returns the adapter for a schema of the suite: to compile one takes longer than to read a transcript."""
+    return load_adapter(schema)
 
 
 def scenarios() -> dict[str, list[str]]:
