@@ -236,7 +236,7 @@ def test_what_the_user_wants_to_be_tried_again() -> None:
 def test_a_slow_retry_on_is_said_and_costs_no_record() -> None:
     said: list[str] = []
     limits = Limits(retries=1, retry_on=Pattern("(?:a|aa)+$"))
-    slow = GOOD._replace(stdout=b"a" * 60 + b"b\n")
+    slow = replace(GOOD, stdout=b"a" * 60 + b"b\n")
     record = run_prompt(Script(slow), Conditions(RateLimiter(), limits, say=said.append))
     assert "errors" not in record and "attempts" not in record and record["rawLines"] == ["a" * 60 + "b"]
     (message,) = said
