@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -18,7 +19,18 @@ STAND_INS = (
     *("msgspec.inspect", "msgspec._json_schema", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),
 )
 IMPORTED = ("click", "msgspec", "orjson")
-NOT_NEEDED = ("difflib", "json", "textwrap", "signal", "fcntl")
+NOT_NEEDED = ("difflib", "textwrap", "signal", "fcntl")
+
+
+def is_older(package: str, major: int, minor: int) -> bool:
+    """Returns whether an older version is installed: `make test-lowest`."""
+    return tuple(map(int, version(package).split(".")[:2])) < (major, minor)
+
+
+# Click 8.1 looks for options like `-s` among the long ones, and msgspec 0.19 has its version in JSON.
+BY_PACKAGES = [
+    name for name, old in (("difflib", is_older("click", 8, 2)), ("json", is_older("msgspec", 0, 20))) if old
+]
 FOUND = """\
 import sys, typing
 sys.argv[0] = "/usr/bin/ae-extract"
@@ -72,7 +84,7 @@ def test_modules_that_a_plain_run_does_not_import(
     done = run(tool, *arguments, stdin=jsonl(record), env={"PYTHONPROFILEIMPORTTIME": "1"}).expect(0)
     imported = {line.rpartition("|")[2].strip() for line in done.messages if line.startswith("import time:")}
     assert "agenteval.cli.tools." + tool.removeprefix("ae-") in imported and len(done.records) == 1
-    assert imported & {*ALWAYS, *others} == set()
+    assert imported & {*ALWAYS, *others} - {*BY_PACKAGES} == set()
 
 
 WHOLE = """\
