@@ -6,6 +6,7 @@ that pyproject.toml allows. While a package is imported, stand-ins take the plac
 - inspect, of which Click uses only cleandoc on the way in (10 ms); the rest is fetched from the real one when used;
 - gettext, with which Click looks for translations of each message: the suite has none;
 - datetime, whose Python code is replaced by that in C right after it has run (1 ms);
+- click.termui, which asks questions and colours text;
 - threading and weakref, of which Click takes a class each that Python has built in (1 ms);
 - typing_extensions, which msgspec takes only for what Python 3.11 has itself;
 - dataclasses, decimal, json, uuid and zoneinfo, of which the packages take a class each, for values that the suite
@@ -54,9 +55,11 @@ class _Inspect(_Deferred):
     cleandoc = staticmethod(cleandoc)
 
 
-def _deferred(module: str, name: str) -> Callable[..., Any]:
-    """Returns a function that imports the real one when it is called."""
-    return lambda *arguments, **named: _attribute(module, name)(*arguments, **named)
+class _DeferredFunctions(ModuleType):
+    """A module of functions, which is imported when one of them is called."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *arguments, **named: _attribute(self.__name__, name)(*arguments, **named)
 
 
 def _attribute(module: str, name: str) -> Any:
@@ -84,6 +87,7 @@ _UUID = _module("uuid", UUID=_Uuid, SafeUUID=_Uuid, NAMESPACE_DNS=_Uuid())
 _CLICK = {
     "inspect": _Inspect("inspect"),
     "gettext": _module("gettext", gettext=str, ngettext=lambda one, many, count: one if count == 1 else many),
+    "click.termui": _DeferredFunctions("click.termui"),
     "datetime": _datetime,
     "threading": _module("threading", local=_thread._local),
     "uuid": _UUID,
@@ -94,10 +98,7 @@ _MSGSPEC = {
     "datetime": _datetime,
     "decimal": _without_values("decimal", "Decimal"),
     "uuid": _UUID,
-    "msgspec._json_schema": _module(
-        "msgspec._json_schema",
-        **{name: _deferred("msgspec._json_schema", name) for name in ("schema", "schema_components")},
-    ),
+    "msgspec._json_schema": _DeferredFunctions("msgspec._json_schema"),
     **{name: _Deferred(name) for name in ("msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")},
 }
 _ORJSON = {

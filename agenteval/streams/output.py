@@ -13,7 +13,6 @@ import msgspec
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.files import make_directories
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
 from agenteval.streams.terminal.progress_line import ERASE, another_shows, is_terminal
@@ -76,6 +75,8 @@ class Output:
             return
         # O_APPEND: if another program cuts the file short, no hole comes before the next record.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+        from agenteval.streams.files import make_directories
+
         try:
             make_directories(self.path)
             self._made = not os.path.lexists(self.path)

@@ -15,7 +15,7 @@ from tests.support.tool import ROOT, jsonl, run
 
 STAND_INS = (
     *("inspect", "gettext", "platform", "typing_extensions", "dataclasses", "zoneinfo"),
-    *("datetime", "decimal", "threading", "uuid", "weakref"),
+    *("datetime", "decimal", "threading", "uuid", "weakref", "click.termui"),
     *("msgspec.inspect", "msgspec._json_schema", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),
 )
 IMPORTED = ("click", "msgspec", "orjson")
@@ -43,6 +43,7 @@ assert msgspec.toml.decode("a = 1") == {"a": 1} and typing.TypedDict is typed_di
 import click, json, inspect, gettext, platform, typing_extensions, dataclasses, zoneinfo
 import datetime, decimal, msgspec.msgpack, msgspec.yaml, signal, threading, uuid, weakref
 made_here = [name for name in sys.argv[1:] if name in sys.modules and sys.modules[name].__spec__ is None]
+assert click.style("x", fg="red") == "\\x1b[31mx\\x1b[0m" and click.termui.style("x") == "x\\x1b[0m"
 print(json.dumps({"found": found, "made here": made_here, "late": click.core.inspect.isfunction(print)}))
 """
 
