@@ -19,6 +19,7 @@ from agenteval.streams.patterns import Pattern
 Getter = Callable[[Any], Any]
 Key = str | int
 
+DEEPEST = 30  # keys that are looked up in compiled code, where each is in parentheses of its own
 ITEMS = "*"  # in `Path.reads`: every item of a list
 
 # These are compiled for paths that are not just `$.a.b`.
@@ -115,7 +116,8 @@ def _leading_keys(text: str) -> tuple[tuple[Key, ...], int]:
 
 def _plain(text: str, keys: tuple[Key, ...]) -> Path:
     ambiguous = any(isinstance(key, str) and key.isdigit() for key in keys)  # a field, or an item of a list
-    return Path(text, _getter(keys), _reads(keys), None if ambiguous else keys)
+    spelled_out = len(keys) <= DEEPEST and not ambiguous
+    return Path(text, _getter(keys), _reads(keys[:DEEPEST]), keys if spelled_out else None)
 
 
 def _getter(keys: tuple[Key, ...]) -> Getter:

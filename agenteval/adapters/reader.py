@@ -6,6 +6,7 @@ Adapter decodes each line and applies it to a Trajectory; a Reading keeps what t
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from time import monotonic
@@ -41,19 +42,32 @@ class Adapter:
         self.rules = compile_rules(compiler, config)
         self.actions = compile_actions(compiler, config)
         path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
-        session = compiler.path(path, "resume.sessionIdPath")
+        self._session = compiler.path(path, "resume.sessionIdPath")
         self._unfold = compile_unfolding(compiler, config)
         self._prefix = compile_pattern(compiler, config.line_prefix, "linePrefix") if config.line_prefix else None
         self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
         self.reads_text = config.output_mode == "text"
-        self.compiled = CompiledSchema(compiler, self.rules, self.actions, session)
-        needs_dicts = trace is not None or self._unfold is not None or self.reads_text
-        self.compiled.build(
-            self._decode_otherwise, self._unfold and self.read_event, dicts=needs_dicts, as_json=as_json
-        )
+        self._compiler, self._as_json = compiler, as_json
+        self._compiled: CompiledSchema | None = None
+        self._lock = allocate_lock()
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.every_message = config.result is not None and config.result.otherwise == "all"
         self.cumulative = _cumulative_fields(config)
+
+    @property
+    def compiled(self) -> CompiledSchema:
+        """The code of the schema; it is compiled when it is needed first: ae-run reads no output of a single turn."""
+        if self._compiled is None:
+            with self._lock:
+                self._compiled = self._compiled or self._compile()
+        return self._compiled
+
+    def _compile(self) -> CompiledSchema:
+        compiled = CompiledSchema(self._compiler, self.rules, self.actions, self._session)
+        needs_dicts = self._compiler.trace is not None or self._unfold is not None or self.reads_text
+        read_event = self._unfold and self.read_event
+        compiled.build(self._decode_otherwise, read_event, dicts=needs_dicts, as_json=self._as_json)
+        return compiled
 
     def begin(self, record_id: str) -> Reading:
         """Returns a reading of one record, nothing read yet."""

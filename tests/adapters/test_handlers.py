@@ -135,3 +135,17 @@ def test_long_and_short_lines_give_the_same_output(given: str) -> None:
         return json.loads(encode(result_of(raw, schema)))
 
     assert extracted("." * 2000) == extracted("")
+
+
+@pytest.mark.parametrize("depth", [1, 30, 31, 300])
+def test_a_path_may_be_longer_than_an_expression_may_be_nested(depth: int) -> None:
+    schema = adapter(outputEvents=[event(is_type("text"), "message", content="$" + ".a" * depth)])
+    line = '{"type":"text","a":' + '{"a":' * (depth - 1) + '"deep"' + "}" * depth
+    assert [step["content"] for step in schema.read([line]).trajectory] == ["deep"]
+
+
+def test_a_schema_is_compiled_once_when_it_is_needed() -> None:
+    schema = adapter(outputEvents=[event(is_type("text"), "message", content="$.text")])
+    assert schema._compiled is None  # ae-run checks a schema, but reads nothing of a single turn
+    assert schema.read(['{"type":"text","text":"a"}']).output == "a"
+    assert schema.compiled is schema.compiled is schema._compiled
