@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agenteval.grading.graders import Grader, open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts
+from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts, without
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded
@@ -20,14 +20,13 @@ from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
 BATCH_SECONDS = 0.05  # that records should take which a worker takes at once
-NOT_FOR_GRADERS = (*VERDICT_FIELDS, "rawLines", "lineTimes", "turns")
+NOT_FOR_GRADERS = frozenset((*VERDICT_FIELDS, "rawLines", "lineTimes", "turns"))
 
 
 def grader_input(record: Record) -> bytes:
     """Returns what a grader gets to see of a record."""
     known = {field: record[field] for field in GRADER_FIELDS if field in record}
-    rest = {field: value for field, value in record.items() if field not in known and field not in NOT_FOR_GRADERS}
-    return encode(known | rest)
+    return encode(without(known | record, NOT_FOR_GRADERS))
 
 
 class GraderSet:

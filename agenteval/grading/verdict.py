@@ -15,6 +15,8 @@ from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, R
 from agenteval.wire.result_view import combine
 from agenteval.wire.validation import check
 
+ADDED = frozenset(VERDICT_FIELDS)
+REPLACED = ADDED - {"scores"}  # which keeps what other graders have answered
 STDERR_LINES = 5
 STDERR_LENGTH = 500
 
@@ -64,8 +66,10 @@ def stderr_lines(printed: bytes) -> list[str]:
 
 def with_stderr(verdict: Verdict, printed: bytes) -> Verdict:
     """Returns the verdict; if it is an error, with the last lines of stderr, unless it has them already."""
+    if not isinstance(verdict, GraderError):
+        return verdict
     lines = [line.strip() for line in stderr_lines(printed)[-STDERR_LINES:]]
-    if not isinstance(verdict, GraderError) or not lines or (len(lines) == 1 and lines[0][:300] in verdict.reason):
+    if not lines or (len(lines) == 1 and lines[0][:300] in verdict.reason):
         return verdict
     tail = " | ".join(lines)[-STDERR_LENGTH:].replace("; ", ", ")  # "; " separates graders
     return replace(verdict, reason=f"{verdict.reason} (stderr: {tail})")
@@ -79,7 +83,15 @@ def error_in(answer: Any) -> str | None:
 
 def ungraded(record: Record) -> Record:
     """Returns the record without what graders have added to it."""
-    return {field: value for field, value in record.items() if field not in VERDICT_FIELDS}
+    return without(record, ADDED)
+
+
+def without(record: Record, fields: frozenset[str]) -> Record:
+    """Returns the record without some fields."""
+    rest = dict(record)
+    for field in fields.intersection(rest):
+        del rest[field]
+    return rest
 
 
 def passed(record: Record) -> bool:
@@ -125,7 +137,7 @@ def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bo
         for name, verdict in verdicts.items()
         if isinstance(verdict, GraderError)
     ]
-    graded = {field: value for field, value in record.items() if field not in VERDICT_FIELDS or field == "scores"}
+    graded = without(record, REPLACED)
     if has_failed(record):
         graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
     if keep_each:

@@ -131,7 +131,7 @@ class Pool(Generic[T, R]):
 
     def _take_item(self) -> tuple[int, T] | None:
         with self._taking:
-            if self.ordered:
+            if self.ordered and self._taken - self._next >= self.window:
                 with self._state:
                     self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
             if self._error is not None:
