@@ -107,6 +107,7 @@ def decode(line: bytes | str) -> Any:
 
 def decode_record(line: bytes) -> Record:
     """Returns the JSON object of a line."""
+    require_room(line)  # before the try: what has no room is not read in another way
     try:
         record = decode(line)
     except BadRecord:
