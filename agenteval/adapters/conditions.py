@@ -32,6 +32,7 @@ class SchemaCompiler:
         self.source, self.trace = source, trace
         self.reads: set[tuple[str, ...]] = set()
         self.copies: set[tuple[str, ...]] = set()  # read, too, but only to be written as it came
+        self.parsed: set[tuple[str, ...]] = set()  # of these, those whose text may be JSON, which is decoded
         self.look_ups: list[LookUp] = []
         self.names: dict[str, Any] = {"trace": trace}
 
@@ -39,10 +40,12 @@ class SchemaCompiler:
         """Returns the error about a field, to be raised."""
         return UserError(f"{self.source}: {field}{why}")
 
-    def path(self, text: str, field: str, base: tuple[str, ...] | None = (), *, copied: bool = False) -> Path:
+    def path(
+        self, text: str, field: str, base: tuple[str, ...] | None = (), *, copied: bool = False, parsed: bool = False
+    ) -> Path:
         """Compiles a path; `base` is where in the event the value lies that it is applied to, if it is not read whole.
 
-        `copied`: nothing looks into what it finds, which is written as it came.
+        `copied`: nothing looks into what it finds, which is written as it came; `parsed`: but into a text.
         """
         try:
             path = compile_path(text)
@@ -50,6 +53,8 @@ class SchemaCompiler:
             raise self.error(field, f": {encode(text).decode()} is not a JSONPath ({error})") from None
         if path.reads is not None and base is not None:
             (self.copies if copied and path.keys and path.rest is None else self.reads).add((*base, *path.reads))
+            if parsed:
+                self.parsed.add((*base, *path.reads))
         return path
 
     def look_up(self, path: Path, place: str = "event", base: tuple[str, ...] | None = ()) -> str:

@@ -3,14 +3,16 @@
 Where all paths of a schema are names and indices, an event is decoded to a Struct that has just the fields which the
 paths read: the rest of the line is skipped, and a field costs no call. Otherwise it is a dict of just those fields.
 What goes into the result as it came, such as the output of a tool, may stay JSON: a tree of objects is neither built
-nor written, which takes a tenth of the time.
+nor written, which takes a tenth of the time; a text that is not ASCII is neither decoded nor encoded, which takes a
+third of it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from keyword import iskeyword
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -31,6 +33,7 @@ class EventShape:
         *,
         as_struct: bool,
         copies: Iterable[tuple[str, ...]] = (),
+        parsed: Iterable[tuple[str, ...]] = (),
         as_json: bool = False,
     ) -> None:
         paths = [*reads, *copies]
@@ -39,11 +42,15 @@ class EventShape:
         self._json = {path for path in copies if as_json and self.as_struct and not _is_read(path, reads)}
         self.names = names  # gets the names that look-ups use
         self._structs: dict[int, list[str]] = {}  # id of a tree → names of its types
-        kind: Any = Any if self.tree is None else self._object_type(self.tree)
-        self.decode: Callable[[str], Any] = msgspec.json.Decoder(kind).decode
-        self.decode_long: Callable[[str], Any] | None = None  # for lines in which as_json() gets what may stay JSON
-        if self._json and self.tree is not None:
-            self.decode_long = msgspec.json.Decoder(self._object_type(self.tree, raw=True)).decode
+        self.decode = self._decoder(None)
+        self.keeps_json = bool(self._json)
+        objects = _Kept("Objects", self._json, objects_as_json)
+        texts = _Kept("Texts", self._json.difference(parsed), texts_as_json)
+        self.decode_objects, self.decode_texts = map(self._decoder, (objects, texts) if self._json else (None, None))
+
+    def _decoder(self, kept: _Kept | None) -> Callable[[str], Any]:
+        kind: Any = Any if self.tree is None else self._object_type(self.tree, (), kept)
+        return msgspec.json.Decoder(kind).decode
 
     def convert(self, event: dict[str, Any]) -> Any:
         """Returns an event that was decoded in another way, with its fields where look-ups expect them."""
@@ -69,7 +76,7 @@ class EventShape:
             return f"{name}({found})"
         if base is None or (*base, *(path.reads or ())) not in self._json:
             return found
-        return f"(as_json(v) if type(v := {found}) is Raw else v)"
+        return f"(event._as_json(v) if type(v := {found}) is Raw else v)"
 
     def _step(self, found: str, below: Tree | None, key: str | int, is_object: bool) -> tuple[str, Tree | None]:
         """Returns the expression for what is under a key of a value, and what is read below that."""
@@ -84,20 +91,21 @@ class EventShape:
         field = f"{value}.{_attribute(list(below or ()).index(key), key)}" if is_struct else f"{value}.get({key!r})"
         return field if is_object else f"({field} if type({given}) {self._is_object(below)} else None)", inner
 
-    def _object_type(self, tree: Tree, at: tuple[str, ...] = (), *, raw: bool = False) -> Any:
-        """Returns the type of an object of which the tree is read; with `raw`, what may stay JSON does."""
-        fields = {key: self._value_type(below, (*at, key), raw) for key, below in tree.items() if key != ITEMS}
+    def _object_type(self, tree: Tree, at: tuple[str, ...], kept: _Kept | None) -> Any:
+        """Returns the type of an object of which the tree is read."""
+        fields = {key: self._value_type(below, (*at, key), kept) for key, below in tree.items() if key != ITEMS}
         if not self.as_struct:
             return TypedDict("Event", fields, total=False)  # type: ignore[operator]
         classes = self._structs.setdefault(id(tree), [])
-        if raw and not any(path[: len(at)] == at for path in self._json):
+        if kept and at and not any(path[: len(at)] == at for path in kept.paths):
             return self.names[classes[0]]
         places = {key: n for n, key in enumerate(tree)}
         attributes = {_attribute(places[key], key): key for key in fields}
         typed = [(name, fields[key], None) for name, key in attributes.items()]
-        name = f"{classes[0]}Raw" if raw else f"Object{len(self._structs)}"
+        name = f"{classes[0]}{kept.name}" if kept else f"Object{len(self._structs)}"
         classes.append(name)
-        self.names[name] = msgspec.defstruct(name, typed, rename=attributes, gc=False)
+        methods = {"_as_json": staticmethod(kept.as_json)} if kept and not at else None  # no field begins with _
+        self.names[name] = msgspec.defstruct(name, typed, rename=attributes, namespace=methods, gc=False)
         return self.names[name]
 
     def _is_object(self, below: Tree | None) -> str:
@@ -110,27 +118,45 @@ class EventShape:
         self.names[f"Any{classes[0]}"] = tuple(self.names[name] for name in classes)
         return f"in Any{classes[0]}"
 
-    def _value_type(self, tree: Tree | None, at: tuple[str, ...], raw: bool) -> Any:
+    def _value_type(self, tree: Tree | None, at: tuple[str, ...], kept: _Kept | None) -> Any:
         """Returns the type of a JSON value of which objects and lists are built only as far as the tree goes."""
         if tree is None:
-            return msgspec.Raw if raw and at in self._json else Any
-        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS), raw) if ITEMS in tree else Any
-        return self._object_type(tree, at, raw=raw) | list[item] | str | int | float | bool | None
+            return msgspec.Raw if kept and at in kept.paths else Any
+        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS), kept) if ITEMS in tree else Any
+        return self._object_type(tree, at, kept) | list[item] | str | int | float | bool | None
 
 
-# Whether to keep what may stay JSON, as code: if there seems to be an object in a long line. To keep a text takes more
-# time than to decode it.
-KEEPS_JSON = """len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)"""
+# How a line is decoded, as code: objects stay JSON if there seems to be one in a long line, texts if the line is not
+# ASCII. To keep what is short, or a text in ASCII, takes more time than to decode it.
+DECODE = """(
+                decode(line) if len(line) < 400
+                else decode_objects(line) if len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)
+                else decode(line) if line.isascii() else decode_texts(line)
+            )"""
+_other_escape = re.compile(rb"\\[u/]").search
 
 
-def as_json(found: msgspec.Raw) -> Any:
+def objects_as_json(found: msgspec.Raw) -> Any:
     """Returns an object or a list as JSON, to be written as it came; the value of anything else.
 
     And the value if it has other escapes than encode() writes, because a secret could hide in `\\u0073k-…`.
     """
     data = bytes(found)
-    is_kept = data[0] in b"[{" and not (b"\\" in data and (b"\\u" in data or b"\\/" in data))
-    return Fragment(data) if is_kept else value_of(data)
+    return Fragment(data) if data[0] in b"[{" and not _other_escape(data) else value_of(data)
+
+
+def texts_as_json(found: msgspec.Raw) -> Any:
+    """Returns a text as JSON, in the form that encode() writes; the value of anything else."""
+    data = bytes(found)
+    return Fragment(data) if data.startswith(b'"') and not _other_escape(data) else value_of(data)
+
+
+class _Kept(NamedTuple):
+    """What may stay JSON in an event: at which paths, and what becomes of what is found there."""
+
+    name: str
+    paths: set[tuple[str, ...]]
+    as_json: Callable[[msgspec.Raw], Any]
 
 
 def _is_read(path: tuple[str, ...], reads: Iterable[tuple[str, ...]]) -> bool:

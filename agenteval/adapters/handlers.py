@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, Event, SchemaCompiler, item_kind
-from agenteval.adapters.events import KEEPS_JSON, EventShape
-from agenteval.adapters.events import as_json as keep_json
+from agenteval.adapters.events import DECODE, EventShape
 from agenteval.adapters.jsonpath import Path
 from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
 from agenteval.adapters.trajectory import Time, Trajectory
@@ -52,7 +51,6 @@ NO_OBJECT = [
     "    event = decode_otherwise(line, out)",
     "    if event is None: continue",
 ]
-DECODE_LONG = f"decode_long(line) if {KEEPS_JSON} else decode(line)"
 HANDLE = [
     "try:",
     "    handle = table.get(kind, other)",
@@ -109,12 +107,18 @@ class CompiledSchema:
         compiler, names = self.compiler, self.compiler.names
         plain = all(look_up.path.keys is not None for look_up in compiler.look_ups) and not self._shared.members
         as_struct = plain and not dicts
-        shape = EventShape(compiler.reads, names, as_struct=as_struct, copies=compiler.copies, as_json=as_json)
-        self.shape = shape
+        shape = self.shape = EventShape(
+            compiler.reads,
+            names,
+            as_struct=as_struct,
+            copies=compiler.copies,
+            parsed=compiler.parsed,
+            as_json=as_json,
+        )
         check = [] if shape.tree is not None else NO_OBJECT
         handling = ["read_event(event, time, out)"] if read_event else self._handling()
         handle = "\n".join(_indented([*check, *handling], 2))
-        decode = DECODE_LONG if shape.decode_long else "decode(line)"
+        decode = DECODE if shape.keeps_json else "decode(line)"
         loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
@@ -125,12 +129,12 @@ class CompiledSchema:
             "total": total,
             "stop_reason": stop_reason,
             "item_kind": item_kind,
-            "as_json": keep_json,
             "Raw": msgspec.Raw,
         }
         names |= {
             "decode": shape.decode,
-            "decode_long": shape.decode_long,
+            "decode_objects": shape.decode_objects,
+            "decode_texts": shape.decode_texts,
             "decode_otherwise": decode_otherwise,
             "DECODE_ERRORS": DECODE_ERRORS,
         }

@@ -252,8 +252,9 @@ class _Source:
 
     def _value(self, text: str, field: str) -> str:
         upward = self.is_step and text.startswith("^")
-        copied = field.endswith((".extract.input", ".extract.output"))
-        path = self.compiler.path(text[upward:], field, () if upward else self.base, copied=copied)
+        given, result = field.endswith(".extract.input"), field.endswith(".extract.output")
+        base = () if upward else self.base
+        path = self.compiler.path(text[upward:], field, base, copied=given or result, parsed=given)
         return self.compiler.look_up(path, *(("event",) if upward else (self.place, self.base)))
 
     def shared_field(self, paths: list[str]) -> str | None:

@@ -175,15 +175,15 @@ class Trajectory:
             return self._open[ident]
         if self.pieces:
             self._join()
-        step = {"type": "tool_call", "name": name or "unknown", "status": "pending", "input": given, "output": None}
-        step["duration"] = None  # both are here because of the order of fields, until the result is known
-        self._add(step)
+        name = name or "unknown"
+        new = {"type": "tool_call", "name": name, "status": "pending", "input": given, "output": None, "duration": None}
+        self._add(new)
         if ident is None:
             self._count += 1
             ident = self._count
         if not self.cut_short:
-            self._open[ident] = step
-        return step
+            self._open[ident] = new
+        return new
 
     def report(
         self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
@@ -250,7 +250,7 @@ class Trajectory:
                 self.tool_errors = True
             if ident is not None and not self.cut_short:
                 self._closed[ident] = step
-            if None in step.values():
+            if step.get("input") is None or step.get("output") is None or step.get("duration") is None:
                 _leave_out_unknown(step)
         return step
 
@@ -341,7 +341,7 @@ class Trajectory:
 
 
 def _leave_out_unknown(step: Step) -> None:
-    """Removes the fields that were reserved for a result and have no value: they are not written."""
+    """Removes the fields that were reserved for a result, in the order of fields, and have no value."""
     if step.get("input", step) is None:
         del step["input"]
     if step.get("output", step) is None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Adapter, Reading
-from agenteval.streams.jsonl import encode
+from agenteval.streams.jsonl import Fragment, encode
 from tests.support.schema_building import adapter, event, is_type
 from tests.support.tool import ROOT, run
 
@@ -122,8 +122,33 @@ def test_no_escape_hides_a_secret_in_tool_input(shown: str) -> None:
     assert json.loads(written)["trajectory"][0]["input"]["n"] == [1, HUGE, None, None]
 
 
+SECRETS = ["caf\u00e9/and-more", "caf\\u00e9/and-more", "caf\u00e9\\/and-more", "Y2Fmw6kvYW5kLW1vcmU="]
+
+
+@pytest.mark.parametrize("shown", SECRETS)
+def test_no_escape_hides_a_secret_in_a_text_that_stays_json(shown: str) -> None:
+    given = f'"{"é" * 500}\\n{shown}"'
+    line = f'{{"type":"item.completed","item":{{"id":"a","type":"mcp_tool_call","tool":"Read","result":{given}}}}}'
+    raw = {"id": "x", "input": "?", "rawLines": [line], "timing": {"start": 0, "end": 1, "total": 1}}
+    environment = {"MY_API_KEY": "caf\u00e9/and-more"}
+    done = run("ae-extract", "-s", "codex", stdin=json.dumps(raw) + "\n", env=environment).expect(0)
+    assert done.records[0]["trajectory"][0]["output"] == "\u00e9" * 500 + "\n[redacted:MY_API_KEY]"
+
+
 @pytest.mark.parametrize(
-    "given", ['"text"', "null", "1e999", "[]", "-1.5", "true", '{"a": "\\\\u0041"}', '["\\u0041", 1e999]']
+    ("text", "stays"), [("\u00e9" * 500, True), ("e" * 500, False), ("\u00e9", False), ("\u00e9" * 500 + "\x00", False)]
+)
+def test_a_long_text_that_is_not_ascii_stays_json(text: str, stays: bool) -> None:
+    item = {"id": "a", "type": "mcp_tool_call", "tool": "Read", "result": text}
+    line = json.dumps({"type": "item.completed", "item": item}, ensure_ascii=False)
+    output = load_adapter("codex", as_json=True).read([line]).trajectory[0]["output"]
+    assert (type(output) is Fragment) == stays and json.loads(encode(output)) == text
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['"text"', "null", "1e999", "[]", "-1.5", "true", '{"a": "\\\\u0041"}', '["\\u0041", 1e999]']
+    + ['"caf\u00e9 \\" \\\\ \\n /"', '"caf\\u00e9 \\/ \\u0000"', '" {\\"a\\": 1}"', '""', f'{{"n" : {HUGE}}}'],
 )
 def test_long_and_short_lines_give_the_same_output(given: str) -> None:
     schema = load_adapter("codex", as_json=True)
@@ -134,7 +159,7 @@ def test_long_and_short_lines_give_the_same_output(given: str) -> None:
         raw["rawLines"] += [f'{{"type":"item.completed","note":"{note}","item":{item}}}']
         return json.loads(encode(result_of(raw, schema)))
 
-    assert extracted("." * 2000) == extracted("")
+    assert extracted("." * 2000) == extracted("\u00e9" * 500) == extracted("")
 
 
 @pytest.mark.parametrize("depth", [1, 30, 31, 300])

@@ -94,6 +94,7 @@ def test_the_clock_of_the_agent_gives_the_duration(start: Any, end: Any, duratio
         ("[1]", "[1]"),
         ("ls", "ls"),
         ('{"a": 1} ', {"a": 1}),
+        (' {"a": "' + "é" * 500 + '"}', {"a": "é" * 500}),
         ({"a": "{}"}, {"a": "{}"}),
     ],
 )
