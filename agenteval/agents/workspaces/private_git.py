@@ -57,7 +57,10 @@ def commit_all(top: str, folder: str, run: RunGit) -> None:
     """Commits all files of a work tree, in a new repository if it has none; obeys nothing that is configured there."""
     theirs = repository_of(top, run)
     if not os.path.lexists(os.path.join(top, ".git")):
-        theirs("init", "--quiet", "--template=")
+        theirs("init", "--quiet", "--template=")  # nobody else has written it, so it needs no private one
+        theirs("add", "--all", "--force")
+        theirs("update-ref", "HEAD", _commit_index(theirs))
+        return
     ours = private_git(theirs, folder)
     skipped = left_out(theirs, ours)
     index = theirs.path("index")
@@ -69,7 +72,10 @@ def commit_all(top: str, folder: str, run: RunGit) -> None:
         ours.items("update-index", "-z", "--index-info", stdin=skipped)
         names = (entry.partition("\t")[2] for entry in skipped)
         ours.items("update-index", "-z", "--skip-worktree", "--stdin", stdin=names)
-    head = theirs.commit("HEAD")
-    parent = ("-p", head) if head else ()
-    commit = ours("commit-tree", ours("write-tree").strip(), *parent, "-m", FIRST_COMMIT).strip()
-    theirs("update-ref", "HEAD", commit)
+    theirs("update-ref", "HEAD", _commit_index(ours, theirs.commit("HEAD")))
+
+
+def _commit_index(git: Git, parent: str | None = None) -> str:
+    """Makes a commit of what is in the index, and returns its id."""
+    parents = ("-p", parent) if parent else ()
+    return git("commit-tree", git("write-tree").strip(), *parents, "-m", FIRST_COMMIT).strip()
