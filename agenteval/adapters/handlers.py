@@ -61,6 +61,7 @@ HANDLE = [
     "    handle(event, out)",
 ]
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
+MOST_LOOK_UPS = 5  # in code that is repeated for each kind of event: to compile more takes longer than to call it
 
 
 class CompiledSchema:
@@ -76,13 +77,13 @@ class CompiledSchema:
         path = max((test.path for test in tests), key=lambda path: counts[path.text], default=None)
         words = sorted({word for test in tests if path and test.path.text == path.text for word in test.words or ()})
         names = {word: f"kind_{n}" for n, word in enumerate(words)}
+        self._calls: dict[int, Code] = {}
+        self._parts = self._share(rule for word in (*words, "") for rule in _undecided([*rules, *actions], path, word))
         functions = {name: self._handler(rules, actions, path, word) for word, name in names.items()}
-        functions |= {
-            "other": self._handler(rules, actions, path),
-            "any_kind": self._handler(rules, actions, path, None),
-        }
+        functions["other"] = self._handler(rules, actions, path)
+        self._any_kind = _function("any_kind", "event, out", self._handler(rules, actions, path, None))
         table = ", ".join(f"{word!r}: {name}" for word, name in names.items())
-        self._parts = [_function(name, "event, out", code) for name, code in functions.items()]
+        self._parts += [_function(name, "event, out", code) for name, code in functions.items()]
         self._parts += [*self._shared.functions(), f"table = {{{table}}}\n"]
         self._pieces = {word: functions[name] for word, name in names.items() if is_piece(functions[name])}
         self._key = compiler.look_up(path) if path else "None"
@@ -122,7 +123,7 @@ class CompiledSchema:
         loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
-        source = re.sub("@([0-9]+)@", lambda found: look_ups[int(found[1])], parts)
+        source, rare = (re.sub("@([0-9]+)@", lambda n: look_ups[int(n[1])], code) for code in (parts, self._any_kind))
         names |= {
             "is_true": is_true,
             "any_true": any_true,
@@ -136,11 +137,12 @@ class CompiledSchema:
             "decode_objects": shape.decode_objects,
             "decode_texts": shape.decode_texts,
             "decode_otherwise": decode_otherwise,
+            "read_event": read_event,
             "DECODE_ERRORS": DECODE_ERRORS,
         }
-        names["read_event"] = read_event
-        self.source = source
+        self.source = f"{source}\n{rare}"
         exec(source, names)
+        names["any_kind"] = _compiled_later("any_kind", rare, names)
         self._shared.bind()
         self.find: Callable[[Any], Handler | None] = names["find"]
         self.read_lines: Callable[[Iterable[str], Iterable[Any], Trajectory], tuple[Any, str | None]]
@@ -162,8 +164,26 @@ class CompiledSchema:
         if len(blocks) > 1:
             code.insert(0, "done = False")
         for rule in _undecided(actions, path, word):
-            code += _guarded(self._tests(rule.tests), rule.code)
+            code += _guarded(self._tests(rule.tests), self._code(rule.code))
         return code
+
+    def _share(self, rules: Iterable[Rule]) -> Code:
+        """Returns functions for long code that is in those of several kinds, and has it called there instead."""
+        kinds = ("event, out", "item, out, event")
+        codes = [given for rule in rules for given in zip((rule.code, rule.item_code), kinds, strict=True)]
+        counts = Counter(id(code) for code, _ in codes)
+        functions = []
+        for code, parameters in codes:
+            is_long = "".join(code).count("@") > 2 * MOST_LOOK_UPS
+            if is_long and counts[id(code)] > 1 and id(code) not in self._calls:
+                name = f"shared_{len(self._calls)}"
+                self._calls[id(code)] = [f"{name}({parameters})"]
+                functions.append(_function(name, parameters, code))
+        return functions
+
+    def _code(self, code: Code) -> Code:
+        """Returns the code of a rule, or the call of it."""
+        return self._calls.get(id(code), code)
 
     def _tests(self, tests: Iterable[CompiledCondition]) -> str:
         return " and ".join(test.code(self.compiler, self.compiler.look_up(test.path)) for test in tests)
@@ -180,7 +200,7 @@ class CompiledSchema:
             elif rule.lone and rule.tests:
                 blocks.append(self._lone_block(rule, taken))
             else:
-                blocks.append(_guarded(self._tests(rule.tests), [*rule.code, *taken]))
+                blocks.append(_guarded(self._tests(rule.tests), [*self._code(rule.code), *taken]))
             if rule.item is None and not rule.tests and not rule.also:
                 break  # it takes every event
             previous = rule.item and rule.item.path.text
@@ -189,13 +209,13 @@ class CompiledSchema:
     def _lone_block(self, rule: Rule, taken: Code) -> Code:
         """Returns the code of a single condition: in agent-eval-harness it looks at each item where it finds a list."""
         test = rule.tests[0]
-        items = _guarded(test.code(self.compiler, "item_kind(item)"), [*rule.item_code, *taken])
+        items = _guarded(test.code(self.compiler, "item_kind(item)"), [*self._code(rule.item_code), *taken])
         return [
             f"found = {self.compiler.look_up(test.path)}",
             "if type(found) is list:",
             *_indented(["for item in found:", *_indented(items)]),
             f"elif {test.code(self.compiler, 'found')}:",
-            *_indented([*rule.code, *taken]),
+            *_indented([*self._code(rule.code), *taken]),
         ]
 
     def _list_block(self, rules: list[Rule], start: int, items: Path) -> Code:
@@ -217,7 +237,7 @@ class CompiledSchema:
         code = [f"kind = {kind} if type(item) is not str else item"]
         for n, (test, rule) in enumerate(by_word):
             condition = test.code(self.compiler, "kind")
-            code += [f"{'elif' if n else 'if'} {condition}:", *_indented([*rule.item_code, "done = True"])]
+            code += [f"{'elif' if n else 'if'} {condition}:", *_indented([*self._code(rule.item_code), "done = True"])]
         return [found, "if type(found) is list:", *_indented(["for item in found:", *_indented(code)])]
 
 
@@ -298,6 +318,16 @@ def _undecided(rules: list[Rule], path: Path | None, word: str | None) -> list[R
         for rule in rules
         if all(word in (test.words or ()) for test in rule.tests if decided(rule, test))
     ]
+
+
+def _compiled_later(name: str, source: str, names: dict[str, Any]) -> Handler | None:
+    """Returns a function that compiles the code of itself when it is called; None if there is nothing to do."""
+
+    def handle(event: Any, out: Trajectory) -> None:
+        exec(source, names)
+        names[name](event, out)
+
+    return None if source.endswith("= None") else handle
 
 
 def _guarded(condition: str, code: Code) -> Code:

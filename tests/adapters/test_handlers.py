@@ -174,3 +174,19 @@ def test_a_schema_is_compiled_once_when_it_is_needed() -> None:
     assert schema._compiled is None  # ae-run checks a schema, but reads nothing of a single turn
     assert schema.read(['{"type":"text","text":"a"}']).output == "a"
     assert schema.compiled is schema.compiled is schema._compiled
+
+
+def test_long_code_that_every_kind_of_event_has_is_compiled_once() -> None:
+    events = [event(is_type(word), "message", content=f"$.{word}") for word in ("a", "b", "c")]
+    usage = {"inputTokens": [f"$.tokens.in{n}" for n in range(4)], "outputTokens": ["$.x.out", "$.y.out", "$.z.out"]}
+    schema = adapter(outputEvents=events, usage=usage)
+    source = schema.compiled.source
+    assert source.count("out.set_usage(") == 1 and source.count("shared_0(event, out)") == 6  # a, b, c, other, any_kind
+    lines = [
+        '{"type":"a","a":"A","tokens":{"in0":1,"in3":2}}',
+        '{"type":["b"],"x":{"out":3}}',
+        '{"type":"d","y":{"out":4}}',
+    ]
+    reading = schema.read(lines)
+    assert (reading.output, reading.usage) == ("A", {"inputTokens": 3, "outputTokens": 4})
+    assert facts(reading) == facts(as_dicts(schema).read(lines))
