@@ -39,7 +39,7 @@ class LineProcess:
         except (OSError, ValueError) as error:
             for fd in (self.stdout, self.stderr, ours):
                 os.close(fd)
-            raise NoAnswer(describe_start_failure(error, command.argv[0])) from None
+            raise NoAnswer(describe_start_failure(error, command.argv[0], command.cwd)) from None
         finally:
             for fd in (stdout, stderr, stdin):
                 os.close(fd)

@@ -47,8 +47,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def describe_start_failure(error: OSError | ValueError, program: str) -> str:
-    """Returns why a process could not be started, and what to do."""
+def describe_start_failure(error: OSError | ValueError, program: str, cwd: str) -> str:
+    """Returns why a process could not be started in a directory, and what to do."""
+    if not os.path.isdir(cwd):
+        return f"cannot start {program}: its working directory was removed: {cwd}"
     number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
     advice = {
         errno.ENOENT: "not found (or the interpreter its #! line names is not)",

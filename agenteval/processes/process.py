@@ -119,7 +119,7 @@ class RunningProcess:
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
             self.poll.register(self.child.ended, select.POLLIN)
         except (OSError, ValueError) as error:
-            self.error = describe_start_failure(error, self.command.argv[0])
+            self.error = describe_start_failure(error, self.command.argv[0], self.command.cwd)
         finally:
             for fd in theirs:
                 os.close(fd)

@@ -48,6 +48,14 @@ def run_shell(line: str, *args: object, cwd: Path | None = None) -> dict[str, An
     return done.records[0]
 
 
+def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    done = run(AE_RUN, "--shell", "rmdir ../here", "--cwd", "here", "-j", 1, stdin=prompts(2), cwd=tmp_path).expect(0)
+    first, second = done.records
+    assert "errors" not in first
+    assert second["errors"] == [f"cannot start sh: its working directory was removed: {tmp_path / 'here'}"]
+
+
 # --- timeouts -------------------------------------------------------------------------------------
 
 

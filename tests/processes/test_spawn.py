@@ -34,6 +34,7 @@ pytestmark = pytest.mark.skipif(not isinstance(new_spawner(), GlibcSpawner), rea
 @pytest.fixture(params=["glibc", "os"])
 def spawner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spawner]:
     monkeypatch.setenv("SPAWN_OUTER", "ä\udcff")
+    monkeypatch.chdir(Path.cwd())  # where it is again after the test
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield new_spawner() if request.param == "glibc" else Spawner()
     signal.signal(signal.SIGINT, before)
@@ -87,6 +88,20 @@ def test_more_combinations_than_are_kept(spawner: Spawner) -> None:
         assert os.waitpid(pid, 0)[1] == 0
         os.close(fd)
     assert shown_by(spawner, [], {"SPAWN_LAST": "1"})["stdin"] == "given"
+
+
+def test_each_process_runs_in_its_own_directory(spawner: Spawner, tmp_path: Path) -> None:
+    here = Path.cwd()
+    for number in range(MOST_KEPT + 2):
+        directory = tmp_path / f"ä{number}"
+        directory.mkdir()
+        command = Command("/bin/sh", ["sh", "-c", "pwd >here"], str(directory), {})
+        assert os.waitpid(spawner.spawn(command, {}, (0, 1, 2)), 0)[1] == 0
+        assert (directory / "here").read_text() == f"{directory}\n"
+        if isinstance(spawner, GlibcSpawner):
+            assert Path.cwd() == here
+    with pytest.raises(FileNotFoundError):
+        spawner.spawn(Command("/bin/true", ["true"], str(tmp_path / "missing"), {}), {}, (0, 1, 2))
 
 
 def test_a_program_that_cannot_be_started(spawner: Spawner, tmp_path: Path) -> None:
