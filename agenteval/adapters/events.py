@@ -133,22 +133,24 @@ DECODE = """(
                 else decode_objects(line) if len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)
                 else decode(line) if line.isascii() else decode_texts(line)
             )"""
-_other_escape = re.compile(rb"\\[u/]").search
+_OTHER_ESCAPE = re.compile(rb"\\[u/]")
 
 
 def objects_as_json(found: msgspec.Raw) -> Any:
-    """Returns an object or a list as JSON, to be written as it came; the value of anything else.
-
-    And the value if it has other escapes than encode() writes, because a secret could hide in `\\u0073k-…`.
-    """
+    """Returns an object or a list as JSON, to be written as it came; the value of anything else."""
     data = bytes(found)
-    return Fragment(data) if data[0] in b"[{" and not _other_escape(data) else value_of(data)
+    return Fragment(data) if data[0] in b"[{" and _can_stay(data) else value_of(data)
 
 
 def texts_as_json(found: msgspec.Raw) -> Any:
     """Returns a text as JSON, in the form that encode() writes; the value of anything else."""
     data = bytes(found)
-    return Fragment(data) if data.startswith(b'"') and not _other_escape(data) else value_of(data)
+    return Fragment(data) if data.startswith(b'"') and _can_stay(data) else value_of(data)
+
+
+def _can_stay(data: bytes) -> bool:
+    """Whether JSON has no other escapes than encode() writes: a secret could hide in `\\u0073k-…`."""
+    return b"\\" not in data or _OTHER_ESCAPE.search(data) is None  # most has none, and to look for one is quicker
 
 
 class _Kept(NamedTuple):
