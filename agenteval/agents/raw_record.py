@@ -74,7 +74,8 @@ class RawRecordBuilder:
         if lines and (outcome.timed_out or outcome.too_much):
             redacted = [*redacted[:-1], self.redact.cut(redacted[-1])]
         self.lines += redacted
-        self.redacted = self.redacted or redacted != lines
+        if redacted != lines:
+            self.redacted = True
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)

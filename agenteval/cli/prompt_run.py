@@ -310,12 +310,11 @@ class PromptRun:
     def report(self, name: str, errors: list[str] | None, ending: Ending | None) -> None:
         """Reports one more that is done: progress, --debug, -e and --strict."""
         self.console.advance(name, ending)
-        message = "; ".join(errors or ())
         if self.settings.debug:
-            self.console.say(f"{name}: {message or 'done'}")
-        if message and self.settings.strict:
-            raise StrictStop(f"{name}: {message} (stopped by --strict)")
-        if ending is Ending.GRADER_ERROR and self.settings.strict:
+            self.console.say(f"{name}: {'; '.join(errors or ()) or 'done'}")
+        if self.settings.strict and errors:
+            raise StrictStop(f"{name}: {'; '.join(errors)} (stopped by --strict)")
+        if self.settings.strict and ending is Ending.GRADER_ERROR:
             raise StrictStop("stopped at the first grader error (--strict)")
         self.failures.add(errors, self.console.total)
 

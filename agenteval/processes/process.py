@@ -148,7 +148,8 @@ class RunningProcess:
             self.status, self.left_helpers = self.supervisor.collect(self.child)
         else:
             self._write_stdin()
-            self._answer_lines()
+            if self.peer:
+                self._answer_lines(self.peer)
 
     def _has_ended(self) -> bool:
         """Whether the process has ended and, if its tree is being terminated, nothing of that is left.
@@ -162,7 +163,8 @@ class RunningProcess:
             if self.supervisor.signal_tree(self.key, self.kill_at, self.signalled):
                 return False
             return self.status is not None or self.supervisor.gave_up(self.child)
-        self._follow_peer()
+        if self.peer:
+            self._follow_peer(self.peer)
         if self.status is not None:
             return True
         left = None if self.deadline is None else self.deadline - time.monotonic()
@@ -177,12 +179,14 @@ class RunningProcess:
             self.kill_at = time.monotonic() + TERM_GRACE
 
     def _outcome(self) -> Outcome:
-        self._drain()
+        if self.outputs:
+            self._drain()
         if self.answer_file is not None:
             self._take_answer(self.answer_file)
-        if self.unfinished_line:
-            self.unanswered.append(b"".join(self.unfinished_line))
-        self._answer_lines()
+        if self.peer:
+            if self.unfinished_line:
+                self.unanswered.append(b"".join(self.unfinished_line))
+            self._answer_lines(self.peer)
         self._close_stdin()
         if self.chunks and not self.chunks[-1].endswith(b"\n"):
             self.arrivals.append((1, time.monotonic()))  # a last line without a line break is a line too
@@ -217,7 +221,7 @@ class RunningProcess:
 
     def _drain(self) -> None:
         """Takes what the process left in its pipes; a helper that holds one open is not waited for."""
-        more = bool(self.outputs)
+        more = True
         if self.peer and self.stdout in self.outputs:
             self.poll.register(self.stdout, select.POLLIN)  # which back-pressure may have stopped
         while more:
@@ -249,7 +253,7 @@ class RunningProcess:
                 self.too_much = True  # `yes`: each line takes far more memory than its two bytes
                 self._terminate()
         if self.peer:
-            self._split_lines(data)
+            self._split_lines(data, self.peer)
 
     def _take_answer(self, path: str) -> None:
         """Adds what the process wrote to its answer file, as one line, and removes the file.
@@ -294,7 +298,7 @@ class RunningProcess:
 
     # --- the conversation with a peer ---
 
-    def _split_lines(self, data: bytes) -> None:
+    def _split_lines(self, data: bytes, peer: ProcessPeer) -> None:
         """Gives the peer the lines that are complete."""
         first, *more = data.split(b"\n")
         self.unfinished_line.append(first)
@@ -302,37 +306,35 @@ class RunningProcess:
             self.unanswered.append(b"".join(self.unfinished_line))
             self.unfinished_line = [last] if (last := more.pop()) else []
             self.unanswered.extend(more)
-        self._answer_lines()
+        self._answer_lines(peer)
 
-    def _answer_lines(self) -> None:
+    def _answer_lines(self, peer: ProcessPeer) -> None:
         """Answers the lines read so far.
 
         Back-pressure: stops reading stdout while more than PIPE_SIZE bytes of replies are unread.
         """
-        if self.peer is None:
-            return
         running = self.status is None
         while self.unanswered and self.kill_at is None and not (running and self._replies_unread()):
-            if reply := self.peer.reply_to(self.unanswered.popleft(), running):
+            if reply := peer.reply_to(self.unanswered.popleft(), running):
                 self._write_stdin(reply)
         if running and self.stdout in self.outputs:
             if self.unanswered:
                 self._unregister(self.stdout)
             else:
                 self.poll.register(self.stdout, select.POLLIN)
-        self._follow_peer()
+        self._follow_peer(peer)
 
     def _replies_unread(self) -> bool:
         return self.stdin is not None and self.stdin.unsent_size > PIPE_SIZE
 
-    def _follow_peer(self) -> None:
+    def _follow_peer(self, peer: ProcessPeer) -> None:
         """Starts the time limit anew with a new turn, and lets the process exit when the peer is done."""
-        if self.peer is None or self.exiting:
+        if self.exiting:
             return
-        if self.peer.done:
+        if peer.done:
             self._expect_exit()
-        elif self.peer.turn != self.turn:
-            self.turn = self.peer.turn
+        elif peer.turn != self.turn:
+            self.turn = peer.turn
             self.deadline = time.monotonic() + self.timeout if self.timeout is not None else None
 
     def _expect_exit(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from agenteval.processes.marks import find_mark, is_of, mark_of
@@ -109,7 +109,7 @@ class Orphans:
         except OSError:
             self._children = None
 
-    def reap(self, started: Container[int]) -> set[int]:
+    def reap(self, started: Iterable[int]) -> set[int]:
         """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
         while True:
             orphans = self.listed(started)
@@ -117,18 +117,18 @@ class Orphans:
             if not exited:  # else its children may have become ours after the list was read
                 return orphans
 
-    def listed(self, started: Container[int]) -> set[int]:
+    def listed(self, started: Iterable[int]) -> set[int]:
         """Returns the orphans, whether they are alive or not."""
-        return {pid for pid in self._read() if pid not in started}
+        return self._read().difference(started)
 
-    def _read(self) -> list[int]:
+    def _read(self) -> set[int]:
         if self._children is None:
-            return [pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()]
+            return {pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()}
         listed = more = os.pread(self._children, 1 << 16, 0)
         while len(more) > SHORT_LIST:  # the kernel gives one page at a time
             more = os.pread(self._children, 1 << 16, len(listed))
             listed += more
-        return [int(pid) for pid in listed.split()]
+        return set(map(int, listed.split()))
 
 
 def reap(pid: int) -> bool:
