@@ -6,6 +6,7 @@ The owner holds a lock on a file in it, so that no other tool takes it for aband
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -46,6 +47,7 @@ class Scratch:
     def __init__(self, announce: Callable[[str], None]) -> None:
         self._announce = announce
         self._path: str | None = None
+        self._removed = False
         self._lock_file = -1
         self._making = threading.Lock()
         self._numbers = count(1)
@@ -62,6 +64,8 @@ class Scratch:
     def folder(self) -> str:
         """Returns the directory itself, and makes it if it is not there; OSError if that cannot be."""
         with self._making:
+            if self._removed:  # a thread that has not noticed yet that the tool ends would leave a new one behind
+                raise OSError(errno.ENOENT, "the tool is ending")
             if self._path is None or not os.path.isdir(self._path):  # an agent may have cleaned up /tmp
                 self._path = self._make()
             return self._path
@@ -90,7 +94,9 @@ class Scratch:
         self._given_back.append(path)
 
     def remove(self) -> None:
-        """Removes it with all that is in it, as far as it can be."""
+        """Removes it with all that is in it, as far as it can be; it is not made again."""
+        with self._making:
+            self._removed = True
         if self._path is not None:
             discard(self._path)
             os.close(self._lock_file)

@@ -194,3 +194,17 @@ def test_a_directory_is_announced_before_it_is_there(tmp_path: Path, monkeypatch
     assert there == [False] and made.is_dir()
     scratch.remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_was_removed_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for a thread that has not noticed yet that the tool ends: the guardian, which was dismissed, would wait."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    announced: list[str] = []
+    for used in (True, False):
+        scratch = Scratch(announced.append)
+        if used:
+            scratch.new_directory()
+        scratch.remove()
+        with pytest.raises(OSError, match="ending"):
+            scratch.new_directory()
+    assert len(announced) == 1 and not list(tmp_path.iterdir())
