@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -80,6 +81,7 @@ def pytest_sessionfinish() -> None:
     """Searches for garbage once, which reports what was not closed; pytest would search the same five times more."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # duckdb complains about its own objects that are left when Python ends
 
 
 ON_REQUEST = {
