@@ -115,26 +115,25 @@ class GraderSet:
         return ungraded(record) | {"graderError": reason}
 
     def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
-        checked = (
-            replace(verdict, reason=self.redact(verdict.reason))
-            if isinstance(verdict, GraderError)
-            else self.redact(verdict)
-            for verdict in verdicts
-        )
-        named: dict[str, Verdict] = dict(zip((grader.name for grader in self.graders), checked, strict=True))
-        for name, verdict in named.items():
+        named: dict[str, Verdict] = {}
+        for grader, verdict in zip(self.graders, verdicts, strict=True):
             if isinstance(verdict, GraderError):
                 self.erred = True
-                if not verdict.reported:
-                    self.report(f"{record['id']}: grader {name}: {verdict.reason}")
+                named[grader.name] = error = replace(verdict, reason=self.redact(verdict.reason))
+                if not error.reported:
+                    self.report(f"{record['id']}: grader {grader.name}: {error.reason}")
+            else:
+                named[grader.name] = self.redact(verdict)
         return with_verdicts(record, named, keep_each=self.keep_each)
 
 
 def _encoded(record: Record) -> bytes | GraderError:
-    def failed(_record: Record, error: Exception) -> bytes | GraderError:
+    try:
+        return grader_input(record)
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
         return GraderError(describe_fault(error))
-
-    return guarded(record, grader_input, failed)
 
 
 def _each(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:

@@ -134,7 +134,13 @@ class RunningProcess:
 
     def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
         """Opens a pipe to write to, and writes as much as it takes; returns the end for the process."""
-        other, ours = open_pipe(PIPE_SIZE if self.peer or len(data) > SMALLEST_PIPE else None)
+        if not self.peer and len(data) <= SMALLEST_PIPE:
+            other, ours = open_pipe()
+            theirs.append(other)
+            os.write(ours, data)
+            os.close(ours)
+            return other
+        other, ours = open_pipe(PIPE_SIZE)
         theirs.append(other)
         self.stdin = PipeWriter(ours)
         self._write_stdin(data)

@@ -49,6 +49,7 @@ class Pool(Generic[T, R]):
         self._taken = self._next = self._running = self._started = 0
         self._waiting: dict[int, list[R]] = {}
         self._finished: set[int] = set()
+        self._takes_wait = False  # whether a worker waits until items may be taken
         self._done, self._signal_done = os.pipe()
 
     def run(self, items: Iterator[T], watch: int | None = None, tick: Callable[[], None] | None = None) -> None:
@@ -133,7 +134,9 @@ class Pool(Generic[T, R]):
         with self._taking:
             if self.ordered and self._taken - self._next >= self.window:
                 with self._state:
+                    self._takes_wait = True  # before it looks again: `_finish` looks at this after it has counted
                     self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
+                    self._takes_wait = False
             if self._error is not None:
                 return None
             try:
@@ -183,7 +186,8 @@ class Pool(Generic[T, R]):
             while self._next in self._finished:
                 self._finished.remove(self._next)
                 self._next += 1
-                for result in self._waiting.pop(self._next, []):
+                for result in self._waiting.pop(self._next, ()):
                     self._emit(result)
-        with self._state:
-            self._state.notify_all()
+        if self._takes_wait:
+            with self._state:
+                self._state.notify_all()
