@@ -26,6 +26,7 @@ VARIABLES = ("TMPDIR", "TEMP", "TMP")
 PLACES = ("/tmp", "/var/tmp", "/usr/tmp")
 ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
 SHARED = 0o1777  # as /tmp
+REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
 FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
 CLOCK_STEP = 0.1  # seconds: the times of a file system are some milliseconds apart
 
@@ -98,7 +99,10 @@ class Scratch:
         with self._making:
             self._removed = True
         if self._path is not None:
-            discard(self._path)
+            for _ in range(REMOVALS):
+                discard(self._path)
+                if not os.path.lexists(self._path):
+                    break
             os.close(self._lock_file)
             self._path = None
 

@@ -8,7 +8,9 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -208,3 +210,23 @@ def test_a_directory_that_was_removed_is_not_made_again(tmp_path: Path, monkeypa
         with pytest.raises(OSError, match="ending"):
             scratch.new_directory()
     assert len(announced) == 1 and not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_that_a_thread_makes_while_all_is_removed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(base))
+
+    def make_directories(scratch: Scratch) -> None:
+        with suppress(OSError):  # as it is no longer there
+            while True:
+                scratch.new_directory()
+
+    for _ in range(20):
+        scratch = Scratch(lambda _path: None)
+        threads = [Thread(target=make_directories, args=[scratch]) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        until(lambda: any(base.glob("*/9")), "directories are made")
+        scratch.remove()
+        for thread in threads:
+            thread.join()
+        assert list(base.iterdir()) == []
