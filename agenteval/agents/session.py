@@ -14,8 +14,9 @@ from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation,
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.agents.warm_up import WarmUp
+from agenteval.processes.interleaved.steps import Steps, run_steps
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import ProcessPeer
+from agenteval.processes.process import RunningProcess
 from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
@@ -127,17 +128,21 @@ class PromptJob:
         self.temporary: str | None = None  # the agent's TMPDIR
 
     def run(self) -> Answer:
+        """Runs the prompt in the calling thread: see `steps`."""
+        return run_steps(self.steps())
+
+    def steps(self) -> Steps[Answer]:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
         if self.conditions.warm_up.done:
-            return self._run()
+            return (yield from self._run())
         with self.conditions.warm_up.turn():
-            return self._run()
+            return (yield from self._run())
 
-    def _run(self) -> Answer:
+    def _run(self) -> Steps[Answer]:
         retried: list[str] = []
         while True:
             self._wait_for_start()
-            attempt = self._try()
+            attempt = yield from self._try()
             if attempt.retry_reason is None:
                 break
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
@@ -165,38 +170,38 @@ class PromptJob:
             if wait := pacer.wait():
                 self.processes.pause(wait)
 
-    def _try(self) -> Attempt:
+    def _try(self) -> Steps[Attempt]:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
         own = self.agent.config.env or {} if isinstance(self.agent, SchemaAgent) else {}
         if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
-            return self._run_once()
+            return (yield from self._run_once())
         try:
             self.temporary = self.processes.scratch.new_directory()
         except OSError:  # a full disk: the agent may do without
             self.temporary = None
-            return self._run_once()
+            return (yield from self._run_once())
         try:
-            return self._run_once()
+            return (yield from self._run_once())
         finally:
             self.processes.scratch.give_back(self.temporary)
 
-    def _run_once(self) -> Attempt:
+    def _run_once(self) -> Steps[Attempt]:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         given = self.prompt["input"]
         texts = given if isinstance(given, list) else [given]
         reading = None
         if isinstance(self.agent, AcpAgent):
-            self._converse(texts, self.agent, cwd, raw)
+            yield from self._converse(texts, self.agent, cwd, raw)
         else:
-            reading = self._run_turns(texts, self.agent, cwd, raw)
+            reading = yield from self._run_turns(texts, self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
         return self._assess(answer, raw) if self.conditions.limits.retries else Attempt(answer)
 
-    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
+    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Steps[Reading | None]:
         """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
         session, reader = agent.open(), TurnReader(agent, self.prompt["id"])
         for number, text in enumerate(texts, 1):
@@ -205,7 +210,7 @@ class PromptJob:
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
                 break
-            outcome = raw.without_secrets(self._run_process(invocation, cwd, raw.size))
+            outcome = raw.without_secrets((yield self._process(invocation, cwd, raw.size)))
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
@@ -213,25 +218,31 @@ class PromptJob:
                 break
         return reader.reading
 
-    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
+    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> Steps[None]:
         """Runs one process for all turns, with a client that converses with it."""
+        from agenteval.agents.acp.conversation import ConversingProcess
+
         invocation, client = agent.start_client(texts, cwd)
-        outcome = raw.without_secrets(self._run_process(invocation, cwd, 0, client))
+        command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
+        process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
+        outcome = raw.without_secrets((yield process))
         raw.add_conversation(outcome, client)
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
             raw.fail(client.turn, len(texts), problem)
 
-    def _run_process(self, invocation: Invocation, cwd: str, printed: int, peer: ProcessPeer | None = None) -> Outcome:
-        """Runs a command of an agent that has printed so many bytes before."""
+    def _process(self, invocation: Invocation, cwd: str, printed: int) -> RunningProcess:
+        """Returns the process of an agent that has printed so many bytes before."""
+        command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
+        return self.processes.process(self.key, command, timeout=self.timeout / 1000, max_output=limit - printed)
+
+    def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
             import shlex
 
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
-        environment, limits = self.conditions.environment, self.conditions.limits
+        environment = self.conditions.environment
         env = environment.with_own(invocation.env, self.temporary)
-        command = Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, environment.alone)
-        max_output = limits.max_output - printed
-        return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=max_output, peer=peer)
+        return Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, environment.alone)
 
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:

@@ -12,6 +12,8 @@ from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
 from agenteval.grading.verdict import GraderError, ending_of
+from agenteval.processes.interleaved.pool import InterleavedPool
+from agenteval.processes.interleaved.steps import driven
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
@@ -74,10 +76,10 @@ class GraderRun:
             self.processes.close()
             raise
 
-    def __call__(self, batches: Batches, finish: Finish) -> bool:
+    def __call__(self, batches: Batches, finish: Finish, *, regular: bool) -> bool:
         """Grades every record and writes, in order, what `finish` makes of it; returns whether all could be graded.
 
-        The output is left open.
+        `regular` says that the records come from a regular file. The output is left open.
         """
 
         def emit(graded: Record) -> None:
@@ -88,7 +90,9 @@ class GraderRun:
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")
 
-        pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
+        only_graders_block = regular and not self.graders.any_stream and not self.output.may_block()
+        kind: type[Pool[list[Record], Record]] = InterleavedPool if only_graders_block else Pool
+        pool = kind(self.graders.grade, emit, workers=self.workers, ordered=True)
         items = batches(self.graders.most_at_once())
         run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
@@ -131,7 +135,7 @@ def comparison_grader(
         raise
 
     def work(payload: Record) -> Iterator[object]:
-        for verdict in grader.verdicts([encode(payload)]):
+        for verdict in driven(grader.verdicts([encode(payload)])):
             yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:

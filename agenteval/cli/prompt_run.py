@@ -7,14 +7,14 @@ Data flow: prompts (checked, sharded, not yet done) → worker threads, each of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from agenteval.agents.identity import identity_of
-from agenteval.agents.kinds import SchemaAgent
+from agenteval.agents.kinds import AcpAgent, SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
@@ -32,11 +32,13 @@ from agenteval.cli.run_setup import (
     workspace_option,
 )
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
+from agenteval.processes.interleaved.pool import InterleavedPool
+from agenteval.processes.interleaved.steps import Steps, Work, driven
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.guard import guarded, write_record
+from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
 from agenteval.streams.watched_file import Syncer
@@ -112,7 +114,7 @@ class PromptRun:
     def __call__(
         self,
         items: Iterator[T],
-        work: Callable[[T], Iterable[R]],
+        work: Callable[[T], Work[R]],
         emit: Callable[[R], None],
         *,
         hold: Callable[[R], None],
@@ -136,7 +138,8 @@ class PromptRun:
             self.console.begin(total, at_once=True)
         else:
             self.console.begin(total and total * trials, "trials", at_once=True)
-        pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
+        kind: type[Pool[T, R]] = InterleavedPool if self._only_agents_block() else Pool
+        pool = kind(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
             run_pool(pool, items, self.processes, self.output, self.console, finish)
@@ -201,6 +204,13 @@ class PromptRun:
             raise
         return max(1, self.processes.concurrency // each)
 
+    def _only_agents_block(self) -> bool:
+        """Whether nothing is waited for but agents: not for input, output, workspaces, graders, a rate or a pause."""
+        settings = self.settings
+        waits = settings.rate or settings.retries or self.workspaces or self.graders or self.stopping
+        steady = self.conditions.warm_up.done and not isinstance(self.agent, AcpAgent)
+        return steady and not waits and self.prompts.source.regular and not self.output.may_block()
+
     def prompts_to_start(self) -> Iterator[Record]:
         """Yields the prompts in the order of the input or, with --stop-when-known, in random order until it is."""
         return self.stopping.prompts() if self.stopping else iter(self.prompts)
@@ -216,7 +226,7 @@ class PromptRun:
         self.fit = SchemaFit(adapter.config.name, self.console.say)
         return adapter
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
+    def attempt(self, prompt: Record, trial: int | None = None) -> Steps[Answer | None]:
         """Runs a prompt in a fresh session.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
@@ -234,7 +244,7 @@ class PromptRun:
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
         )
         try:
-            answer = guarded(job, PromptJob.run, partial(self._broken_off, name))
+            answer = yield from job.steps()
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
@@ -243,23 +253,23 @@ class PromptRun:
                 if self.settings.strict:
                     raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
             return None
+        except NOT_OF_THE_RECORD:
+            raise
+        except Exception as error:
+            answer = job.broken_off(self.console.fault(name, error))
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
                 answer.raw["metadata"]["workspaceBaseline"] = baseline
         return None if self.processes.stopping else answer
 
-    def _broken_off(self, name: str, job: PromptJob, error: Exception) -> Answer:
-        """Returns the record of a prompt that could not be run because of an unexpected error."""
-        return job.broken_off(self.console.fault(name, error))
-
     def capture(
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
-    ) -> Record | None:
+    ) -> Steps[Record | None]:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
         from agenteval.adapters.extract import failed_result, result_of
 
-        answer = self.attempt(prompt, trial)
+        answer = yield from self.attempt(prompt, trial)
         if answer is None:
             return None
         reading = answer.reading if adapter is self.agent.adapter() else None
@@ -275,7 +285,7 @@ class PromptRun:
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
-        graded = list(self.graders.grade([result])) if self.graders else [result]
+        graded = list(driven(self.graders.grade([result]))) if self.graders else [result]
         return graded[0] if graded else None
 
     def remove_workspace(self, prompt: Record, trial: int | None = None, *, failed: bool) -> None:
@@ -335,13 +345,3 @@ class PromptRun:
         if self.workspaces is not None:
             metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
         return {**prompt, "metadata": metadata}
-
-
-def at_most_one(work: Callable[[T], R | None]) -> Callable[[T], list[R]]:
-    """Returns the function with its result in a list, which is empty for None."""
-
-    def results(item: T) -> list[R]:
-        result = work(item)
-        return [] if result is None else [result]
-
-    return results

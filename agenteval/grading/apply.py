@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from agenteval.grading.graders import Grader, open_graders
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts, without
+from agenteval.processes.interleaved.steps import Steps, Work
+from agenteval.processes.outcome import Outcome
+from agenteval.processes.process import RunningProcess
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded
@@ -50,13 +53,14 @@ class GraderSet:
         self.graders = open_graders(specs, processes, timeout=timeout, trace=trace, spare=spare)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
+        self.any_stream = any(spec.streams for spec in specs)
         self.all_hosted = all(spec.hosted for spec in specs)
         self._seconds_each: float | None = None  # that a record took last
         self.keep_each = len(specs) > 1 or specs[0].named
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
 
-    def grade(self, records: list[Record]) -> Iterator[Record]:
+    def grade(self, records: list[Record]) -> Work[Record]:
         """Returns the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
 
         A record whose agent failed is shown to no grader, unless `grade_failed`. All graders but the last see all
@@ -66,17 +70,26 @@ class GraderSet:
         inputs = [None if self._is_failure(record) else _encoded(record) for record in records]
         shown = [data for data in inputs if isinstance(data, bytes)]
         *first, last = self.graders
-        earlier = [list(_each(grader, shown)) for grader in first]
-        verdicts = zip(*earlier, _each(last, shown), strict=True)
+        earlier: list[list[Verdict]] = [[] for _ in shown]
+        for grader in first:
+            answers = _each(grader, shown)
+            for verdicts in earlier:
+                verdicts.append((yield from _next_verdict(answers)))
+            next(answers, None)  # lets the grader see that all its answers were taken
+        last_answers = _each(last, shown)
+        before = iter(earlier)
         for record, data in zip(records, inputs, strict=True):
             if data is None:
                 yield failed_agent(record)
                 continue
-            found: Iterable[Verdict] = next(verdicts) if isinstance(data, bytes) else [data] * len(self.graders)
+            if isinstance(data, bytes):
+                found = [*next(before), (yield from _next_verdict(last_answers))]
+            else:
+                found = [data] * len(self.graders)
             if self.processes.stopping:
                 return
             yield guarded(record, partial(self._graded, verdicts=found), self._ungradable)
-        next(verdicts, None)  # lets each grader see that all its answers were taken
+        next(last_answers, None)
         if shown:
             self._seconds_each = (time.monotonic() - began) / len(shown)
 
@@ -136,14 +149,27 @@ def _encoded(record: Record) -> bytes | GraderError:
         return GraderError(describe_fault(error))
 
 
-def _each(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
+def _each(grader: Grader, inputs: list[bytes]) -> Work[Verdict]:
     """Yields a verdict per input; an unexpected error of the grader costs the records that it has not graded yet."""
     given = 0
+    outcome: Outcome | None = None
+    verdicts = grader.verdicts(inputs)
     try:
-        for verdict in grader.verdicts(inputs):
-            given += 1
-            yield verdict
+        while True:
+            step = verdicts.send(outcome)
+            given += not isinstance(step, RunningProcess)
+            outcome = yield step
+    except StopIteration:
+        return
     except NOT_OF_THE_RECORD:
         raise
     except Exception as error:
         yield from [GraderError(describe_fault(error))] * (len(inputs) - given)
+
+
+def _next_verdict(verdicts: Work[Verdict]) -> Steps[Verdict]:
+    """Returns the next verdict; yields the processes that have to run for it."""
+    step = next(verdicts)
+    while isinstance(step, RunningProcess):
+        step = verdicts.send((yield step))
+    return step

@@ -16,8 +16,10 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
+from agenteval.processes.interleaved.steps import Work
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
-from agenteval.processes.outcome import failure_of
+from agenteval.processes.outcome import Outcome, failure_of
+from agenteval.processes.process import RunningProcess
 from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
@@ -25,6 +27,7 @@ from agenteval.wire.records import GraderResult
 
 Trace = Callable[[str], None]
 MAX_ANSWER = 16 << 20  # bytes
+FIRST_READ = 0.02  # seconds after which the answer of a process that has not ended is read: most have by then
 END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
@@ -39,8 +42,8 @@ class Grader(Protocol):
 
     name: str
 
-    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
-        """Returns one verdict per grader input, in order, each as soon as it is there."""
+    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
+        """Yields one verdict per grader input, in order, each as soon as it is there, and the processes to run."""
         ...
 
     def finish(self) -> None:
@@ -90,15 +93,19 @@ class CommandGrader:
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
 
-    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
-        return map(self._verdict, inputs)
+    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
+        for data in inputs:
+            key = self.processes.new_agent_key()
+            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
+            outcome = yield RunningProcess(
+                self.processes, key, command, self.timeout / 1000, MAX_ANSWER, first_read=FIRST_READ
+            )
+            assert outcome is not None
+            if outcome.left_helpers:
+                self.processes.terminate_tree(key)
+            yield self._verdict(outcome)
 
-    def _verdict(self, data: bytes) -> Verdict:
-        key = self.processes.new_agent_key()
-        command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
-        outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
-        if outcome.left_helpers:
-            self.processes.terminate_tree(key)
+    def _verdict(self, outcome: Outcome) -> Verdict:
         trace_stderr(self.trace, self.name, outcome.stderr)
         problem = failure_of(outcome, self.timeout)
         if problem is None:
@@ -125,7 +132,7 @@ class StreamGrader:
         self.timeouts: int | None = None if spec.trusted else 0  # None: it has answered, or its protocol is ours
         self._idle: list[GraderStream] = []
 
-    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
         try:
             stream = self._idle.pop()  # the last one used: no more are started than are needed
         except IndexError:

@@ -6,6 +6,7 @@ called directly; elsewhere, os.posix_spawn serves.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ FLAGS = 0x80 | 0x08 | 0x04  # POSIX_SPAWN_SETSID, _SETSIGMASK and _SETSIGDEF of 
 OBJECT_SIZE = 512  # bytes: glibc's posix_spawnattr_t has 336, its sigset_t 128, its posix_spawn_file_actions_t 80
 MOST_KEPT = 64  # combinations of descriptors, and of names of variables: the same come again
 ENCODING, ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, without its call
+
+OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 
 Redirections = tuple[int, int, int]
 """The descriptors that become stdin, stdout and stderr."""

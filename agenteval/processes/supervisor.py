@@ -7,7 +7,6 @@ this process is killed. On Linux this process is a child subreaper: orphaned hel
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import signal
@@ -21,9 +20,9 @@ from agenteval.errors import CannotGoOn
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, ProcessPeer, RunningProcess
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, RunningProcess
 from agenteval.processes.scratch import Scratch
-from agenteval.processes.spawn import Command, new_spawner
+from agenteval.processes.spawn import OWN_LIMITS, Command, new_spawner
 from agenteval.processes.tree import (
     Orphans,
     Table,
@@ -44,7 +43,6 @@ DESCRIPTORS_BESIDE = 24
 M_ARENA_MAX = -8  # of mallopt(3)
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
 SUSPEND_PAUSE = 0.001  # seconds
-OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 START_PATIENCE = 2.0  # seconds in which other programs of the user may end
 START_INTERVAL = 0.05
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
@@ -114,11 +112,13 @@ class ProcessSupervisor:
         """Returns a number for one agent and everything it will ever start."""
         return next(self._keys)
 
-    def run(
-        self, key: int, command: Command, *, timeout: float | None, max_output: int, peer: ProcessPeer | None = None
-    ) -> Outcome:
-        """Runs one process of agent `key` to its end; `timeout` is in seconds, None is no limit."""
-        return RunningProcess(self, key, command, timeout, max_output, peer).run()
+    def process(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> RunningProcess:
+        """Returns one process of agent `key`, to be run; `timeout` is in seconds, None is no limit."""
+        return RunningProcess(self, key, command, timeout, max_output)
+
+    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+        """Runs one process of agent `key` to its end, in the calling thread."""
+        return self.process(key, command, timeout=timeout, max_output=max_output).run()
 
     def new_answer_file(self) -> str:
         """Returns the name of a new file, for a process to write its answer to."""

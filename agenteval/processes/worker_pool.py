@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from agenteval.processes.interleaved.steps import driven
+from agenteval.processes.process import RunningProcess
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -22,14 +25,15 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Pool(Generic[T, R]):
     """Worker threads that take items from one iterator; the main thread waits and stays open to signals.
 
-    `work` returns the results of an item, and `emit` is called with one result at a time. It may block: a worker that
-    waits for the reader of our output takes no further item. In an `ordered` pool, `hold` is called with a result that
-    has to wait for those of earlier items, and no more than `window` items are taken ahead of the slowest.
+    `work` returns the results of an item, and the processes that have to run for them (see steps.py); `emit` is called
+    with one result at a time. It may block: a worker that waits for the reader of our output takes no further item. In
+    an `ordered` pool, `hold` is called with a result that has to wait for those of earlier items, and no more than
+    `window` items are taken ahead of the slowest.
     """
 
     def __init__(
         self,
-        work: Callable[[T], Iterable[R]],
+        work: Callable[[T], Iterable[R | RunningProcess]],
         emit: Callable[[R], None],
         *,
         workers: int,
@@ -115,14 +119,7 @@ class Pool(Generic[T, R]):
         # They interrupt a wait of the main thread only if it is the thread that gets them.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:
-            grown = False
-            while (taken := self._take_item()) is not None:
-                if not grown:  # the next worker starts when this one has found something to do: there may be no more
-                    with self._state:
-                        self._add_worker()
-                    grown = True
-                index, item = taken
-                self._deliver(index, self.work(item))
+            self._work_through()
         except BaseException as error:
             self._fail(error)
         with self._state:
@@ -130,12 +127,27 @@ class Pool(Generic[T, R]):
             if self._running == 0:
                 os.write(self._signal_done, b".")
 
+    def _work_through(self) -> None:
+        """Works on items until there are no more."""
+        grown = False
+        while (taken := self._take_item()) is not None:
+            if not grown:  # the next worker starts when this one has found something to do: there may be no more
+                with self._state:
+                    self._add_worker()
+                grown = True
+            index, item = taken
+            self._deliver(index, driven(self.work(item)))
+
+    def _is_ahead(self) -> bool:
+        """Whether no more items may be taken before the slowest is finished."""
+        return self.ordered and self._taken - self._next >= self.window
+
     def _take_item(self) -> tuple[int, T] | None:
         with self._taking:
-            if self.ordered and self._taken - self._next >= self.window:
+            if self._is_ahead():
                 with self._state:
                     self._takes_wait = True  # before it looks again: `_finish` looks at this after it has counted
-                    self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
+                    self._state.wait_for(lambda: not self._is_ahead() or self._error is not None)
                     self._takes_wait = False
             if self._error is not None:
                 return None
@@ -147,18 +159,21 @@ class Pool(Generic[T, R]):
             return self._taken - 1, item
 
     def _deliver(self, index: int, results: Iterable[R]) -> None:
-        worker = threading.get_ident()
-        for result in results:
-            self._emitters.add(worker)  # first: `flush` looks for emitters after the error is set
-            try:
-                if self._error is not None:
-                    return
-                with self._emitting:
-                    self._emit_or_hold(index, result)
-            finally:
-                self._emitters.discard(worker)
-        if self.ordered:
+        if all(self._deliver_one(index, result) for result in results) and self.ordered:
             self._finish(index)
+
+    def _deliver_one(self, index: int, result: R) -> bool:
+        """Emits a result, or holds it until it is its turn; returns False if the run has failed."""
+        worker = threading.get_ident()
+        self._emitters.add(worker)  # first: `flush` looks for emitters after the error is set
+        try:
+            if self._error is not None:
+                return False
+            with self._emitting:
+                self._emit_or_hold(index, result)
+            return True
+        finally:
+            self._emitters.discard(worker)
 
     def _emit_or_hold(self, index: int, result: R) -> None:
         if self.ordered and index != self._next:

@@ -54,8 +54,11 @@ class Script:
         self.ended: list[int | None] = []
         self.pauses: list[float] = []
 
-    def run(self, _key: int, command: Command, *, timeout: float | None, max_output: int, peer: object) -> Outcome:
+    def process(self, _key: int, command: Command, *, timeout: float | None, max_output: int) -> Script:
         self.asked.append((command, timeout, max_output))
+        return self
+
+    def run(self) -> Outcome:
         return self.outcomes.pop(0)
 
     def terminate_tree(self, key: int) -> None:

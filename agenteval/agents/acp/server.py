@@ -17,6 +17,7 @@ from typing import Any
 from agenteval import __version__
 from agenteval.adapters.reader import Reading
 from agenteval.agents.acp import rpc
+from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.agents.acp.updates import NOTHING_SECRET, LiveTrajectory, Update, result_chunk, text_block
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
@@ -265,9 +266,9 @@ class ServedSession:
             if server.trace is not None:
                 server.trace(f"{self.name}: in {self.cwd}: {shlex.join(invocation.argv)}")
             command = Command(invocation.program, invocation.argv, self.cwd, invocation.env, invocation.stdin)
-            outcome = server.processes.run(
-                self._key, command, timeout=server.timeout / 1000, max_output=DEFAULT_MAX_OUTPUT, peer=self
-            )
+            outcome = ConversingProcess(
+                server.processes, self._key, command, server.timeout / 1000, DEFAULT_MAX_OUTPUT, self
+            ).run()
             lines = printed_lines(outcome)
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
             self.conversation.observe(text, lambda: self.reader)

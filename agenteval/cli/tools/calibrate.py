@@ -89,7 +89,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     def collect(graded: Record) -> None:
         calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
 
-    run(picked, collect)
+    run(picked, collect, regular=source.regular)
 
 
 def report_omissions(calibration: Calibration, report: CalibrationReport, console: Console) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
-from agenteval.cli.prompt_run import PromptRun, at_most_one
+from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import ending_of, passed
+from agenteval.processes.interleaved.steps import Steps, at_most_one
 from agenteval.wire.records import Record
 
 
@@ -51,10 +52,10 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     stop_early(run)
     adapter = run.adapter()
 
-    def capture(prompt: Record) -> Record | None:
+    def capture(prompt: Record) -> Steps[Record | None]:
         result, graded = run.unfinished(prompt)
         if result is None:
-            result = run.capture(prompt, adapter, keep_raw=keep_raw)
+            result = yield from run.capture(prompt, adapter, keep_raw=keep_raw)
             if result is None:
                 return None
             if run.graders:

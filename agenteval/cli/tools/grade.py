@@ -72,7 +72,7 @@ def main(
     def undone(limit: int) -> Iterator[list[Record]]:
         return without_written(read_batches(source, Gradable, console, limit), target)
 
-    all_graded = run(undone, lambda graded: graded)
+    all_graded = run(undone, lambda graded: graded, regular=source.regular)
     target.close()
     if resume and target.written.ids and not console.done:
         console.say(f"{target.name}: {len(target.written.ids)} done, nothing left to do")

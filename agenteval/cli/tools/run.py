@@ -6,8 +6,9 @@ from typing import Any
 
 from agenteval.cli.agent_options import AgentSettings, agent_options
 from agenteval.cli.options import input_argument
-from agenteval.cli.prompt_run import PromptRun, at_most_one
+from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
+from agenteval.processes.interleaved.steps import Steps, at_most_one
 from agenteval.streams.console import Ending
 from agenteval.wire.records import Record
 
@@ -38,10 +39,10 @@ def main(path: str | None, **options: Any) -> int:
     """
     run = PromptRun("ae-run", path, AgentSettings(**options))
 
-    def run_prompt(prompt: Record) -> Record | None:
+    def run_prompt(prompt: Record) -> Steps[Record | None]:
         raw, _graded = run.unfinished(prompt)
         if raw is None:
-            answer = run.attempt(prompt)
+            answer = yield from run.attempt(prompt)
             if answer is None:
                 return None
             raw = answer.raw

@@ -135,7 +135,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
         counts.add(graded)
         return validation(waiting.pop(graded["id"]), graded)
 
-    run(batches, finish)
+    run(batches, finish, regular=source.regular)
     target.close()
     counts.report(references.without, console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK
