@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,6 +14,10 @@ from agenteval.wire.adapter_schema import Condition, Wanted
 
 Event = dict[str, Any]
 Test = Callable[[Any], bool]
+Fields = tuple[str, ...]  # the fields that lead to a value in an event
+# What becomes of what a path finds. It is looked at, or only written: as it came (`copied`); as it came, but a text may
+# be JSON, which is decoded (`given`); as a text (`text`).
+Use = Literal["looked at", "copied", "given", "text"]
 # trace(field of the schema, item, function, values) calls the function with the values and returns its result; it sees
 # which field did what with which item, and which fields the values come from.
 Trace = Callable[[str, Any, Callable[..., Any], dict[str, Any]], Any]
@@ -30,9 +34,8 @@ class SchemaCompiler:
 
     def __init__(self, source: str, trace: Trace | None = None) -> None:
         self.source, self.trace = source, trace
-        self.reads: set[tuple[str, ...]] = set()
-        self.copies: set[tuple[str, ...]] = set()  # read, too, but only to be written as it came
-        self.parsed: set[tuple[str, ...]] = set()  # of these, those whose text may be JSON, which is decoded
+        self.reads: set[Fields] = set()
+        self.written: dict[Use, set[Fields]] = {}  # read, too, but only to be written
         self.look_ups: list[LookUp] = []
         self.names: dict[str, Any] = {"trace": trace}
 
@@ -40,24 +43,18 @@ class SchemaCompiler:
         """Returns the error about a field, to be raised."""
         return UserError(f"{self.source}: {field}{why}")
 
-    def path(
-        self, text: str, field: str, base: tuple[str, ...] | None = (), *, copied: bool = False, parsed: bool = False
-    ) -> Path:
-        """Compiles a path; `base` is where in the event the value lies that it is applied to, if it is not read whole.
-
-        `copied`: nothing looks into what it finds, which is written as it came; `parsed`: but into a text.
-        """
+    def path(self, text: str, field: str, base: Fields | None = (), use: Use = "looked at") -> Path:
+        """Compiles a path; `base` is where in the event the value lies that it is applied to, None if all is read."""
         try:
             path = compile_path(text)
         except PathError as error:
             raise self.error(field, f": {encode(text).decode()} is not a JSONPath ({error})") from None
         if path.reads is not None and base is not None:
-            (self.copies if copied and path.keys and path.rest is None else self.reads).add((*base, *path.reads))
-            if parsed:
-                self.parsed.add((*base, *path.reads))
+            only_written = use != "looked at" and path.keys and path.rest is None
+            (self.written.setdefault(use, set()) if only_written else self.reads).add((*base, *path.reads))
         return path
 
-    def look_up(self, path: Path, place: str = "event", base: tuple[str, ...] | None = ()) -> str:
+    def look_up(self, path: Path, place: str = "event", base: Fields | None = ()) -> str:
         """Returns an expression for the value of a path in `event` or in `item`, which lies at `base` in the event.
 
         It is a mark in the code until it is known what all paths read: see events.py. Without a `base` all of the item
@@ -80,7 +77,7 @@ class LookUp(msgspec.Struct, frozen=True):
 
     path: Path
     place: str
-    base: tuple[str, ...] | None
+    base: Fields | None
 
 
 class CompiledCondition(msgspec.Struct, frozen=True):

@@ -4,23 +4,26 @@ Where all paths of a schema are names and indices, an event is decoded to a Stru
 paths read: the rest of the line is skipped, and a field costs no call. Otherwise it is a dict of just those fields.
 What goes into the result as it came, such as the output of a tool, may stay JSON: a tree of objects is neither built
 nor written, which takes a tenth of the time; a text that is not ASCII is neither decoded nor encoded, which takes a
-third of it.
+third of it. A line in which most characters are escaped is read by orjson.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from keyword import iskeyword
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from agenteval.adapters.conditions import LookUp
+from agenteval.adapters.conditions import Fields, LookUp, Use
 from agenteval.adapters.jsonpath import ITEMS
-from agenteval.streams.jsonl import Fragment, value_of
+from agenteval.streams.jsonl import Fragment, exact_decoder, exact_type, value_of
 
 Tree = dict[str, Any]  # field → what is read below it; None: all of it
+Decode = Callable[[str | bytes], Any]
+# How many lists and objects may lie in each other where orjson reads an event; the id or the name of a tool is neither.
+LEVELS: dict[Use, int] = {"given": 3, "copied": 3, "text": 2}
 
 
 class EventShape:
@@ -28,29 +31,53 @@ class EventShape:
 
     def __init__(
         self,
-        reads: Iterable[tuple[str, ...]],
+        reads: Iterable[Fields],
         names: dict[str, Any],
+        written: Mapping[Use, set[Fields]] | None = None,
         *,
         as_struct: bool,
-        copies: Iterable[tuple[str, ...]] = (),
-        parsed: Iterable[tuple[str, ...]] = (),
         as_json: bool = False,
     ) -> None:
-        paths = [*reads, *copies]
+        written = written or {}
+        paths = {*reads}.union(*written.values())
         self.tree: Tree | None = None if () in paths else _tree(paths)
         self.as_struct = as_struct and self.tree is not None
-        self._json = {path for path in copies if as_json and self.as_struct and not _is_read(path, reads)}
+        self.may_keep_json = as_json and self.as_struct
+        copied, given, text = (
+            {path for path in written.get(use, ()) if self.may_keep_json and not _is_read(path, reads, paths)}
+            for use in ("copied", "given", "text")
+        )
+        self._json = copied | given | text
         self.names = names  # gets the names that look-ups use
         self._structs: dict[int, list[str]] = {}  # id of a tree → names of its types
-        self.decode = self._decoder(None)
-        self.keeps_json = bool(self._json)
-        objects = _Kept("Objects", self._json, objects_as_json)
-        texts = _Kept("Texts", self._json.difference(parsed), texts_as_json)
-        self.decode_objects, self.decode_texts = map(self._decoder, (objects, texts) if self._json else (None, None))
+        self.decode: Decode = self._decoder(None)
+        levels = {path: LEVELS[use] for use, found in written.items() for path in found}
+        exact = _Variant("Exact", None, leaf=lambda at: exact_type(levels.get(at, 0)))
+        objects = _Variant("Objects", (copied | given) - text, objects_as_json)
+        texts = _Variant("Texts", (copied | text) - given, texts_as_json)
+        self.decoders: dict[str, Decode] = {
+            "decode": self.decode,
+            "decode_objects": self._later("decode_objects", objects) if objects.paths else self.decode,
+            "decode_texts": self._later("decode_texts", texts) if texts.paths else self.decode,
+            "decode_escaped": self._later("decode_escaped", exact),
+        }
 
-    def _decoder(self, kept: _Kept | None) -> Callable[[str], Any]:
-        kind: Any = Any if self.tree is None else self._object_type(self.tree, (), kept)
-        return msgspec.json.Decoder(kind).decode
+    def _later(self, name: str, variant: _Variant) -> Decode:
+        """Returns a decoder that is made when it is called first: to make types takes time, and few lines need one."""
+
+        def decode(line: str | bytes) -> Any:
+            self.names[name] = self._decoder(variant)
+            return self.names[name](line)
+
+        return decode
+
+    def _decoder(self, variant: _Variant | None) -> Decode:
+        kind = self._type(variant)
+        is_exact = variant is not None and variant.paths is None
+        return exact_decoder(kind, self.decode) if is_exact else msgspec.json.Decoder(kind).decode
+
+    def _type(self, variant: _Variant | None) -> Any:
+        return Any if self.tree is None else self._object_type(self.tree, (), variant)
 
     def convert(self, event: dict[str, Any]) -> Any:
         """Returns an event that was decoded in another way, with its fields where look-ups expect them."""
@@ -91,21 +118,22 @@ class EventShape:
         field = f"{value}.{_attribute(list(below or ()).index(key), key)}" if is_struct else f"{value}.get({key!r})"
         return field if is_object else f"({field} if type({given}) {self._is_object(below)} else None)", inner
 
-    def _object_type(self, tree: Tree, at: tuple[str, ...], kept: _Kept | None) -> Any:
+    def _object_type(self, tree: Tree, at: Fields, variant: _Variant | None) -> Any:
         """Returns the type of an object of which the tree is read."""
-        fields = {key: self._value_type(below, (*at, key), kept) for key, below in tree.items() if key != ITEMS}
+        fields = {key: self._value_type(below, (*at, key), variant) for key, below in tree.items() if key != ITEMS}
         if not self.as_struct:
             return TypedDict("Event", fields, total=False)  # type: ignore[operator]
         classes = self._structs.setdefault(id(tree), [])
-        if kept and at and not any(path[: len(at)] == at for path in kept.paths):
+        if variant and at and not variant.differs_below(at):
             return self.names[classes[0]]
         places = {key: n for n, key in enumerate(tree)}
         attributes = {_attribute(places[key], key): key for key in fields}
         typed = [(name, fields[key], None) for name, key in attributes.items()]
-        name = f"{classes[0]}{kept.name}" if kept else f"Object{len(self._structs)}"
+        name = f"{classes[0]}{variant.name}" if variant else f"Object{len(self._structs)}"
         classes.append(name)
-        methods = {"_as_json": staticmethod(kept.as_json)} if kept and not at else None  # no field begins with _
+        methods = {"_as_json": staticmethod(variant.as_json)} if variant and not at else None  # no field begins with _
         self.names[name] = msgspec.defstruct(name, typed, rename=attributes, namespace=methods, gc=False)
+        self.names[f"Any{classes[0]}"] = tuple(self.names[name] for name in classes)
         return self.names[name]
 
     def _is_object(self, below: Tree | None) -> str:
@@ -113,26 +141,30 @@ class EventShape:
         classes = self._structs.get(id(below)) if self.as_struct else None
         if classes is None:
             return "is dict"
-        if len(classes) == 1:
+        if not self.may_keep_json:
             return f"is {classes[0]}"
-        self.names[f"Any{classes[0]}"] = tuple(self.names[name] for name in classes)
         return f"in Any{classes[0]}"
 
-    def _value_type(self, tree: Tree | None, at: tuple[str, ...], kept: _Kept | None) -> Any:
+    def _value_type(self, tree: Tree | None, at: Fields, variant: _Variant | None) -> Any:
         """Returns the type of a JSON value of which objects and lists are built only as far as the tree goes."""
         if tree is None:
-            return msgspec.Raw if kept and at in kept.paths else Any
-        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS), kept) if ITEMS in tree else Any
-        return self._object_type(tree, at, kept) | list[item] | str | int | float | bool | None
+            return variant.leaf(at) if variant and (variant.paths is None or at in variant.paths) else Any
+        item: Any = self._value_type(tree[ITEMS], (*at, ITEMS), variant) if ITEMS in tree else Any
+        scalar = exact_type(0) if variant and variant.paths is None else str | int | float | bool | None
+        return self._object_type(tree, at, variant) | list[item] | scalar
 
 
 # How a line is decoded, as code: objects stay JSON if there seems to be one in a long line, texts if the line is not
-# ASCII. To keep what is short, or a text in ASCII, takes more time than to decode it.
+# ASCII. To keep what is short, or a text in ASCII, takes more time than to decode it. orjson is faster than msgspec if
+# there are many characters as \uXXXX after the first escape.
 DECODE = """(
                 decode(line) if len(line) < 400
                 else decode_objects(line) if len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)
-                else decode(line) if line.isascii() else decode_texts(line)
+                else decode_texts(line.encode()) if not line.isascii()
+                else decode_escaped(line) if line.count("\\\\u", (at := line.find("\\\\")), at + 200) > 10
+                else decode(line)
             )"""
+SHORT = 40  # bytes of a text that is decoded in any case
 _OTHER_ESCAPE = re.compile(rb"\\[u/]")
 
 
@@ -145,7 +177,7 @@ def objects_as_json(found: msgspec.Raw) -> Any:
 def texts_as_json(found: msgspec.Raw) -> Any:
     """Returns a text as JSON, in the form that encode() writes; the value of anything else."""
     data = bytes(found)
-    return Fragment(data) if data.startswith(b'"') and _can_stay(data) else value_of(data)
+    return Fragment(data) if len(data) > SHORT and data.startswith(b'"') and _can_stay(data) else value_of(data)
 
 
 def _can_stay(data: bytes) -> bool:
@@ -153,17 +185,22 @@ def _can_stay(data: bytes) -> bool:
     return b"\\" not in data or _OTHER_ESCAPE.search(data) is None  # most has none, and to look for one is quicker
 
 
-class _Kept(NamedTuple):
-    """What may stay JSON in an event: at which paths, and what becomes of what is found there."""
+class _Variant(NamedTuple):
+    """Another way to decode events: at which paths values have another type, and what becomes of one that is Raw."""
 
     name: str
-    paths: set[tuple[str, ...]]
-    as_json: Callable[[msgspec.Raw], Any]
+    paths: set[Fields] | None  # None: at all, and no number is rounded
+    as_json: Callable[[msgspec.Raw], Any] = bytes
+    leaf: Callable[[Fields], Any] = lambda at: msgspec.Raw
+
+    def differs_below(self, at: Fields) -> bool:
+        """Returns whether a value below a field has another type."""
+        return self.paths is None or any(path[: len(at)] == at for path in self.paths)
 
 
-def _is_read(path: tuple[str, ...], reads: Iterable[tuple[str, ...]]) -> bool:
-    """Whether another path reads what this one finds, or a part of it."""
-    return path[-1] == ITEMS or any(other[: len(path)] == path for other in reads)
+def _is_read(path: Fields, reads: Iterable[Fields], paths: Iterable[Fields]) -> bool:
+    """Whether something looks at what this path finds, or another path finds a part of it."""
+    return path[-1] == ITEMS or path in reads or any(other[: len(path)] == path != other for other in paths)
 
 
 def _attribute(number: int, key: str) -> str:
@@ -172,7 +209,7 @@ def _attribute(number: int, key: str) -> str:
     return key if plain else f"field_{number}"
 
 
-def _tree(paths: list[tuple[str, ...]]) -> Tree:
+def _tree(paths: Iterable[Fields]) -> Tree:
     """Returns what is read as a tree; the shortest paths first, because each reads the whole value below it."""
     root: Tree = {}
     for *stem, leaf in sorted(paths, key=lambda path: (len(path), path)):

@@ -102,24 +102,17 @@ class CompiledSchema:
     ) -> None:
         """Compiles the code; with `dicts` events are dicts, for code that is not made here.
 
-        With `as_json` the input and output of tools stay JSON (Fragment), which only encode() can read.
+        With `as_json` long texts, and the input and output of tools, may stay JSON (Fragment).
         `read_event` is called in place of the handlers where there may be events within events.
         """
         compiler, names = self.compiler, self.compiler.names
         plain = all(look_up.path.keys is not None for look_up in compiler.look_ups) and not self._shared.members
         as_struct = plain and not dicts
-        shape = self.shape = EventShape(
-            compiler.reads,
-            names,
-            as_struct=as_struct,
-            copies=compiler.copies,
-            parsed=compiler.parsed,
-            as_json=as_json,
-        )
+        shape = self.shape = EventShape(compiler.reads, names, compiler.written, as_struct=as_struct, as_json=as_json)
         check = [] if shape.tree is not None else NO_OBJECT
         handling = ["read_event(event, time, out)"] if read_event else self._handling()
         handle = "\n".join(_indented([*check, *handling], 2))
-        decode = DECODE if shape.keeps_json else "decode(line)"
+        decode = DECODE if shape.may_keep_json else "decode(line)"
         loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
@@ -132,10 +125,8 @@ class CompiledSchema:
             "item_kind": item_kind,
             "Raw": msgspec.Raw,
         }
+        names |= shape.decoders
         names |= {
-            "decode": shape.decode,
-            "decode_objects": shape.decode_objects,
-            "decode_texts": shape.decode_texts,
             "decode_otherwise": decode_otherwise,
             "read_event": read_event,
             "DECODE_ERRORS": DECODE_ERRORS,

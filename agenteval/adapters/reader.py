@@ -29,7 +29,8 @@ Times = list[int] | list[float] | list[int | float]
 class Adapter:
     """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py).
 
-    With `as_json` the input and output of tools stay JSON (Fragment), for a tool that only writes them.
+    With `as_json` long texts, and the input and output of tools, may stay JSON (Fragment), for a tool that only writes
+    them; an empty text is always a string.
     """
 
     max_steps = MOST_STEPS
@@ -209,17 +210,19 @@ class Reading:
 
     def last_message(self) -> str:
         """Returns the last message of the turn that is not empty, "" if there is none."""
-        return "".join(self._messages()[-1:])
+        found: str = next(reversed(self._messages()), "")
+        return found
 
-    def _messages(self) -> list[str]:
+    def _messages(self) -> list[Any]:
         """Returns the messages of the turn that are not empty, without those of sub-agents."""
         steps = [step for step in self.trajectory[self._first :] if step["type"] == "message"]
         return [step["content"] for step in steps if step["content"] and "parentId" not in step]
 
     def _turn_output(self) -> str:
         if self.out.result:
-            return self.out.result
-        return "\n".join(self._messages()) if self.adapter.every_message else self.last_message()
+            found: str = self.out.result
+            return found
+        return "\n".join(map(as_text, self._messages())) if self.adapter.every_message else self.last_message()
 
     def _with_turn(self, name: str, number: int | float) -> int | float:
         """Returns a usage count with that of one more turn, which may include the turns before."""

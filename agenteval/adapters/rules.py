@@ -10,7 +10,15 @@ from typing import Any, get_args
 
 import msgspec
 
-from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match, wanted_test
+from agenteval.adapters.conditions import (
+    CompiledCondition,
+    Fields,
+    SchemaCompiler,
+    Use,
+    as_list,
+    compile_match,
+    wanted_test,
+)
 from agenteval.adapters.jsonpath import ITEMS, compile_path
 from agenteval.adapters.words import is_true, status_of
 from agenteval.wire.adapter_schema import (
@@ -27,6 +35,7 @@ from agenteval.wire.adapter_schema import (
 from agenteval.wire.records import LARGEST
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
+USES: dict[str, Use] = {"extract.input": "given", "extract.output": "copied", "extract.content": "text"}
 
 Code = list[str]  # statements, four spaces per level; their names: event, item, out and those of SchemaCompiler.names
 
@@ -81,7 +90,8 @@ def compile_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rul
 def step_code(source: _Source, event: OutputEvent, *, inlined: bool = True) -> Code:
     """Returns the code for what becomes of a matched event or item; `inlined`: pieces of texts need no call."""
     paths = {f"extract.{name}": given for name, given in msgspec.to_builtins(event.extract or {}).items()}
-    found = {name: source.values(given, name) for name, given in paths.items()}
+    uses = USES | {"extract.content": "looked at"} if event.delta or event.emit_as == "error" else USES
+    found = {name: source.values(given, name, uses.get(name, "looked at")) for name, given in paths.items()}
     delta = source.values(event.delta, "delta") if isinstance(event.delta, str) else []
     kind, content = repr(event.emit_as), found.get("extract.content")
     if parent := found.pop("extract.parent", None):
@@ -177,7 +187,7 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
 def _compile_result(source: _Source, result: ResultEvent) -> Rule:
     path = source.compiler.path(result.match_path, "result.matchPath")
     found = {
-        "contentPath": _first(source.values(result.content_path, "contentPath")),
+        "contentPath": _first(source.values(result.content_path, "contentPath", "text")),
         "isErrorPath": _any_true(source.values(result.is_error_path, "isErrorPath")),
         "errorPath": _first(source.values(result.error_path, "errorPath")),
     }
@@ -242,19 +252,17 @@ class _Source:
     is looked up in the event.
     """
 
-    def __init__(self, compiler: SchemaCompiler, field: str, place: str, base: tuple[str, ...] | None = ()) -> None:
+    def __init__(self, compiler: SchemaCompiler, field: str, place: str, base: Fields | None = ()) -> None:
         self.compiler, self.field, self.place, self.base = compiler, field, place, base
         self.is_step = field.startswith(("outputEvents", TYPE_VALUES))
 
-    def values(self, texts: str | list[str] | None, name: str) -> list[str]:
+    def values(self, texts: str | list[str] | None, name: str, use: Use = "looked at") -> list[str]:
         """Returns the expression of the value of each path."""
-        return [self._value(text, f"{self.field}.{name}") for text in as_list(texts) if text]
+        return [self._value(text, f"{self.field}.{name}", use) for text in as_list(texts) if text]
 
-    def _value(self, text: str, field: str) -> str:
+    def _value(self, text: str, field: str, use: Use) -> str:
         upward = self.is_step and text.startswith("^")
-        given, result = field.endswith(".extract.input"), field.endswith(".extract.output")
-        base = () if upward else self.base
-        path = self.compiler.path(text[upward:], field, base, copied=given or result, parsed=given)
+        path = self.compiler.path(text[upward:], field, () if upward else self.base, use)
         return self.compiler.look_up(path, *(("event",) if upward else (self.place, self.base)))
 
     def shared_field(self, paths: list[str]) -> str | None:

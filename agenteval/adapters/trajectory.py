@@ -37,7 +37,7 @@ class Trajectory:
         self.parent: Any = None  # the id of the tool call that the current step belongs to, for one of a sub-agent
         self.tool_errors = False
         self.errors: list[str] = []
-        self.result = ""
+        self.result: Any = ""  # a text, which may still be JSON: see Adapter
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
@@ -96,10 +96,10 @@ class Trajectory:
         """Sets the final text of the turn and why it ended; if the agent reports that it failed, the errors."""
         if stop is not None:
             self.facts["stopReason"] = stop
-        self.result = as_text(content)
+        self.result = content if type(content) is Fragment else as_text(content)
         self.result_errors = []
         if is_true(failed):
-            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
+            self.result_errors = error_texts(reason) or [as_text(self.result) or UNEXPLAINED]
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets those counts of the turn's usage that are not None."""
@@ -119,7 +119,7 @@ class Trajectory:
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
-        if type(content) is not str:
+        if type(content) is not str and (type(content) is not Fragment or self.pieces):
             if content is None:
                 return
             content = as_text(content)
