@@ -147,6 +147,11 @@ def _huge_as_null(data: bytes) -> Any:
 # --- many escapes -------------------------------------------------------------------------------
 
 
+SAMPLE = (1000, 1200)  # the bytes of a raw record in which escapes are counted
+MANY = 12  # escapes there, beyond which orjson is faster
+FIELD_LEVELS = 3  # of lists and objects in a field that orjson may read
+
+
 @cache
 def exact_type(levels: int) -> Any:
     """Returns the type of JSON values in which orjson has rounded no integer, with some levels of lists and objects.
@@ -174,6 +179,26 @@ def exact_decoder(kind: Any, otherwise: Callable[[str | bytes], Any]) -> Callabl
             return otherwise(text)
 
     return decode_escaped
+
+
+def decode_raw(line: bytes) -> Record:
+    """Returns the raw record of a line; its raw lines are JSON in JSON, and so most of them have many escapes."""
+    if line.count(b"\\", *SAMPLE) <= MANY:
+        return decode_record(line)
+    require_room(line)
+    try:
+        record = orjson.loads(line)
+        fields = {name: value for name, value in record.items() if name != "rawLines"}
+        msgspec.convert({"lines": record["rawLines"], "fields": fields}, _exact_raw())
+    except (ValueError, AttributeError, KeyError, TypeError, msgspec.ValidationError, RecursionError):
+        return decode_record(line)
+    return record  # type: ignore[no-any-return]
+
+
+@cache
+def _exact_raw() -> Any:
+    value = exact_type(FIELD_LEVELS)
+    return msgspec.defstruct("ExactRaw", [("lines", list[str]), ("fields", dict[str, value])])  # type: ignore[valid-type]
 
 
 def value_of(data: bytes) -> Any:

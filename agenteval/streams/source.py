@@ -22,6 +22,7 @@ from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
+Decode = Callable[[bytes], Record]
 CHUNK = 1 << 18
 KEPT = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -132,17 +133,19 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
                 yield records
 
 
-def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[Record]:
+def read_records(source: Source, kind: type[T], refusals: Refusals, decode: Decode = decode_record) -> Iterator[Record]:
     """Yields checked records one by one."""
-    return (record for record, _ in read_checked(source, lambda record: check(record, kind), refusals))
+    return (record for record, _ in read_checked(source, lambda record: check(record, kind), refusals, decode))
 
 
-def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
+def read_checked(
+    source: Source, accept: Callable[[Record], R], refusals: Refusals, decode: Decode = decode_record
+) -> Iterator[tuple[Record, R]]:
     """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
     for batch in source.lines():
         for number, line in batch:
             try:
-                record = decode_record(line)
+                record = decode(line)
                 accepted = accept(record)
             except BadRecord as error:
                 refuse(source, number, line, error, refusals)

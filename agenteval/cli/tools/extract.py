@@ -24,6 +24,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
+from agenteval.streams.jsonl import decode_raw
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
@@ -77,7 +78,7 @@ def main(
     target = Output(output, inputs=[source])
     target.encode = redact.line
     console.begin(None, "records")
-    records = read_records(source, Raw, console)
+    records = read_records(source, Raw, console, decode_raw)
     if explain:
         write_explanations(records, adapter.config, schema, target, console)
     else:
