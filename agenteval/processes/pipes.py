@@ -9,7 +9,7 @@ from collections import deque
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, by default 64 KiB
 SMALLEST_PIPE = 4 << 10  # bytes that it takes even if the user's share of pipe memory is used up
 LONGEST_WAIT = 3600.0  # seconds; poll takes no more than 24 days
-F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
+F_SETPIPE_SZ, F_GETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None), getattr(fcntl, "F_GETPIPE_SZ", None)
 
 
 def open_pipe(size: int | None = None) -> tuple[int, int]:
@@ -21,6 +21,11 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
         except OSError:
             pass  # the user's share of pipe memory is used up; 64 KiB will do
     return read, write
+
+
+def pipe_size(fd: int) -> int:
+    """Returns how many bytes a pipe takes, or the least that it may be."""
+    return fcntl.fcntl(fd, F_GETPIPE_SZ) if F_GETPIPE_SZ is not None else SMALLEST_PIPE
 
 
 def poll_timeout(seconds: float | None) -> float | None:

@@ -43,8 +43,8 @@ class Console:
         self._endings: dict[Ending, int] = {}
         shared = output in (None, "-") and is_terminal(1)  # records on the same terminal would break the bar
         self._bar = is_terminal(2) and progress is not False and not shared
-        self._lines = bool(progress) and not self._bar
-        self.shows_progress = self._bar or self._lines
+        self.shows_each = bool(progress) and not self._bar  # a line for each record, with its name
+        self.shows_progress = self._bar or self.shows_each
         self._lock = allocate_lock()
         self._counting = False  # whether the bar has begun, and is not finished
         self.total: int | None = None
@@ -101,7 +101,7 @@ class Console:
         if not self.shows_progress:
             return
         with self._lock:
-            if self._lines:
+            if self.shows_each:
                 how = f": {ending.one}" if ending else ""
                 PROGRESS.say(f"{self.tool}: [{self._of_total()}] {_printable(label)}{how}")
             elif time.monotonic() - self._drawn >= REDRAW or self.done == self.total:

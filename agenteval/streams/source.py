@@ -80,6 +80,10 @@ class Source:
                 yield batch
             number += len(lines)
 
+    def left(self) -> int:
+        """Returns how many bytes of a regular file are not read yet; 0 for what may come from elsewhere."""
+        return os.fstat(self.fd).st_size - os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
+
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
@@ -142,15 +146,25 @@ def read_checked(
     source: Source, accept: Callable[[Record], R], refusals: Refusals, decode: Decode = decode_record
 ) -> Iterator[tuple[Record, R]]:
     """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
-    for batch in source.lines():
-        for number, line in batch:
-            try:
-                record = decode(line)
-                accepted = accept(record)
-            except BadRecord as error:
-                refuse(source, number, line, error, refusals)
-            else:
-                yield record, accepted
+    return chain.from_iterable(checked_batch(source, batch, accept, refusals, decode) for batch in source.lines())
+
+
+def checked_batch(
+    source: Source,
+    batch: list[tuple[int, bytes]],
+    accept: Callable[[Record], R],
+    refusals: Refusals,
+    decode: Decode = decode_record,
+) -> Iterator[tuple[Record, R]]:
+    """Yields the same of some lines."""
+    for number, line in batch:
+        try:
+            record = decode(line)
+            accepted = accept(record)
+        except BadRecord as error:
+            refuse(source, number, line, error, refusals)
+        else:
+            yield record, accepted
 
 
 def no_parts(_record: Record) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import failed_result, result_of
 from agenteval.adapters.fit import SchemaFit
 from agenteval.adapters.reader import Adapter
 from agenteval.cli.options import (
+    count_option,
     input_argument,
     keep_raw_option,
     max_steps_option,
@@ -27,9 +29,15 @@ from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.jsonl import decode_raw
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.streams.source import Source, read_records
+from agenteval.streams.source import Source, checked_batch, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
+from agenteval.wire.validation import check
+
+if TYPE_CHECKING:
+    from agenteval.processes.forked.batches import ForkedWorker
+
+LARGE = 8 << 20  # bytes that are left to read, from which on several processes share them
 
 
 @tool("ae-extract")
@@ -38,6 +46,7 @@ from agenteval.wire.records import Raw, Record
 @keep_raw_option
 @max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
+@count_option("-j", "--concurrency", least=1, default=2, help="Processes that read a file of 8 MB or more at a time.")
 @redact_option
 @output_option
 @strict_option
@@ -48,6 +57,7 @@ def main(
     keep_raw: bool,
     max_steps: int,
     explain: bool,
+    concurrency: int,
     no_redact: bool,
     output: str | None,
     strict: bool,
@@ -78,34 +88,89 @@ def main(
     target = Output(output, inputs=[source])
     target.encode = redact.line
     console.begin(None, "records")
-    records = read_records(source, Raw, console, decode_raw)
     if explain:
+        records = read_records(source, Raw, console, decode_raw)
         write_explanations(records, adapter.config, schema, target, console)
     else:
-        fit = SchemaFit(schema, console.say)
-        write_results(records, adapter, target, console, fit, keep_raw=keep_raw)
-        fit.finish()
+        extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
+        extraction.run(concurrency)
     console.finish()
     target.close()
     return FAILED if console.refused else OK
 
 
-def write_results(
-    records: Iterable[Record], adapter: Adapter, target: Output, console: Console, fit: SchemaFit, *, keep_raw: bool
-) -> None:
+class Extraction:
     """Writes the result of each record, and notices whether the schema takes anything from them."""
 
-    def extract(raw: Record) -> Record:
-        return result_of(raw, adapter, keep_raw=keep_raw)
+    def __init__(
+        self, source: Source, target: Output, console: Console, fit: SchemaFit, adapter: Adapter, *, keep_raw: bool
+    ) -> None:
+        self.source, self.target, self.console, self.fit = source, target, console, fit
+        self.adapter, self.keep_raw = adapter, keep_raw
 
-    def unread(raw: Record, error: Exception) -> Record:
-        return failed_result(raw, adapter, console.fault(raw["id"], error))
+    def run(self, concurrency: int) -> None:
+        """Works through the input, with other processes if it is large."""
+        batches = self.source.lines()
+        for batch in batches:
+            self._write_batch(batch)
+            if self.fit.decided:  # until then, every record may be needed for a warning
+                break
+        workers = self._workers(concurrency)
+        if workers:
+            from agenteval.processes.forked.batches import share
 
-    for raw in records:
-        result = guarded(raw, extract, unread)
-        write_record(target, result, console)
-        fit.add(raw, result)
-        console.advance(raw["id"])
+            for batch, written in share(batches, workers):
+                if written is None:
+                    self._write_batch(batch)
+                    continue
+                self.target.write_bytes(written)
+                for _ in batch:
+                    self.console.advance("")
+            for worker in workers:
+                worker.close()
+        for batch in batches:
+            self._write_batch(batch)
+        self.fit.finish()
+
+    def _workers(self, concurrency: int) -> list[ForkedWorker]:
+        """Returns other processes to share the work with; none for a small file, or if each record is to be named."""
+        most = min(concurrency, processors()) - 1
+        if most < 1 or self.source.left() < LARGE or self.console.shows_each:
+            return []
+        from agenteval.processes.forked.batches import fork_workers
+
+        return fork_workers(most, self._results, unused=[self.source.fd, self.target.fd])
+
+    def _results(self, lines: list[bytes]) -> bytes:
+        """Returns what is to be written for lines; raises if there is anything to report."""
+        parts: list[bytes] = []
+        for line in lines:
+            raw = decode_raw(line)
+            check(raw, Raw)
+            parts += (self.target.encode(self._extract(raw)), b"\n")
+        return b"".join(parts)
+
+    def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
+        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console, decode_raw):
+            result = guarded(raw, self._extract, self._unread)
+            write_record(self.target, result, self.console)
+            self.fit.add(raw, result)
+            self.console.advance(raw["id"])
+
+    def _extract(self, raw: Record) -> Record:
+        return result_of(raw, self.adapter, keep_raw=self.keep_raw)
+
+    def _unread(self, raw: Record, error: Exception) -> Record:
+        return failed_result(raw, self.adapter, self.console.fault(raw["id"], error))
+
+
+def processors() -> int:
+    """Returns how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_raw(record: Record) -> Raw:
+    return check(record, Raw)
 
 
 def write_explanations(

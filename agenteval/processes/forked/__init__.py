@@ -1,0 +1,1 @@
+"""Copies of this process that share its work."""
