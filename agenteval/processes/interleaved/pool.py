@@ -15,7 +15,6 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from agenteval.processes.interleaved.steps import Work
@@ -166,19 +165,25 @@ class InterleavedPool(Pool[T, R]):
         if error is not None:
             task.process.move(select.poll())  # what is left of it concerns nobody any more
         try:
-            with suppress(StopIteration):
-                step = task.work.send(outcome) if error is None else task.work.throw(error)
-                while not isinstance(step, RunningProcess):
-                    if not self._deliver_one(task.index, step):
-                        return None
-                    step = next(task.work)
-                task.process = step
-                return step
+            step = task.work.send(outcome) if error is None else task.work.throw(error)
+            while not isinstance(step, RunningProcess):
+                if not self._deliver_one(task.index, step):
+                    return None
+                step = next(task.work)
+            task.process = step
+            return step
+        except StopIteration:
+            self._end(task)
+        except BaseException as failure:
+            self._fail(failure)
+        return None
+
+    def _end(self, task: _Task) -> None:
+        try:
             if self.ordered:
                 self._finish(task.index)
         except BaseException as failure:
             self._fail(failure)
-        return None
 
     # --- a thread for one task ---
 
