@@ -108,12 +108,14 @@ class Journal:
         self._size = 0
 
     def open(self) -> None:
-        """Rewrites the file with the entries to resume from, or deletes a leftover."""
+        """Rewrites the file with the entries to resume from, or deletes what is left of it."""
         try:
             if self._earlier:
                 self._rewrite((key, _line(entry)) for key, entry in self._earlier.items())
-            elif os.path.lexists(self.path):
-                os.unlink(self.path)
+                return
+            for left in (self.path, f"{self.path}.new"):  # the latter by a tool that was killed while it rewrote it
+                if os.path.lexists(left):
+                    os.unlink(left)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 

@@ -92,6 +92,15 @@ def test_what_another_run_has_left_is_of_no_use_to_a_new_one(tmp_path: Path) -> 
     assert not (tmp_path / "out.unfinished").exists()
 
 
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_what_a_tool_left_that_was_killed_while_it_rewrote_the_file_is_removed(
+    resume: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "out.unfinished.new").write_text('{"id": "1", "in')
+    run("ae-run", prompts(tmp_path), "--simple", "echo {}", "-o", "out", *resume, cwd=tmp_path).expect(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "prompts"]
+
+
 def test_something_else_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "out.unfinished").mkdir()
     file = write(tmp_path / "prompts", {"id": "1", "input": "1"})
