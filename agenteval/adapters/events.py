@@ -156,14 +156,27 @@ class EventShape:
 
 # How a line is decoded, as code: objects stay JSON if there seems to be one in a long line, texts if the line is not
 # ASCII. To keep what is short, or a text in ASCII, takes more time than to decode it. orjson is faster than msgspec if
-# there are many characters as \uXXXX after the first escape.
+# there are many characters as \uXXXX, which most agents never print: so one line is looked at for a whole record.
 DECODE = """(
                 decode(line) if len(line) < 400
                 else decode_objects(line) if len(line) > 2000 and line.startswith('"', line.find("{", 300) + 1)
                 else decode_texts(line.encode()) if not line.isascii()
-                else decode_escaped(line) if line.count("\\\\u", (at := line.find("\\\\")), at + 200) > 10
+                else decode_escaped(line) if escaped and "\\\\u" in line
                 else decode(line)
             )"""
+BEFORE = "escaped = are_escaped(lines)"  # the loop over lines
+SAMPLE = 8  # lines at the end of a record
+
+
+def are_escaped(lines: list[str]) -> bool:
+    """Returns whether the last long line, if it is among the last lines, has many \\uXXXX after its first escape."""
+    for line in lines[: -SAMPLE - 1 : -1]:
+        if len(line) >= 400:
+            at = line.find("\\")
+            return line.count("\\u", at, at + 200) > 10
+    return False
+
+
 SHORT = 40  # bytes of a text that is decoded in any case
 _OTHER_ESCAPE = re.compile(rb"\\[u/]")
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agenteval.adapters.conditions import CompiledCondition, Event, SchemaCompiler, item_kind
-from agenteval.adapters.events import DECODE, EventShape
+from agenteval.adapters.events import BEFORE, DECODE, EventShape, are_escaped
 from agenteval.adapters.jsonpath import Path
 from agenteval.adapters.rules import Code, Rule, any_true, is_piece, total
 from agenteval.adapters.trajectory import Time, Trajectory
@@ -33,6 +33,7 @@ def find(event):
 LOOP = """
 def read_lines(lines, times, out):
     session_id = spare_id = None
+    {prelude}
     for line, time in zip(lines, times):
         try:
             event = {decode}
@@ -112,8 +113,8 @@ class CompiledSchema:
         check = [] if shape.tree is not None else NO_OBJECT
         handling = ["read_event(event, time, out)"] if read_event else self._handling()
         handle = "\n".join(_indented([*check, *handling], 2))
-        decode = DECODE if shape.may_keep_json else "decode(line)"
-        loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode)
+        decode, prelude = (DECODE, BEFORE) if shape.may_keep_json else ("decode(line)", "")
+        loop = LOOP.format(session=self._session, spare=self._spare, handle=handle, decode=decode, prelude=prelude)
         look_ups = [shape.code(look_up) for look_up in compiler.look_ups]
         parts = "\n".join([*self._parts, FIND.format(key=self._key), loop])
         source, rare = (re.sub("@([0-9]+)@", lambda n: look_ups[int(n[1])], code) for code in (parts, self._any_kind))
@@ -127,6 +128,7 @@ class CompiledSchema:
         }
         names |= shape.decoders
         names |= {
+            "are_escaped": are_escaped,
             "decode_otherwise": decode_otherwise,
             "read_event": read_event,
             "DECODE_ERRORS": DECODE_ERRORS,

@@ -120,13 +120,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
-ESCAPED = '{"text":"读取\\u0041\\n"}' * 100
+ESCAPED = '{"text":"读取\\u0041\\n"}' * 1000
 BEYOND = [10**40, -(10**40), 2**64, 2**64 - 1, -(2**63) - 1, 1e30, [[[[[10**40]]]]], {"a": {"b": 2**64}}]
 
 
 def with_many_escapes(fields: dict[str, Any], *, ascii_only: bool) -> bytes:
     line = json.dumps({"id": "a", "rawLines": [ESCAPED], **fields}, ensure_ascii=ascii_only).encode()
-    assert line.count(b"\\", *SAMPLE) > MANY or "rawLines" in fields
+    assert line[SAMPLE].count(b"\\") > MANY or "rawLines" in fields
     return line
 
 
