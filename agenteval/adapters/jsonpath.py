@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from agenteval.adapters.filters import NotPlainError, compile_query
 from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 
@@ -205,7 +206,11 @@ def _rfc9535(text: str) -> Path:
         except (jsonpath_rfc9535.JSONPathError, RecursionError):  # nested too deeply for a descendant query
             return None
 
-    return Path(text, get, _prefix(text))
+    try:
+        find = compile_query(query)
+        return Path(text, lambda value: _collapse(find(value, value)), _prefix(text))
+    except NotPlainError:
+        return Path(text, get, _prefix(text))
 
 
 @cache

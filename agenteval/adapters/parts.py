@@ -6,9 +6,9 @@ And events in lines of plain text (`linePatterns`).
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from itertools import chain
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -132,11 +132,10 @@ def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> Pattern:
 def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
     """Returns the parts of a text in order; of two matches the one that begins first counts, then the first pattern."""
     pieces: list[Piece] = []
-    at = 0
-    deadline = time.monotonic() + SECONDS
+    at, began = 0, monotonic()
 
     def search(pattern: Pattern) -> Any:
-        return pattern.search(text, at, seconds=deadline - time.monotonic())
+        return pattern.search(text, at, seconds=began + SECONDS - monotonic())
 
     def add_text(end: int) -> None:
         if between := text[at:end].strip():

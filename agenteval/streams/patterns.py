@@ -49,14 +49,17 @@ class Pattern:
 
     def _within(self, search: Any, text: str, at: int, seconds: float) -> Any:
         problem = "took too long"
-        for limit, concurrent in ((min(FIRST, seconds), None), (seconds - FIRST, True)):
+        try:
+            return search(text, at, timeout=FIRST if seconds > FIRST else max(0.0, seconds))
+        except TimeoutError:
             try:
-                return search(text, at, timeout=max(0.0, limit), concurrent=concurrent)
+                return search(text, at, timeout=max(0.0, seconds - FIRST), concurrent=True)
             except TimeoutError:
-                continue
-            except MemoryError:  # a pattern that calls itself, such as (?R)
+                pass
+            except MemoryError:
                 problem = "took too much memory"
-                break
+        except MemoryError:  # a pattern that calls itself, such as (?R)
+            problem = "took too much memory"
         shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}…"
         raise SlowPattern(
             f"the regular expression {shown!r} {problem} on a text of {len(text):,} characters: "
