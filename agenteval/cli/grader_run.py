@@ -91,7 +91,7 @@ class GraderRun:
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         only_graders_block = regular and not self.graders.any_stream and not self.output.may_block()
-        kind: type[Pool[list[Record], Record]] = InterleavedPool if only_graders_block else Pool
+        kind: type[Pool[list[Record], Record]] = InterleavedPool if self.workers > 1 and only_graders_block else Pool
         pool = kind(self.graders.grade, emit, workers=self.workers, ordered=True)
         items = batches(self.graders.most_at_once())
         run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
