@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+FEW = 2  # agents at a time for which threads of their own are faster: two hardly wait for each other
 
 
 class PromptRun:
@@ -138,7 +139,7 @@ class PromptRun:
             self.console.begin(total, at_once=True)
         else:
             self.console.begin(total and total * trials, "trials", at_once=True)
-        kind: type[Pool[T, R]] = InterleavedPool if workers > 1 and self._only_agents_block() else Pool
+        kind: type[Pool[T, R]] = InterleavedPool if workers > FEW and self._only_agents_block() else Pool
         pool = kind(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:

@@ -19,7 +19,7 @@ def measure(setting: Setting) -> Iterator[Finding]:
     """Compares with agent-eval-harness and bare orjson; measures memory, with --large also at four times the size."""
     count = setting.size(RECORDS)
     raw = setting.file("raw", count)
-    jobs = {"ours": _ours(raw)}
+    jobs = {"ours": _ours(raw), "alone": _ours(raw, "-j", "1")}
     if baselines.has_harness():
         jobs["harness"] = Job(baselines.harness("extract", raw, "-s", harness_schema()))
     if baselines.has_orjson():
@@ -27,22 +27,22 @@ def measure(setting: Setting) -> Iterator[Finding]:
         jobs["bare"] = Job(baselines.floor(raw, "--bare"))
         check_same(setting, jobs["ours"], jobs["floor"])
     found = run_interleaved(jobs, setting.repeat)
-    ours = found["ours"]
+    ours, alone = found["ours"], found["alone"]
     if "harness" in found:
         peaks = table.against(peak(ours), peak(found["harness"]))
-        against = ratio(ours, found["harness"])
-        yield from table.of_both("extract", "ae-extract / agent-eval-harness", against, 0.7, peaks)
+        against = ratio(ours, found["harness"]), ratio(alone, found["harness"])
+        yield from table.of_both("extract", "ae-extract / agent-eval-harness", *against, 0.7, peaks)
     if "floor" in found:
         what = "ae-extract / orjson floor (same records)"
-        yield from table.of_both("extract", what, ratio(ours, found["floor"]), 1.4)
+        yield from table.of_both("extract", what, ratio(ours, found["floor"]), ratio(alone, found["floor"]), 1.4)
         yield table.of_ratio("extract", "ae-extract / orjson, parsing only", ratio(ours, found["bare"]), None)
     yield table.of_memory("extract", f"ae-extract, peak at {count} records", peak(ours), 40)
     if setting.large:
         yield _growth(setting, peak(ours), count * 4)
 
 
-def _ours(raw: str) -> Job:
-    return Job([baselines.tool("ae-extract"), raw, "-s", "claude"])
+def _ours(raw: str, *options: str) -> Job:
+    return Job([baselines.tool("ae-extract"), raw, "-s", "claude", *options])
 
 
 def _growth(setting: Setting, before: int, count: int) -> Finding:

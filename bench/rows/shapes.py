@@ -21,7 +21,9 @@ def measure(setting: Setting) -> Iterator[Finding]:
     for name, shape in shapes.SHAPES.items():
         raw, schema = shapes.make(setting.data_folder(), name, setting.size(shape.records))
         ours = Job([baselines.tool("ae-extract"), raw, "-s", schema])
+        alone = ours._replace(argv=[*ours.argv, "-j", "1"])
         jobs = {called: ours._replace(env={"OPENAI_API_KEY": secret}) for called, secret in SECRETS.items()}
+        jobs |= {f"{called} -j 1": alone._replace(env={"OPENAI_API_KEY": secret}) for called, secret in SECRETS.items()}
         if baselines.has_harness():
             jobs["harness"] = Job(baselines.harness("extract", raw, "-s", schema))
         if baselines.has_orjson():
@@ -29,14 +31,15 @@ def measure(setting: Setting) -> Iterator[Finding]:
             check_same(setting, ours, jobs["floor"])
         found = run_interleaved(jobs, setting.repeat)
         for called in SECRETS:
-            yield from _compare(f"{name} {called}", found[called], found)
+            yield from _compare(f"{name} {called}", found[called], found[f"{called} -j 1"], found)
 
 
-def _compare(called: str, ours: list[Sample], found: dict[str, list[Sample]]) -> Iterator[Finding]:
+def _compare(called: str, ours: list[Sample], alone: list[Sample], found: dict[str, list[Sample]]) -> Iterator[Finding]:
     if "harness" in found:
         peaks = table.against(peak(ours), peak(found["harness"]))
-        against = ratio(ours, found["harness"])
-        yield from table.of_both("shapes", f"{called} / agent-eval-harness", against, 0.7, peaks)
+        against = ratio(ours, found["harness"]), ratio(alone, found["harness"])
+        yield from table.of_both("shapes", f"{called} / agent-eval-harness", *against, 0.7, peaks)
     if "floor" in found:
-        yield from table.of_both("shapes", f"{called} / orjson floor", ratio(ours, found["floor"]), 1.5)
+        against = ratio(ours, found["floor"]), ratio(alone, found["floor"])
+        yield from table.of_both("shapes", f"{called} / orjson floor", *against, 1.5)
     yield table.of_memory("shapes", f"{called}, peak", peak(ours), 40)
