@@ -33,8 +33,14 @@ def of_ratio(row: str, what: str, found: Ratio, goal: float | None, peaks: str =
     return Finding(row, what, shown(found.clock), f"<= {goal} x", at_most(found.clock, goal), cpu, peaks)
 
 
-def of_both(row: str, what: str, found: Ratio, alone: Ratio, goal: float, peaks: str = "") -> Iterator[Finding]:
-    """Yields the findings for a goal that holds by the clock and, with one process alone (-j 1), of CPU time."""
+def of_both(row: str, what: str, found: Ratio, goal: float, peaks: str = "") -> Iterator[Finding]:
+    """Yields the findings for a goal that holds by the clock and of CPU time."""
+    yield of_ratio(row, what, found, goal, peaks)
+    yield of_cpu(row, what, found, goal)
+
+
+def of_several(row: str, what: str, found: Ratio, alone: Ratio, goal: float, peaks: str = "") -> Iterator[Finding]:
+    """Yields the same for a tool of several processes; the goal of CPU time holds for one of them alone (-j 1)."""
     yield of_ratio(row, what, found, goal, peaks)
     yield of_ratio(row, f"{what}, -j 1", alone, None)
     yield of_cpu(row, f"{what}, -j 1", alone, goal)

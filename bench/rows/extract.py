@@ -31,10 +31,10 @@ def measure(setting: Setting) -> Iterator[Finding]:
     if "harness" in found:
         peaks = table.against(peak(ours), peak(found["harness"]))
         against = ratio(ours, found["harness"]), ratio(alone, found["harness"])
-        yield from table.of_both("extract", "ae-extract / agent-eval-harness", *against, 0.7, peaks)
+        yield from table.of_several("extract", "ae-extract / agent-eval-harness", *against, 0.7, peaks)
     if "floor" in found:
         what = "ae-extract / orjson floor (same records)"
-        yield from table.of_both("extract", what, ratio(ours, found["floor"]), ratio(alone, found["floor"]), 1.4)
+        yield from table.of_several("extract", what, ratio(ours, found["floor"]), ratio(alone, found["floor"]), 1.4)
         yield table.of_ratio("extract", "ae-extract / orjson, parsing only", ratio(ours, found["bare"]), None)
     yield table.of_memory("extract", f"ae-extract, peak at {count} records", peak(ours), 40)
     if setting.large:

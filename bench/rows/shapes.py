@@ -38,8 +38,8 @@ def _compare(called: str, ours: list[Sample], alone: list[Sample], found: dict[s
     if "harness" in found:
         peaks = table.against(peak(ours), peak(found["harness"]))
         against = ratio(ours, found["harness"]), ratio(alone, found["harness"])
-        yield from table.of_both("shapes", f"{called} / agent-eval-harness", *against, 0.7, peaks)
+        yield from table.of_several("shapes", f"{called} / agent-eval-harness", *against, 0.7, peaks)
     if "floor" in found:
         against = ratio(ours, found["floor"]), ratio(alone, found["floor"])
-        yield from table.of_both("shapes", f"{called} / orjson floor", *against, 1.5)
+        yield from table.of_several("shapes", f"{called} / orjson floor", *against, 1.5)
     yield table.of_memory("shapes", f"{called}, peak", peak(ours), 40)
