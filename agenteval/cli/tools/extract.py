@@ -46,7 +46,7 @@ LARGE = 8 << 20  # bytes that are left to read, from which on several processes 
 @keep_raw_option
 @max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
-@count_option("-j", "--concurrency", least=1, default=2, help="Processes that read a file of 8 MB or more at a time.")
+@count_option("-j", "--concurrency", least=1, default=2, help="Processes that share a file of 8 MB or more.")
 @redact_option
 @output_option
 @strict_option
