@@ -1,7 +1,7 @@
 """One process: start it, feed its stdin, read what it prints with arrival times, terminate it at a limit.
 
 `ProcessSupervisor.run` runs one in the calling thread, which sleeps in poll until something happens; a thread that
-attends to several (interleaving.py) has them share a poll. `conversation.py` is for one that expects replies.
+attends to several (interleaved/pool.py) has them share a poll. `conversation.py` is for one that expects replies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
-from agenteval.processes.pipes import PIPE_SIZE, SMALLEST_PIPE, PipeWriter, open_pipe, poll_timeout
+from agenteval.processes.pipes import PIPE_SIZE, SMALLEST_PIPE, OutputPipes, PipeWriter, open_pipe, poll_timeout
 from agenteval.processes.scratch import take_file
 from agenteval.processes.spawn import OWN_LIMITS, Command
 
@@ -42,6 +42,7 @@ class RunningProcess:
     that and when it is `due`, and `outcome` at the end.
     """
 
+    is_last = False  # whether the work that it is run for needs no other process
     child: Child | None = None
     deadline: float | None = None  # since its start, or that of a turn
     read_at: float | None = None  # when its output is read again; None: as soon as there is some
@@ -52,7 +53,8 @@ class RunningProcess:
     left_helpers = timed_out = too_much = False
     stdin: PipeWriter | None = None
     keeps_stdin = False  # whether there may be more to write
-    stdout = -1
+    pipes: OutputPipes | None = None
+    keeps_pipes = True  # whether another process may have its pipes
     size = line_count = 0
     kill_at: float | None = None  # when it gets SIGKILL, while its tree is being terminated
 
@@ -106,47 +108,40 @@ class RunningProcess:
         return True
 
     def _start(self, patient: bool) -> bool:
-        theirs: list[int] = []
+        stdin = None
         try:
-            stdout = self._open_output(self._take_stdout, theirs, PIPE_SIZE)
-            self.stdout = next(iter(self.outputs))
-            stderr = self._open_output(self._take_stderr, theirs)
-            stdin = self._open_stdin(self.command.stdin, theirs) if self.command.stdin is not None else None
-            self.child = child = self.supervisor.start(self.key, self.command, stdin, stdout, stderr, patient=patient)
+            self.pipes = pipes = self.supervisor.take_pipes()
+            self.outputs = {pipes.stdout: self._take_stdout, pipes.stderr: self._take_stderr}
+            if self.command.stdin is not None:
+                stdin = self._open_stdin(self.command.stdin)
+            self.child = child = self.supervisor.start(
+                self.key, self.command, stdin, pipes.their_stdout, pipes.their_stderr, patient=patient
+            )
             self.deadline = child.started + self.timeout if self.timeout is not None else None
             self.poll.register(child.ended, select.POLLIN)
             self.read_at = child.started + self.first_read
         except (OSError, ValueError) as error:
             if not patient and isinstance(error, OSError) and error.errno in OWN_LIMITS:
-                self._close_outputs()
+                self._release_pipes()
                 self._close_stdin()
                 return False
             self.error = describe_start_failure(error, self.command.argv[0], self.command.cwd)
         finally:
-            for fd in theirs:
-                os.close(fd)
+            if stdin is not None:
+                os.close(stdin)
         return True
 
-    def _open_output(self, take: Callable[[bytes], object], theirs: list[int], size: int | None = None) -> int:
-        """Opens a pipe to read from; returns the end for the process."""
-        ours, other = open_pipe(size)
-        theirs.append(other)
-        self.outputs[ours] = take
-        return other
-
-    def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
+    def _open_stdin(self, data: bytes) -> int:
         """Opens a pipe to write to, and writes as much as it takes; returns the end for the process."""
         if len(data) > SMALLEST_PIPE:
-            return self._open_large_stdin(data, theirs)
+            return self._open_large_stdin(data)
         other, ours = open_pipe()
-        theirs.append(other)
         os.write(ours, data)
         os.close(ours)
         return other
 
-    def _open_large_stdin(self, data: bytes, theirs: list[int]) -> int:
+    def _open_large_stdin(self, data: bytes) -> int:
         other, ours = open_pipe(PIPE_SIZE)
-        theirs.append(other)
         self.stdin = PipeWriter(ours)
         self._write_stdin(data)
         return other
@@ -213,12 +208,12 @@ class RunningProcess:
 
     def outcome(self) -> Outcome:
         """Returns what the process printed and how it ended."""
-        if self.outputs:
-            self._drain()
+        self._drain()
         if self.answer_file is not None:
             self._take_answer(self.answer_file)
         self._finish_reading()
-        self._close_stdin()
+        if self.stdin is not None:
+            self._close_stdin()
         if self.chunks and not self.chunks[-1].endswith(b"\n"):
             self.arrivals.append((1, time.monotonic()))  # a last line without a line break is a line too
         code, signal_name = read_status(self.status)
@@ -264,29 +259,34 @@ class RunningProcess:
 
     def _drain(self) -> None:
         """Takes what the process left in its pipes; a helper that holds one open is not waited for."""
-        poll = select.poll()
-        for fd in self.outputs:
-            if self.read_at is None:
+        if self.read_at is None:
+            for fd in self.outputs:
                 self._unregister(fd)
-            poll.register(fd, select.POLLIN)
         self.read_at = math.inf
         more = True
-        while more:
+        while more and self.pipes is not None:
             more = False
-            for fd, event in poll.poll(0):
+            for fd, event in self.pipes.poll.poll(0):
                 if fd in self.outputs:
                     more = self._read(fd, event) and self.size <= self.max_output or more
-        self._close_outputs()
+        self._release_pipes()
 
     def _end_output(self, fd: int) -> None:
         del self.outputs[fd]
         if self.read_at is None:
             self._unregister(fd)
-        os.close(fd)
+        if self.pipes is not None:
+            self.pipes.close(fd)
 
-    def _close_outputs(self) -> None:
-        for fd in self.outputs:
-            os.close(fd)
+    def _release_pipes(self) -> None:
+        """Closes the pipes, unless another process can have them: they are empty, and nobody else has them open."""
+        pipes, self.pipes = self.pipes, None
+        if pipes is not None:
+            left_nothing = self.child is not None and self.child.left_nothing and self.kill_at is None
+            if self.keeps_pipes and left_nothing and pipes.renew():
+                self.supervisor.give_back(pipes)
+            else:
+                pipes.close()
         self.outputs.clear()
 
     def _take_stdout(self, data: bytes) -> bytes:

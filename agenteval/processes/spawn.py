@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -81,6 +81,7 @@ class GlibcSpawner(Spawner):
         self._pid = ctypes.c_int()
         self._pid_pointer = ctypes.byref(self._pid)
         self._prepared: dict[tuple[Redirections, str], Any] = {}
+        self._program, self._argv = "", [""]  # those of the last process
         self._environments: dict[tuple[bool, tuple[str, ...]], tuple[int, Any]] = {}
         signals, self._attributes = self._buffer(OBJECT_SIZE), self._buffer(OBJECT_SIZE)
         library.posix_spawnattr_init(self._attributes)
@@ -92,24 +93,25 @@ class GlibcSpawner(Spawner):
         library.posix_spawnattr_setflags(self._attributes, ctypes.c_short(FLAGS))
 
     def spawn(self, command: Command, env: Mapping[str, str], redirections: Redirections) -> int:
-        program, argv, alone = command.program, command.argv, command.alone
-        if not argv or not argv[0]:
-            raise ValueError("the first argument, the name of the program, is empty")
-        words = "\0".join((program, *argv, *map("=".join, env.items()))).encode(ENCODING, ERRORS).split(b"\0")
-        end = 1 + len(argv)
-        if len(words) != end + len(env):
-            raise ValueError("embedded null byte")
-        names = (alone, tuple(env))
+        names = (command.alone, tuple(env))
         first, environment = self._environments.get(names) or self._make_environment(*names)
-        environment[first : first + len(env)] = words[end:]
-        arguments = (self._texts * end)(*words[1:end])  # which ends with a null pointer
+        environment[first : first + len(env)] = _encoded(map("=".join, env.items()), len(env))
+        if command.argv != self._argv or command.program != self._program:  # those of a grader are always the same
+            self._set_arguments(command.program, command.argv)
         actions = self._prepared.get((redirections, command.cwd)) or self._prepare(redirections, command.cwd)
         error = self._library.posix_spawn(
-            self._pid_pointer, words[0], actions, self._attributes, arguments, environment
+            *(self._pid_pointer, self._path, actions, self._attributes, self._arguments, environment)
         )
         if error:
-            raise OSError(error, os.strerror(error), program)
+            raise OSError(error, os.strerror(error), command.program)
         return self._pid.value
+
+    def _set_arguments(self, program: str, argv: list[str]) -> None:
+        if not argv or not argv[0]:
+            raise ValueError("the first argument, the name of the program, is empty")
+        self._path, *words = _encoded((program, *argv), 1 + len(argv))
+        self._arguments = (self._texts * (1 + len(argv)))(*words)  # which ends with a null pointer
+        self._program, self._argv = program, argv
 
     def _make_environment(self, alone: bool, names: tuple[str, ...]) -> tuple[int, Any]:
         """Returns an array of what is inherited, with room for these names, and the first index of that."""
@@ -138,6 +140,14 @@ class GlibcSpawner(Spawner):
             raise OSError(error, os.strerror(error))
         self._prepared[redirections, cwd] = actions
         return actions
+
+
+def _encoded(texts: Iterable[str], number: int) -> list[bytes]:
+    """Returns so many texts as the system takes them; raises ValueError if one has a null byte."""
+    words = "\0".join(texts).encode(ENCODING, ERRORS).split(b"\0") if number else []
+    if len(words) != number:
+        raise ValueError("embedded null byte")
+    return words
 
 
 def new_spawner() -> Spawner:

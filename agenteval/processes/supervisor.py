@@ -10,23 +10,22 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import sys
 import threading
 import time
-from contextlib import suppress
 from itertools import count
 
 from agenteval.errors import CannotGoOn
 from agenteval.processes.guardian import Guardian
+from agenteval.processes.linux.settings import adopt_orphans, use_one_heap
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
+from agenteval.processes.pipes import OutputPipes
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, RunningProcess
 from agenteval.processes.scratch import Scratch
 from agenteval.processes.spawn import OWN_LIMITS, Command, new_spawner
 from agenteval.processes.tree import (
     Orphans,
     Table,
-    adopt_orphans,
     below,
     command_name,
     hopeless,
@@ -40,12 +39,14 @@ from agenteval.streams.system_errors import describe
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
-M_ARENA_MAX = -8  # of mallopt(3)
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
 SUSPEND_PAUSE = 0.001  # seconds
 START_PATIENCE = 2.0  # seconds in which other programs of the user may end
 START_INTERVAL = 0.05
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
+
+
+HAS_PIDFD = hasattr(os, "pidfd_open")
 
 
 class Stopping(OSError):
@@ -58,8 +59,9 @@ class Child:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.started = time.monotonic()
+        self.left_nothing = False  # whether nothing that it started was alive when it was reaped
         self._status: int | None = None
-        if hasattr(os, "pidfd_open"):
+        if HAS_PIDFD:
             self.ended = os.pidfd_open(pid)
         else:
             self.ended, signal_end = os.pipe()
@@ -85,9 +87,10 @@ class ProcessSupervisor:
         self.concurrency = _allow_descriptors(concurrency)
         self._own_mark, self._most = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None else (0, 0)
         self._marks = can_mark()
-        adopt_orphans()
-        _use_one_heap()
+        self._adopts = adopt_orphans()
+        use_one_heap()
         self._pid = os.getpid()
+        self.stopping = False  # whether everything is being terminated: how an agent ends now is no result
         self._stopped = threading.Event()
         self._keys = count(1)
         # One process is started at a time, and none while another is taken for an orphan: it may end before its pid is
@@ -96,17 +99,13 @@ class ProcessSupervisor:
         self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
-        self._orphans = Orphans()
+        self._orphans = Orphans(self.guardian.pid)
         self._spawner = new_spawner()
+        self._idle_pipes: list[OutputPipes] = []
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
         self.scratch = Scratch(self.guardian.remove_at_end)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
-
-    @property
-    def stopping(self) -> bool:
-        """Whether everything is being terminated: how an agent ends now is no result."""
-        return self._stopped.is_set()
 
     def new_agent_key(self) -> int:
         """Returns a number for one agent and everything it will ever start."""
@@ -123,6 +122,17 @@ class ProcessSupervisor:
     def new_answer_file(self) -> str:
         """Returns the name of a new file, for a process to write its answer to."""
         return self.scratch.new_name("answer-")
+
+    def take_pipes(self) -> OutputPipes:
+        """Returns pipes for the output of a process: those of an earlier one, or new ones."""
+        try:
+            return self._idle_pipes.pop()
+        except IndexError:
+            return OutputPipes()
+
+    def give_back(self, pipes: OutputPipes) -> None:
+        """Keeps pipes for another process; they are empty, and nobody else has them open."""
+        self._idle_pipes.append(pipes)
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -160,8 +170,8 @@ class ProcessSupervisor:
         with self._starting:
             if self.stopping:
                 raise Stopping
-            self._set_mark(mark)
             try:
+                self._set_mark(mark)
                 pid = self._spawner.spawn(command, env, redirections)
             finally:
                 self._set_mark(self._own_mark)  # which may be another tool's
@@ -181,6 +191,7 @@ class ProcessSupervisor:
             status = child.status()
             key = self._running.pop(child.pid)
         if not self._orphans.listed(self._running):  # as usual; no start under way has to be waited for
+            child.left_nothing = self._adopts
             return status, False
         with self._starting, self._lock:
             left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
@@ -257,12 +268,15 @@ class ProcessSupervisor:
     def stop(self) -> None:
         """Starts nothing more and terminates everything; returns when nothing is left."""
         with self._starting:
+            self.stopping = True
             self._stopped.set()
         self.terminate_tree(None)
 
     def close(self) -> None:
         """Terminates what is left, then the guardian."""
         self.stop()
+        while self._idle_pipes:
+            self._idle_pipes.pop().close()
         self.scratch.remove()
         self.guardian.dismiss()
 
@@ -309,15 +323,6 @@ class ProcessSupervisor:
                 del self._given_up[pid]
             self._table = (began, table)
         return self._table[1]
-
-
-def _use_one_heap() -> None:
-    """Makes all threads allocate from one heap: by default glibc gives each its own, and none returns what is freed."""
-    if sys.platform == "linux":
-        import ctypes
-
-        with suppress(AttributeError):  # a C library without mallopt
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def _allow_descriptors(concurrency: int) -> int:

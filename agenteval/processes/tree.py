@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from agenteval.processes.marks import find_mark, is_of, mark_of
 
-PR_SET_CHILD_SUBREAPER = 36
 SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
 STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
@@ -90,18 +89,11 @@ def command_name(pid: int) -> str:
         return "a program"
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of every orphan below it (a child subreaper), where the system supports it."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 class Orphans:
     """The children of this process that it did not start: orphans that were reparented to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, guardian: int) -> None:
+        self._usual = b"%d " % guardian  # the list if there are none, for processes of other threads are not in it
         # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
         # open because it is read at every end of a process.
         try:
@@ -119,16 +111,17 @@ class Orphans:
 
     def listed(self, started: Iterable[int]) -> set[int]:
         """Returns the orphans, whether they are alive or not."""
-        return self._read().difference(started)
+        listed = self._read()
+        return set() if listed == self._usual else set(map(int, listed.split())).difference(started)
 
-    def _read(self) -> set[int]:
+    def _read(self) -> bytes:
         if self._children is None:
-            return {pid for pid, (parent, _session) in process_table().items() if parent == os.getpid()}
+            return b"".join(b"%d " % pid for pid, (parent, _) in process_table().items() if parent == os.getpid())
         listed = more = os.pread(self._children, 1 << 16, 0)
         while len(more) > SHORT_LIST:  # the kernel gives one page at a time
             more = os.pread(self._children, 1 << 16, len(listed))
             listed += more
-        return set(map(int, listed.split()))
+        return listed
 
 
 def reap(pid: int) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from agenteval.processes.interleaved.steps import driven
+from agenteval.processes.linux.settings import ask_for_short_slices
 from agenteval.processes.process import RunningProcess
 
 T = TypeVar("T")
@@ -118,6 +119,7 @@ class Pool(Generic[T, R]):
     def _serve(self) -> None:
         # They interrupt a wait of the main thread only if it is the thread that gets them.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        ask_for_short_slices()
         try:
             self._work_through()
         except BaseException as error:

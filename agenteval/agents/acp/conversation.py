@@ -36,6 +36,7 @@ class ConversingProcess(RunningProcess):
     """A process and its peer; output is read as soon as it comes."""
 
     exiting = False
+    keeps_pipes = False  # that it closes its stdout has to be noticed
 
     def __init__(
         self,
@@ -65,8 +66,14 @@ class ConversingProcess(RunningProcess):
     def outcome(self) -> Outcome:
         return replace(super().outcome(), lingered=self.exiting and self.kill_at is not None)
 
-    def _open_stdin(self, data: bytes, theirs: list[int]) -> int:
-        return self._open_large_stdin(data, theirs)
+    def _start(self, patient: bool) -> bool:
+        started = super()._start(patient)
+        if self.pipes is not None:
+            self.pipes.close(self.pipes.their_stdout, self.pipes.their_stderr)
+        return started
+
+    def _open_stdin(self, data: bytes) -> int:
+        return self._open_large_stdin(data)
 
     def _leave_outputs(self) -> None:
         """Does nothing: the peer is to reply at once."""
@@ -84,7 +91,7 @@ class ConversingProcess(RunningProcess):
 
     def _end_output(self, fd: int) -> None:
         super()._end_output(fd)
-        if fd == self.stdout and self.peer.interactive:
+        if self.pipes is not None and fd == self.pipes.stdout and self.peer.interactive:
             self._expect_exit()  # no reply can come any more
 
     def _finish_reading(self) -> None:
@@ -101,11 +108,11 @@ class ConversingProcess(RunningProcess):
         while self.unanswered and self.kill_at is None and not (running and self._replies_unread()):
             if reply := self.peer.reply_to(self.unanswered.popleft(), running):
                 self._write_stdin(reply)
-        if running and self.stdout in self.outputs:
+        if running and self.pipes is not None and self.pipes.stdout in self.outputs:
             if self.unanswered:
-                self._unregister(self.stdout)
+                self._unregister(self.pipes.stdout)
             else:
-                self.poll.register(self.stdout, select.POLLIN)
+                self.poll.register(self.pipes.stdout, select.POLLIN)
         self._follow_peer()
 
     def _replies_unread(self) -> bool:
