@@ -107,6 +107,7 @@ class PromptJob:
     """One prompt and how to run it.
 
     `prepare` is the directory to run in, or a function that makes it for each try; `trace` takes each command line.
+    `is_last` says that no other process is run for the same item of work.
     """
 
     def __init__(
@@ -119,12 +120,14 @@ class PromptJob:
         prepare: Callable[[], str] | str,
         conditions: Conditions,
         trace: Callable[[str], None] | None = None,
+        is_last: bool = False,
     ) -> None:
         self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
         self.prepare, self.conditions, self.trace = prepare, conditions, trace
         self.timeout: float = (  # per turn, in ms
             prompt.get("timeout") or conditions.limits.timeout or agent.timeout or DEFAULT_TIMEOUT
         )
+        self.is_last = is_last and not conditions.limits.retries
         self.temporary: str | None = None  # the agent's TMPDIR
 
     def run(self) -> Answer:
@@ -210,7 +213,9 @@ class PromptJob:
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
                 break
-            outcome = raw.without_secrets((yield self._process(invocation, cwd, raw.size)))
+            process = self._process(invocation, cwd, raw.size)
+            process.is_last = self.is_last and number == len(texts)
+            outcome = raw.without_secrets((yield process))
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-FEW = 2  # agents at a time for which threads of their own are faster: two hardly wait for each other
 
 
 class PromptRun:
@@ -139,7 +138,7 @@ class PromptRun:
             self.console.begin(total, at_once=True)
         else:
             self.console.begin(total and total * trials, "trials", at_once=True)
-        kind: type[Pool[T, R]] = InterleavedPool if workers > FEW and self._only_agents_block() else Pool
+        kind: type[Pool[T, R]] = InterleavedPool if workers > 1 and self._only_agents_block() else Pool
         pool = kind(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
@@ -243,6 +242,7 @@ class PromptRun:
             prepare=self.cwd if self.workspaces is None else partial(self.workspaces.make, prompt["id"], key, trial),
             conditions=self.conditions,
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
+            is_last=trial is None and self.graders is None,
         )
         try:
             answer = yield from job.steps()

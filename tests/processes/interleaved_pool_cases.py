@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import pytest
 from agenteval.processes.interleaved import pool as interleaved
 from agenteval.processes.interleaved.pool import InterleavedPool
 from agenteval.processes.interleaved.steps import Steps, Work, driven, run_steps
+from agenteval.processes.marks import mark_of
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import RunningProcess
 from agenteval.processes.programs import find_program
@@ -282,3 +284,166 @@ def test_what_is_short_and_what_is_much() -> None:
     """A process that is attended to beside others must not keep them waiting."""
     assert interleaved.SHORT <= 0.1
     assert interleaved.MUCH <= 1 << 20
+
+
+# --- the next process, before the result of the one before is written --------------------------------
+
+
+def last(process: RunningProcess) -> RunningProcess:
+    process.is_last = True
+    return process
+
+
+@pytest.mark.parametrize("line", ["true", "sleep 0.1"])
+def test_the_next_process_runs_while_a_result_is_written(processes: ProcessSupervisor, line: str) -> None:
+    """A short one if there are more at a time than processors, a long one always."""
+    running: list[int] = []
+
+    def work(number: int) -> Work[int]:
+        yield last(shell(processes, line))
+        yield number
+
+    def emit(_number: int) -> None:
+        deadline = time.monotonic() + 5
+        while len(processes._running) == 1 and len(running) < 4 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        running.append(len(processes._running) - 1)  # but for the guardian
+
+    pool = InterleavedPool(work, emit, workers=1, ordered=False)
+    pool._starts_first = True
+    pool.run(iter(range(5)))
+    assert running == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("line", ["true", "sleep 0.1"])
+def test_a_result_is_written_if_the_next_item_is_bad(processes: ProcessSupervisor, line: str) -> None:
+    out: list[int] = []
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise ZeroDivisionError
+
+    def work(number: int) -> Work[int]:
+        yield last(shell(processes, line))
+        yield number
+
+    def emit(number: int) -> None:
+        time.sleep(0.05)
+        out.append(number)
+
+    pool = InterleavedPool(work, emit, workers=1, ordered=False)
+    pool._starts_first = True
+    with pytest.raises(ZeroDivisionError):
+        pool.run(items())
+    pool.flush(5)
+    assert out == [0, 1, 2]
+
+
+def test_no_more_results_wait_than_processes_may_run(processes: ProcessSupervisor) -> None:
+    """A disk that is slow must not fill the memory."""
+    started: list[int] = []
+    emitted: list[int] = []
+
+    def work(number: int) -> Work[int]:
+        started.append(number)
+        yield last(shell(processes, "sleep 0.06"))
+        yield number
+
+    def emit(number: int) -> None:
+        time.sleep(0.3)
+        emitted.append(number)
+        assert len(started) - len(emitted) <= 4
+
+    InterleavedPool(work, emit, workers=2, ordered=False).run(iter(range(6)))
+    assert sorted(emitted) == list(range(6))
+
+
+@pytest.mark.parametrize("pause", [0, 0.06])
+def test_work_that_needs_another_process_keeps_its_place(
+    processes: ProcessSupervisor, tmp_path: Path, pause: float
+) -> None:
+    def work(number: int) -> Work[int]:
+        for turn in range(2):
+            mine = tmp_path / f"{number}.{turn}"
+            process = shell(processes, f"touch {mine}; ls {tmp_path} | wc -l; sleep {pause}; rm {mine}")
+            process.is_last = turn == 1
+            outcome = yield process
+            assert outcome is not None
+            yield int(outcome.stdout)
+
+    counts: list[int] = []
+    pool = InterleavedPool(work, counts.append, workers=2, ordered=False)
+    pool._starts_first = True
+    pool.run(iter(range(12)))
+    assert len(counts) == 24 and max(counts) == 2
+
+
+# --- pipes that are used again ---------------------------------------------------------------------
+
+
+def printed(processes: ProcessSupervisor, line: str, timeout: float = 60.0) -> bytes:
+    return shell(processes, line, timeout).run().stdout
+
+
+def python(program: str) -> str:
+    return f"{sys.executable} -c 'import fcntl, os; {program}'"
+
+
+def test_one_process_after_another_has_the_same_pipes(processes: ProcessSupervisor) -> None:
+    assert printed(processes, "echo 0; echo e >&2") == b"0\n"
+    [pipes] = processes._idle_pipes
+    descriptors = os.listdir("/proc/self/fd")
+    for number in range(1, 20):
+        assert printed(processes, f"echo {number}") == f"{number}\n".encode()
+        assert processes._idle_pipes == [pipes]
+    assert os.listdir("/proc/self/fd") == descriptors
+
+
+FORGE = f"""
+import os, resource
+mark = {mark_of(os.getpid(), 999)}
+resource.setrlimit(resource.RLIMIT_RTTIME, (mark, resource.getrlimit(resource.RLIMIT_RTTIME)[1]))
+os.execve("/bin/sh", ["sh", "late"], dict(os.environ, AGENTEVAL_AGENT=str(mark)))
+"""  # a helper that claims to be of another agent
+
+
+@pytest.mark.parametrize("helper", ["sh late", "setsid sh late", f"{sys.executable} forge.py"])
+def test_what_a_helper_prints_later_is_in_no_other_output(
+    processes: ProcessSupervisor, tmp_path: Path, helper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("late").write_text("touch late.runs; sleep 0.2; echo late; echo late >&2")
+    Path("forge.py").write_text(FORGE)
+    assert printed(processes, f"{helper} & until [ -e late.runs ]; do :; done; echo a") == b"a\n"
+    assert not processes._idle_pipes
+    assert printed(processes, "sleep 0.4; echo b") == b"b\n"
+
+
+def test_what_a_process_printed_before_it_was_ended_is_in_no_other_output(processes: ProcessSupervisor) -> None:
+    assert printed(processes, "yes", timeout=0.05).startswith(b"y\ny\n")
+    assert printed(processes, "echo b") == b"b\n"
+    process = shell(processes, "yes | head -c 300000; echo c >&2; sleep 60")
+    process.max_output = 1000
+    assert len(process.run().stdout) == 1000
+    assert printed(processes, "echo d") == b"d\n"
+
+
+def test_what_a_process_does_to_its_pipes_does_not_concern_the_next(processes: ProcessSupervisor) -> None:
+    """Node makes its stdout non-blocking: the next process would lose what does not fit at once."""
+    flags = python("print(fcntl.fcntl(1, fcntl.F_GETFL) & ~os.O_WRONLY, fcntl.fcntl(2, fcntl.F_GETFL) & ~os.O_WRONLY)")
+    for other in ("os.O_NONBLOCK", "os.O_NONBLOCK | os.O_ASYNC | os.O_DIRECT"):
+        assert printed(processes, python(f"[fcntl.fcntl(fd, fcntl.F_SETFL, {other}) for fd in (1, 2)]")) == b""
+        assert printed(processes, flags) == b"0 0\n"
+    size = python("print(fcntl.fcntl(1, fcntl.F_GETPIPE_SZ))")
+    before = printed(processes, size)
+    assert printed(processes, python("fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 4096)")) == b""
+    assert printed(processes, size) == before
+
+
+def test_pipes_are_closed_at_the_end() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    supervisor = ProcessSupervisor(2)
+    opened = set(os.listdir("/proc/self/fd"))
+    assert printed(supervisor, "echo a") == b"a\n"
+    supervisor.close()
+    assert set(os.listdir("/proc/self/fd")) <= opened and before

@@ -68,39 +68,56 @@ class InterleavedPool(Pool[T, R]):
         self._short: dict[_Task, None] = {}
         self._owners: dict[int, _Task] = {}  # descriptor → the task of its process
         self._long = 0  # tasks that have a thread of their own
+        self._finishing = 0  # those whose last process has ended
+        # Whether the next process is started before the result of one that has ended is made and written. A processor
+        # that has nothing else to do is faster with the result first: a process that has just started would share it.
+        self._starts_first = workers > (os.cpu_count() or 1)
 
     def _work_through(self) -> None:
         """Takes items while there is room for them, and attends to their processes until all are done."""
-        more = True
-        while more or self._short or self._long:
+        more, error = True, None
+        while more or self._is_busy():
+            ended = self._attend(at_once=more and self._has_room()) if self._is_busy() else []
+            if not self._starts_first:
+                self._go_on_with(ended)
+                ended = []
+            reserved = sum(not task.process.is_last for task in ended)
             started = 0
-            while more and started < STARTS and self._has_room():
-                more = self._begin_next()
+            while more and started < STARTS and self._has_room(reserved):
+                try:
+                    more = self._begin_next()
+                except BaseException as failure:
+                    more, error = False, failure
                 started += 1
-            if self._short or self._long:
-                self._attend(at_once=more and self._has_room())
-            elif self._error is not None:
+            self._go_on_with(ended)
+            if error is not None and not self._finishing:  # after the results that are there are written
+                self._fail(error)
+                error = None
+            if self._error is not None and not self._is_busy():
                 return
 
-    def _has_room(self) -> bool:
-        """Whether another item may be taken now."""
-        return len(self._short) + self._long < self.workers and not self._is_ahead()
+    def _is_busy(self) -> bool:
+        """Whether there is work under way."""
+        return bool(self._short or self._long or self._finishing)
+
+    def _has_room(self, reserved: int = 0) -> bool:
+        """Whether another item may be taken now, if so many places are kept for items that need another process."""
+        running = len(self._short) + self._long + reserved
+        return running < self.workers and self._finishing <= self.workers and not self._is_ahead()
 
     def _begin_next(self) -> bool:
         """Begins the work on the next item; returns whether there may be further ones."""
-        try:
-            taken = self._take_item()
-        except BaseException as error:
-            self._fail(error)
-            return False  # but those that run are attended to until they have ended
-        if taken is None:
+        if (taken := self._take_item()) is None:
             return False
         index, item = taken
         self._go_on(_Task(index, self._start_work(item)))
         return True
 
-    def _attend(self, *, at_once: bool) -> None:
-        """Waits until something happens to a process, and handles it; `at_once`: only what has happened."""
+    def _attend(self, *, at_once: bool) -> list[_Task]:
+        """Waits until something happens to a process, and handles it; `at_once`: only what has happened.
+
+        Returns the tasks whose process has ended, to go on with.
+        """
         now = time.monotonic()
         due = now if at_once else min((task.due for task in self._short), default=None)
         happened = set()
@@ -114,28 +131,37 @@ class InterleavedPool(Pool[T, R]):
             except Exception as error:
                 task.error = error
         now = time.monotonic()
-        for task in [task for task in self._short if task in happened or task.due <= now]:
-            self._look_at(task, now)
+        concerned = [task for task in self._short if task in happened or task.due <= now]
+        return [task for task in concerned if self._can_go_on(task, now)]
 
-    def _look_at(self, task: _Task, now: float) -> None:
-        """Goes on with a task whose process has ended; one that may take a while gets a thread."""
-        process, outcome = task.process, None
+    def _can_go_on(self, task: _Task, now: float) -> bool:
+        """Whether the process of a task has ended; one that takes longer, or whose result may, gets a thread."""
+        process, ended = task.process, False
         try:
             ended = task.error is None and process.has_ended()
-            if not ended and task.error is None and process.kill_at is None and now < task.long_at:
-                task.schedule()
-                return
-            if ended and not (process.left_helpers or process.answer_file or process.size > MUCH):
-                outcome = process.outcome()
         except Exception as error:
             task.error = error
+        if not ended and task.error is None and process.kill_at is None and now < task.long_at:
+            task.schedule()
+            return False
         del self._short[task]
         for fd in task.descriptors:
             if self._owners.get(fd) is task:
                 del self._owners[fd]
-        if outcome is None and task.error is None:
+        if task.error is None and (not ended or process.left_helpers or process.answer_file or process.size > MUCH):
             self._hand_over(task)
-        else:
+            return False
+        return True
+
+    def _go_on_with(self, ended: list[_Task]) -> None:
+        """Goes on with tasks whose process has ended."""
+        for task in ended:
+            outcome = None
+            try:
+                if task.error is None:
+                    outcome = task.process.outcome()
+            except Exception as error:
+                task.error = error
             self._go_on(task, outcome)
 
     def _go_on(self, task: _Task, outcome: Outcome | None = None) -> None:
@@ -200,13 +226,25 @@ class InterleavedPool(Pool[T, R]):
 
     def _finish_alone(self, task: _Task) -> None:
         process: RunningProcess | None = task.process
+        runs = True
         while process is not None:
             outcome = None
             try:
                 outcome = process.run()
             except Exception as error:
                 task.error = error
+            if process.is_last and runs and not process.left_helpers:
+                runs = False
+                self._count_long(-1, finishing=1)  # the next item need not wait until the result is written
             process = self._advance(task, outcome)
+        if runs:
+            self._count_long(-1)
+        else:
+            self._count_long(0, finishing=-1)
+
+    def _count_long(self, change: int, *, finishing: int = 0) -> None:
+        """Counts tasks that have a thread of their own, and wakes the thread that takes items."""
         with self._state:
-            self._long -= 1
+            self._long += change
+            self._finishing += finishing
         os.write(self._wake, b".")
