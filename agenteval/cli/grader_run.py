@@ -104,11 +104,10 @@ class GraderRun:
         """
         for batch in items:
             self.output.begin()
-            start = 0
-            while start < len(batch):
+            while batch:
                 size = self.graders.batch_size(self.workers)
-                yield batch[start : start + size]
-                start += size
+                yield batch[:size]
+                batch = batch[size:]
 
 
 # --- comparison graders ------------------------------------------------------------------------

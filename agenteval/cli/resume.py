@@ -53,11 +53,16 @@ def describe_resumption(output: Output, left: int | None, *, retry_failed: bool)
 
 
 def without_written(batches: Iterable[list[Record]], output: Output) -> Iterator[list[Record]]:
-    """Yields the records that the output does not have yet.
+    """Returns the records that the output does not have yet.
 
     Of an id that occurs several times, as many are left out as have been written: the first, for order is kept.
     """
-    written = dict(output.written.ids)
+    if not output.written.ids:
+        return iter(batches)
+    return _skip_written(batches, dict(output.written.ids))
+
+
+def _skip_written(batches: Iterable[list[Record]], written: dict[str, int]) -> Iterator[list[Record]]:
     for batch in batches:
         left = []
         for record in batch:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from agenteval.grading.graders import Grader, open_graders
+from agenteval.grading.graders import CommandGrader, Grader, open_graders
 from agenteval.grading.spec import GraderSpec
-from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts, without
+from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts
 from agenteval.processes.interleaved.steps import Steps, Work
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import RunningProcess
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
-from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded
+from agenteval.streams.guard import NOT_OF_THE_RECORD
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
@@ -28,8 +27,10 @@ NOT_FOR_GRADERS = frozenset((*VERDICT_FIELDS, "rawLines", "lineTimes", "turns"))
 
 def grader_input(record: Record) -> bytes:
     """Returns what a grader gets to see of a record."""
-    known = {field: record[field] for field in GRADER_FIELDS if field in record}
-    return encode(without(known | record, NOT_FOR_GRADERS))
+    given = {field: record[field] for field in GRADER_FIELDS if field in record} | record
+    for field in NOT_FOR_GRADERS.intersection(given):
+        del given[field]
+    return encode(given)
 
 
 class GraderSet:
@@ -52,8 +53,9 @@ class GraderSet:
     ) -> None:
         self.graders = open_graders(specs, processes, timeout=timeout, trace=trace, spare=spare)
         self.processes, self.report, self.redact = processes, report, redact
-        self.all_stream = all(spec.streams for spec in specs)
-        self.any_stream = any(spec.streams for spec in specs)
+        self.commands = [grader for grader in self.graders if isinstance(grader, CommandGrader)]
+        self.any_stream = len(self.commands) < len(specs)
+        self.all_stream = not self.commands
         self.all_hosted = all(spec.hosted for spec in specs)
         self._seconds_each: float | None = None  # that a record took last
         self.keep_each = len(specs) > 1 or specs[0].named
@@ -63,9 +65,38 @@ class GraderSet:
     def grade(self, records: list[Record]) -> Work[Record]:
         """Returns the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
 
-        A record whose agent failed is shown to no grader, unless `grade_failed`. All graders but the last see all
-        records before the first record comes out.
+        A record whose agent failed is shown to no grader, unless `grade_failed`.
         """
+        return self._grade_together(records) if self.any_stream else self._grade_each(records)
+
+    def _grade_each(self, records: list[Record]) -> Work[Record]:
+        """Returns the records graded, one after the other."""
+        for record in records:
+            if not self.grade_failed and has_failed(record):
+                yield failed_agent(record)
+                continue
+            data = _encoded(record)
+            found: list[Verdict] = []
+            for grader in self.commands:
+                verdict = yield from self._verdict_of(grader, data)
+                found.append(verdict)
+            if self.processes.stopping:
+                return
+            yield self._graded(record, found)
+
+    def _verdict_of(self, grader: CommandGrader, data: bytes | GraderError) -> Steps[Verdict]:
+        """Returns the verdict on a grader input; an unexpected error on the way is an error of the grader."""
+        if isinstance(data, GraderError):
+            return data
+        try:
+            return (yield from grader.verdict(data, is_last=grader is self.commands[-1]))
+        except NOT_OF_THE_RECORD:
+            raise
+        except Exception as error:
+            return GraderError(describe_fault(error))
+
+    def _grade_together(self, records: list[Record]) -> Work[Record]:
+        """Returns the records graded; all graders but the last see all of them before the first one comes out."""
         began = time.monotonic()
         inputs = [None if self._is_failure(record) else _encoded(record) for record in records]
         shown = [data for data in inputs if isinstance(data, bytes)]
@@ -88,7 +119,7 @@ class GraderSet:
                 found = [data] * len(self.graders)
             if self.processes.stopping:
                 return
-            yield guarded(record, partial(self._graded, verdicts=found), self._ungradable)
+            yield self._graded(record, found)
         next(last_answers, None)
         if shown:
             self._seconds_each = (time.monotonic() - began) / len(shown)
@@ -127,7 +158,16 @@ class GraderSet:
         self.report(f"{record['id']}: {reason}")
         return ungraded(record) | {"graderError": reason}
 
-    def _graded(self, record: Record, verdicts: Iterable[Verdict]) -> Record:
+    def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
+        """Returns the record with its verdicts; an unexpected error on the way is a grader error."""
+        try:
+            return self._with_verdicts(record, verdicts)
+        except NOT_OF_THE_RECORD:
+            raise
+        except Exception as error:
+            return self._ungradable(record, error)
+
+    def _with_verdicts(self, record: Record, verdicts: list[Verdict]) -> Record:
         named: dict[str, Verdict] = {}
         for grader, verdict in zip(self.graders, verdicts, strict=True):
             if isinstance(verdict, GraderError):

@@ -16,7 +16,7 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
-from agenteval.processes.interleaved.steps import Work
+from agenteval.processes.interleaved.steps import Steps, Work
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import RunningProcess
@@ -95,21 +95,26 @@ class CommandGrader:
 
     def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
         for data in inputs:
-            key = self.processes.new_agent_key()
-            command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
-            outcome = yield RunningProcess(
-                self.processes, key, command, self.timeout / 1000, MAX_ANSWER, first_read=FIRST_READ
-            )
-            assert outcome is not None
-            if outcome.left_helpers:
-                self.processes.terminate_tree(key)
-            yield self._verdict(outcome)
+            yield (yield from self.verdict(data))
+
+    def verdict(self, data: bytes, *, is_last: bool = False) -> Steps[Verdict]:
+        """Returns the verdict on one grader input; yields the process to run."""
+        key = self.processes.new_agent_key()
+        command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
+        process = RunningProcess(self.processes, key, command, self.timeout / 1000, MAX_ANSWER, first_read=FIRST_READ)
+        process.is_last = is_last
+        outcome = yield process
+        if outcome.left_helpers:
+            self.processes.terminate_tree(key)
+        return self._verdict(outcome)
 
     def _verdict(self, outcome: Outcome) -> Verdict:
-        trace_stderr(self.trace, self.name, outcome.stderr)
+        if self.trace:
+            trace_stderr(self.trace, self.name, outcome.stderr)
         problem = failure_of(outcome, self.timeout)
         if problem is None:
-            return with_stderr(read_answer(outcome.stdout, self.kind), outcome.stderr)
+            answer = read_answer(outcome.stdout, self.kind)
+            return with_stderr(answer, outcome.stderr) if outcome.stderr else answer
         try:
             error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
         except BadRecord:

@@ -112,13 +112,22 @@ def decode_record(line: bytes) -> Record:
     """Returns the JSON object of a line."""
     require_room(line)  # before the try: what has no room is not read in another way
     try:
-        record = decode(line)
-    except BadRecord:
-        if (record := _without_huge_numbers(line)) is None:
-            raise
+        record = _decode(line)
+    except (RecursionError, msgspec.DecodeError, ValueError, ArithmeticError):
+        record = _decode_odd(line)
     if not isinstance(record, dict):
         raise BadRecord(f"a record must be a JSON object, got {_kind(record)}")
     return record
+
+
+def _decode_odd(line: bytes) -> Any:
+    """Returns the JSON value of a line that is not JSON, or has numbers too large for any type."""
+    try:
+        return decode(line)
+    except BadRecord:
+        if (record := _without_huge_numbers(line)) is None:
+            raise
+        return record
 
 
 def _without_huge_numbers(line: bytes) -> Record | None:

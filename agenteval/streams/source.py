@@ -121,20 +121,22 @@ def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals:
 def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) -> Iterator[list[Record]]:
     """Yields checked records, at most `limit` at a time, without waiting for more once there is one."""
     for batch in source.lines():
-        for start in range(0, len(batch), limit):
-            records: list[Record] = []
-            for number, line in batch[start : start + limit]:
-                try:
-                    record = decode_record(line)
-                    check(record, kind)
-                except BadRecord as error:
-                    if refusals.strict and records:
-                        yield records
-                    refuse(source, number, line, error, refusals)
-                else:
-                    records.append(record)
-            if records:
+        records: list[Record] = []
+        for count, (number, line) in enumerate(batch, 1):
+            try:
+                record = decode_record(line)
+                check(record, kind)
+            except BadRecord as error:
+                if refusals.strict and records:
+                    yield records
+                refuse(source, number, line, error, refusals)
+            else:
+                records.append(record)
+            if count % limit == 0 and records:
                 yield records
+                records = []
+        if records:
+            yield records
 
 
 def read_records(source: Source, kind: type[T], refusals: Refusals, decode: Decode = decode_record) -> Iterator[Record]:
