@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from bench import baselines, curves, measure, peers, results, table
 from bench.measure import JobFailed
-from bench.rows import ROWS, ray
+from bench.rows import ROWS, container, ray
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -57,6 +57,7 @@ def _missing(wanted: list[str]) -> list[str]:
         *baselines.missing(),
         *(peers.missing() if "peers" in wanted else ()),
         *(ray.missing() if "ray" in wanted else ()),
+        *(container.missing() if "container" in wanted else ()),
     ]
 
 

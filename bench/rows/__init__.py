@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.rows import compare, extract, format_, grade, peers, pipeline, ray, run, shapes, start, stream
+from bench.rows import compare, container, extract, format_, grade, peers, pipeline, ray, run, shapes, start, stream
 from bench.setting import Setting
 from bench.table import Finding
 
@@ -14,6 +14,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
     "shapes": shapes.measure,
     "run": run.measure,
     "grade": grade.measure,
+    "container": container.measure,
     "stream": stream.measure,
     "compare": compare.measure,
     "format": format_.measure,
