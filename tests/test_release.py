@@ -40,7 +40,8 @@ class Release:
         python("-m", "hatchling", "build", "-t", "sdist", "-d", folder)
         (self.sdist,) = folder.glob("*.tar.gz")
         with tarfile.open(self.sdist) as archive:
-            archive.extractall(folder / "source", filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none
+            archive.extractall(folder / "source")
         (self.source,) = (folder / "source").iterdir()
         python("-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=self.source)
         (self.wheel,) = folder.glob("*.whl")
