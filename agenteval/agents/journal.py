@@ -128,9 +128,10 @@ class Journal:
         """Writes a record; it replaces an earlier one of the same trial."""
         name, input = prompt["id"], prompt["input"]
         entry = JournalEntry(id=name, input=input, trial=trial, graded=graded, record=record, tool=self.tool)
+        line = _line(entry)
         with self._lock:
-            file = self._file or self._rewrite(())
-            file.write_bytes(self._add((name, trial), _line(entry)))
+            self._append(self._file or self._rewrite(()), line)
+            self._add((name, trial), line)
 
     def forget(self, prompt_id: str) -> None:
         """Notes that a prompt is in the output now; its records are dropped when the file has become large."""
@@ -138,8 +139,8 @@ class Journal:
             if self._lines.pop(prompt_id, None) is None or self._file is None:
                 return
             line = encode(WrittenLine(id=prompt_id, trial=0, written=True)) + b"\n"
+            self._append(self._file, line)
             self._size += len(line)
-            self._file.write_bytes(line)
             if self._size > LARGE:
                 self._compact()
 
@@ -252,8 +253,17 @@ class Journal:
         self._file.durable = self.durable
         return self._file
 
+    def _append(self, file: Output, line: bytes) -> None:
+        """Writes a line; of one that a full disk cuts off nothing stays, for the next would become a part of it."""
+        try:
+            file.write_bytes(line)
+        except CannotGoOn:
+            with suppress(OSError):
+                os.ftruncate(file.fd, self._size)
+            raise
+
     def _add(self, key: Key, line: bytes) -> bytes:
-        """Notes where a line will be, at the end of the file, and returns it."""
+        """Notes where a line is, at the end of the file, and returns it."""
         self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
         self._size += len(line)
         return line

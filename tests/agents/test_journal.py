@@ -270,3 +270,23 @@ def test_a_full_disk_costs_nothing_that_was_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out.unfinished").read_bytes() == content
     resumed.open()
     assert all(resumed.earlier(prompt, 1) for prompt in prompts)
+
+
+def test_a_record_for_which_there_is_no_room_costs_no_other(tmp_path: Path) -> None:
+    """make chaos SEED=865048155 ROUND=10: a piece of it and the next record were one line, which nobody could read."""
+    journal = Journal(str(tmp_path / "out"), resume=False, done=())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # Python ignores SIGXFSZ
+    try:
+        journal.keep({"id": "a", "input": "x"}, {"id": "a", "output": "first"}, 1, graded=False)
+        for name in "ab":
+            with pytest.raises(CannotGoOn, match="cannot write to .*out.unfinished: File too large"):
+                journal.keep({"id": name, "input": "x"}, {"id": name, "output": "y" * 2000}, 1, graded=True)
+        journal.keep({"id": "c", "input": "x"}, {"id": "c", "output": "last"}, 1, graded=False)
+        journal.settle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    kept = [(line["id"], line["graded"], line["record"]["output"]) for line in read(tmp_path / "out.unfinished")]
+    assert kept == [("a", False, "first"), ("c", False, "last")]
+    resumed = Journal(str(tmp_path / "out"), resume=True, done=())
+    assert resumed.earlier({"id": "a", "input": "x"}, 1) and not resumed.skipped
