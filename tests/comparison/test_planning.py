@@ -122,7 +122,7 @@ def test_results_as_a_pilot(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", *({"id": str(n), "output": "x", **given} for n, given in enumerate(score)))
     found = json.loads(run("ae-plan", "r.jsonl", "-f", "json", cwd=tmp_path).expect(0, stderr="").stdout)
     assert found["rate"] == 0.75 and found["variance"]["shareSource"] == "assumed"
-    own: dict[str, object] = {"pass": []}  # a field of the user's own
+    own: dict[str, object] = {"pass": [], "trials": True}  # fields of the user's own
     write(tmp_path / "r.jsonl", *({"id": str(n), "output": "x", **own, **given} for n, given in enumerate(score)))
     assert json.loads(run("ae-plan", "r.jsonl", "-f", "json", cwd=tmp_path).expect(0, stderr="").stdout)["rate"] == 0.75
     assert math.isclose(found["variance"]["between"] + found["variance"]["within"], (0.1875 + 0.7 * 0.3) / 2)

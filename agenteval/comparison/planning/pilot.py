@@ -89,6 +89,8 @@ def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> 
 
 def passes_of(record: Record) -> Passes | None:
     """How many trials of a record passed; None if none is graded, BadRecord if it is no result and no trials."""
+    if "output" in record and not isinstance(record.get("trials"), list):
+        record = {**record, "trials": None}  # of a result, it is a field of the user's own
     verdicts = check(record, PilotRecord).verdicts()
     return Passes(sum(verdicts), len(verdicts)) if verdicts else None
 
