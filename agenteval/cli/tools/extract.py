@@ -134,12 +134,12 @@ class Extraction:
 
     def _workers(self, concurrency: int) -> list[ForkedWorker]:
         """Returns other processes to share the work with; none for a small file, or if each record is to be named."""
-        most = min(concurrency, processors()) - 1
-        if most < 1 or self.source.left() < LARGE or self.console.shows_each:
+        if concurrency == 1 or self.source.left() < LARGE or self.console.shows_each:
             return []
         from agenteval.processes.forked.batches import fork_workers
+        from agenteval.processes.linux.settings import processors
 
-        return fork_workers(most, self._results, unused=[self.source.fd, self.target.fd])
+        return fork_workers(min(concurrency, processors()) - 1, self._results, unused=[self.source.fd, self.target.fd])
 
     def _results(self, lines: list[bytes]) -> bytes:
         """Returns what is to be written for lines; raises if there is anything to report."""
@@ -162,11 +162,6 @@ class Extraction:
 
     def _unread(self, raw: Record, error: Exception) -> Record:
         return failed_result(raw, self.adapter, self.console.fault(raw["id"], error))
-
-
-def processors() -> int:
-    """Returns how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _as_raw(record: Record) -> Raw:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from agenteval.processes.interleaved.steps import Work
+from agenteval.processes.linux.settings import processors
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.pipes import poll_timeout
 from agenteval.processes.process import RunningProcess
@@ -71,7 +72,7 @@ class InterleavedPool(Pool[T, R]):
         self._finishing = 0  # those whose last process has ended
         # Whether the next process is started before the result of one that has ended is made and written. A processor
         # that has nothing else to do is faster with the result first: a process that has just started would share it.
-        self._starts_first = workers > (os.cpu_count() or 1)
+        self._starts_first = workers > processors()
 
     def _work_through(self) -> None:
         """Takes items while there is room for them, and attends to their processes until all are done."""

@@ -15,6 +15,11 @@ RESET_ON_FORK = 1  # a flag of sched_setattr(2): what the thread starts has time
 SCHED_ATTR = "=IIQiIQQQ"  # size, policy, flags, nice, priority, the time slice, and two for other policies
 
 
+def processors() -> int:
+    """Returns how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def adopt_orphans() -> bool:
     """Makes this process the parent of every orphan below it (a child subreaper); returns whether it is."""
     if sys.platform != "linux":
