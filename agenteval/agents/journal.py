@@ -259,7 +259,8 @@ class Journal:
             file.write_bytes(line)
         except CannotGoOn:
             with suppress(OSError):
-                os.ftruncate(file.fd, self._size)
+                if os.fstat(file.fd).st_size > self._size:
+                    os.ftruncate(file.fd, self._size)
             raise
 
     def _add(self, key: Key, line: bytes) -> bytes:

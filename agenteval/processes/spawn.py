@@ -111,7 +111,7 @@ class GlibcSpawner(Spawner):
             raise ValueError("the first argument, the name of the program, is empty")
         self._path, *words = _encoded((program, *argv), 1 + len(argv))
         self._arguments = (self._texts * (1 + len(argv)))(*words)  # which ends with a null pointer
-        self._program, self._argv = program, argv
+        self._program, self._argv = program, list(argv)
 
     def _make_environment(self, alone: bool, names: tuple[str, ...]) -> tuple[int, Any]:
         """Returns an array of what is inherited, with room for these names, and the first index of that."""

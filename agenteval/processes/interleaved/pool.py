@@ -70,8 +70,8 @@ class InterleavedPool(Pool[T, R]):
         self._owners: dict[int, _Task] = {}  # descriptor → the task of its process
         self._long = 0  # tasks that have a thread of their own
         self._finishing = 0  # those whose last process has ended
-        # Whether the next process is started before the result of one that has ended is made and written. A processor
-        # that has nothing else to do is faster with the result first: a process that has just started would share it.
+        # Whether the next process is started before the result of one that has ended is made and written. While there
+        # are processors for all, the result first is faster: a new process would share its processor with that work.
         self._starts_first = workers > processors()
 
     def _work_through(self) -> None:

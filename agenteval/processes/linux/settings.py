@@ -1,4 +1,4 @@
-"""Settings of this process and its threads that only Linux has; where it has them not, nothing happens."""
+"""Settings of this process and its threads that only Linux has; elsewhere, nothing is changed."""
 
 from __future__ import annotations
 
