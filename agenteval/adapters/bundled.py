@@ -24,7 +24,7 @@ def bundled_path(name: str) -> str:
     return os.path.join(BUNDLED, name + ".json")
 
 
-def load_adapter(ref: str, *, as_json: bool = False) -> Adapter:
+def load_adapter(ref: str) -> Adapter:
     """Loads the schema in a file, or the one that comes with the suite under this name; see Adapter.
 
     A file of that name in the current directory wins, unless the name has the prefix.
@@ -41,14 +41,14 @@ def load_adapter(ref: str, *, as_json: bool = False) -> Adapter:
         source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
     try:
         with open(path, "rb") as file:
-            return parse_adapter(file.read(), source, as_json=as_json)
+            return parse_adapter(file.read(), source)
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from None
 
 
-def parse_adapter(data: bytes, source: str, *, as_json: bool = False) -> Adapter:
+def parse_adapter(data: bytes, source: str) -> Adapter:
     """Compiles the schema in this JSON; UserError names `source` and the field that is wrong."""
     from agenteval.adapters.reader import Adapter
     from agenteval.adapters.schema_file import parse_headless
 
-    return Adapter(parse_headless(data, source), source, as_json=as_json)
+    return Adapter(parse_headless(data, source), source)

@@ -1,23 +1,19 @@
-"""Conditions of a schema, compiled: which events, or which items of a list in an event, a rule is for."""
+"""Conditions of a schema: which events, or which items of a list in an event, a rule is for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from agenteval.adapters.jsonpath import ITEMS, Getter, Path, PathError, compile_path, split_wildcard
+from agenteval.adapters.jsonpath import Getter, Path, PathError, compile_path, split_wildcard
 from agenteval.errors import UserError
 from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import Condition, Wanted
 
 Event = dict[str, Any]
 Test = Callable[[Any], bool]
-Fields = tuple[str, ...]  # the fields that lead to a value in an event
-# What becomes of what a path finds. It is looked at, or only written: as it came (`copied`); as it came, but a text may
-# be JSON, which is decoded (`given`); as a text (`text`).
-Use = Literal["looked at", "copied", "given", "text"]
 # trace(field of the schema, item, function, values) calls the function with the values and returns its result; it sees
 # which field did what with which item, and which fields the values come from.
 Trace = Callable[[str, Any, Callable[..., Any], dict[str, Any]], Any]
@@ -26,58 +22,21 @@ _UNTYPED = object()  # equals nothing, but is not None: "*" takes items of any t
 
 
 class SchemaCompiler:
-    """Compiles the paths of one schema file, names a wrong one in its error, and collects what the paths read.
-
-    `trace` is called in place of what a rule does; only --explain sets it, so that nothing else pays for it. `names`
-    are those that the code of the schema uses.
-    """
+    """Compiles the paths of one schema file, and names a wrong one in its error; only --explain sets `trace`."""
 
     def __init__(self, source: str, trace: Trace | None = None) -> None:
         self.source, self.trace = source, trace
-        self.reads: set[Fields] = set()
-        self.written: dict[Use, set[Fields]] = {}  # read, too, but only to be written
-        self.look_ups: list[LookUp] = []
-        self.names: dict[str, Any] = {"trace": trace}
 
     def error(self, field: str, why: str) -> UserError:
         """Returns the error about a field, to be raised."""
         return UserError(f"{self.source}: {field}{why}")
 
-    def path(self, text: str, field: str, base: Fields | None = (), use: Use = "looked at") -> Path:
-        """Compiles a path; `base` is where in the event the value lies that it is applied to, None if all is read."""
+    def path(self, text: str, field: str) -> Path:
+        """Compiles a path."""
         try:
-            path = compile_path(text)
+            return compile_path(text)
         except PathError as error:
             raise self.error(field, f": {encode(text).decode()} is not a JSONPath ({error})") from None
-        if path.reads is not None and base is not None:
-            only_written = use != "looked at" and path.keys and path.rest is None
-            (self.written.setdefault(use, set()) if only_written else self.reads).add((*base, *path.reads))
-        return path
-
-    def look_up(self, path: Path, place: str = "event", base: Fields | None = ()) -> str:
-        """Returns an expression for the value of a path in `event` or in `item`, which lies at `base` in the event.
-
-        It is a mark in the code until it is known what all paths read: see events.py. Without a `base` all of the item
-        is read.
-        """
-        if path.reads is None:
-            return repr(path.get(None))  # a literal
-        self.look_ups.append(LookUp(path, place, base))
-        return f"@{len(self.look_ups) - 1}@"
-
-    def call(self, function: Callable[[Any], Any], argument: str) -> str:
-        """Returns an expression that calls a function which the code cannot spell out."""
-        name = f"call{len(self.names)}"
-        self.names[name] = function
-        return f"{name}({argument})"
-
-
-class LookUp(msgspec.Struct, frozen=True):
-    """A value that code looks up: where, and by which path."""
-
-    path: Path
-    place: str
-    base: Fields | None
 
 
 class CompiledCondition(msgspec.Struct, frozen=True):
@@ -99,13 +58,6 @@ class CompiledCondition(msgspec.Struct, frozen=True):
     def fits(self, item: Any) -> bool:
         """Returns whether an item of the list passes the test."""
         return self.kind is not None and self.test(self.kind(item))
-
-    def code(self, compiler: SchemaCompiler, value: str) -> str:
-        """Returns an expression for whether a value passes the test."""
-        if not self.words:
-            return compiler.call(self.test, value)
-        only, *others = sorted(self.words)
-        return f"{value} in {(only, *others)!r}" if others else f"{value} == {only!r}"
 
 
 def as_list(value: Any) -> list[Any]:
@@ -149,7 +101,6 @@ def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str
     if wildcard is None:
         return CompiledCondition(compiler.path(condition.path, f"{field}.path"), None, test, words)
     items, inner = wildcard
-    compiler.reads.add((*(items.reads or ()), ITEMS, *(inner.reads or ("type",))))
     return CompiledCondition(items, inner.get if inner.reads else item_kind, test, words)
 
 

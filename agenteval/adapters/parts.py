@@ -44,8 +44,6 @@ def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfo
     decodes = [compile_decode(compiler, path, f"decode[{n}]") for n, path in enumerate(config.decode or [])]
     if nested is None and not splits and not decodes:
         return None
-    if nested is not None:
-        compiler.reads.add(())  # paths of the rules start at the nested events, too
     get, trace = nested or nothing, compiler.trace
 
     def unfold(event: Event) -> list[Event]:

@@ -6,7 +6,6 @@ Adapter decodes each line and applies it to a Trajectory; a Reading keeps what t
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from time import monotonic
@@ -28,16 +27,11 @@ Times = list[int] | list[float] | list[int | float]
 
 class Adapter:
     """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py).
-
-    With `as_json` long texts, and the input and output of tools, may stay JSON (Fragment), for a tool that only writes
-    them; an empty text is always a string.
-    """
+"""
 
     max_steps = MOST_STEPS
 
-    def __init__(
-        self, config: HeadlessAdapter, source: str, trace: Trace | None = None, *, as_json: bool = False
-    ) -> None:
+    def __init__(self, config: HeadlessAdapter, source: str, trace: Trace | None = None) -> None:
         self.config = config
         compiler = SchemaCompiler(source, trace)
         self.rules = compile_rules(compiler, config)
@@ -48,27 +42,10 @@ class Adapter:
         self._prefix = compile_pattern(compiler, config.line_prefix, "linePrefix") if config.line_prefix else None
         self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
         self.reads_text = config.output_mode == "text"
-        self._compiler, self._as_json = compiler, as_json
-        self._compiled: CompiledSchema | None = None
-        self._lock = allocate_lock()
+        self.compiled = CompiledSchema(compiler, self.rules, self.actions, self._session)
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.every_message = config.result is not None and config.result.otherwise == "all"
         self.cumulative = _cumulative_fields(config)
-
-    @property
-    def compiled(self) -> CompiledSchema:
-        """The code of the schema; it is compiled when it is needed first: ae-run reads no output of a single turn."""
-        if self._compiled is None:
-            with self._lock:
-                self._compiled = self._compiled or self._compile()
-        return self._compiled
-
-    def _compile(self) -> CompiledSchema:
-        compiled = CompiledSchema(self._compiler, self.rules, self.actions, self._session)
-        needs_dicts = self._compiler.trace is not None or self._unfold is not None or self.reads_text
-        read_event = self._unfold and self.read_event
-        compiled.build(self._decode_otherwise, read_event, dicts=needs_dicts, as_json=self._as_json)
-        return compiled
 
     def begin(self, record_id: str) -> Reading:
         """Returns a reading of one record, nothing read yet."""
@@ -86,7 +63,8 @@ class Adapter:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
         if type(times) is not list or len(times) < len(lines):
             times = chain(times, repeat(None))
-        return self.compiled.read_lines(lines, times, out)
+        read_event = self.read_event if self._unfold else None
+        return self.compiled.read_lines(lines, times, out, self._decode_otherwise, read_event)
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
@@ -118,7 +96,7 @@ class Adapter:
         event = decode_leniently(line[prefix.end() :] if prefix else line, keep_halves=True)
         if type(event) is not dict and self._line_event:
             event = _unless_slow(self._line_event, line, out)
-        return self.compiled.shape.convert(event) if type(event) is dict else None
+        return event if type(event) is dict else None
 
 
 class Reading:

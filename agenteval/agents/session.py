@@ -14,7 +14,6 @@ from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation,
 from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.agents.warm_up import WarmUp
-from agenteval.processes.interleaved.steps import Steps, run_steps
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import RunningProcess
 from agenteval.processes.spawn import Command
@@ -107,7 +106,6 @@ class PromptJob:
     """One prompt and how to run it.
 
     `prepare` is the directory to run in, or a function that makes it for each try; `trace` takes each command line.
-    `is_last` says that no other process is run for the same item of work.
     """
 
     def __init__(
@@ -120,32 +118,26 @@ class PromptJob:
         prepare: Callable[[], str] | str,
         conditions: Conditions,
         trace: Callable[[str], None] | None = None,
-        is_last: bool = False,
     ) -> None:
         self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
         self.prepare, self.conditions, self.trace = prepare, conditions, trace
         self.timeout: float = (  # per turn, in ms
             prompt.get("timeout") or conditions.limits.timeout or agent.timeout or DEFAULT_TIMEOUT
         )
-        self.is_last = is_last and not conditions.limits.retries
         self.temporary: str | None = None  # the agent's TMPDIR
 
     def run(self) -> Answer:
-        """Runs the prompt in the calling thread: see `steps`."""
-        return run_steps(self.steps())
-
-    def steps(self) -> Steps[Answer]:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
         if self.conditions.warm_up.done:
-            return (yield from self._run())
+            return self._run()
         with self.conditions.warm_up.turn():
-            return (yield from self._run())
+            return self._run()
 
-    def _run(self) -> Steps[Answer]:
+    def _run(self) -> Answer:
         retried: list[str] = []
         while True:
             self._wait_for_start()
-            attempt = yield from self._try()
+            attempt = self._try()
             if attempt.retry_reason is None:
                 break
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
@@ -173,38 +165,38 @@ class PromptJob:
             if wait := pacer.wait():
                 self.processes.pause(wait)
 
-    def _try(self) -> Steps[Attempt]:
+    def _try(self) -> Attempt:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
         own = self.agent.config.env or {} if isinstance(self.agent, SchemaAgent) else {}
         if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
-            return (yield from self._run_once())
+            return self._run_once()
         try:
             self.temporary = self.processes.scratch.new_directory()
         except OSError:  # a full disk: the agent may do without
             self.temporary = None
-            return (yield from self._run_once())
+            return self._run_once()
         try:
-            return (yield from self._run_once())
+            return self._run_once()
         finally:
             self.processes.scratch.give_back(self.temporary)
 
-    def _run_once(self) -> Steps[Attempt]:
+    def _run_once(self) -> Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         given = self.prompt["input"]
         texts = given if isinstance(given, list) else [given]
         reading = None
         if isinstance(self.agent, AcpAgent):
-            yield from self._converse(texts, self.agent, cwd, raw)
+            self._converse(texts, self.agent, cwd, raw)
         else:
-            reading = yield from self._run_turns(texts, self.agent, cwd, raw)
+            reading = self._run_turns(texts, self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
         return self._assess(answer, raw) if self.conditions.limits.retries else Attempt(answer)
 
-    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Steps[Reading | None]:
+    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
         """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
         session, reader = agent.open(), TurnReader(agent, self.prompt["id"])
         for number, text in enumerate(texts, 1):
@@ -213,9 +205,7 @@ class PromptJob:
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
                 break
-            process = self._process(invocation, cwd, raw.size)
-            process.is_last = self.is_last and number == len(texts)
-            outcome = raw.without_secrets((yield process))
+            outcome = raw.without_secrets(self._process(invocation, cwd, raw.size).run())
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
@@ -223,14 +213,14 @@ class PromptJob:
                 break
         return reader.reading
 
-    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> Steps[None]:
+    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process for all turns, with a client that converses with it."""
         from agenteval.agents.acp.conversation import ConversingProcess
 
         invocation, client = agent.start_client(texts, cwd)
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
         process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
-        outcome = raw.without_secrets((yield process))
+        outcome = raw.without_secrets(process.run())
         raw.add_conversation(outcome, client)
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
             raw.fail(client.turn, len(texts), problem)

@@ -12,8 +12,6 @@ from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
 from agenteval.grading.verdict import GraderError, ending_of
-from agenteval.processes.interleaved.pool import InterleavedPool
-from agenteval.processes.interleaved.steps import driven
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
@@ -90,9 +88,7 @@ class GraderRun:
             if self.console.strict and graded.get("graderError"):
                 raise StrictStop("stopped at the first grader error (--strict)")
 
-        only_graders_block = regular and not self.graders.any_stream and not self.output.may_block()
-        kind: type[Pool[list[Record], Record]] = InterleavedPool if self.workers > 1 and only_graders_block else Pool
-        pool = kind(self.graders.grade, emit, workers=self.workers, ordered=True)
+        pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
         items = batches(self.graders.most_at_once())
         run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
@@ -134,7 +130,7 @@ def comparison_grader(
         raise
 
     def work(payload: Record) -> Iterator[object]:
-        for verdict in driven(grader.verdicts([encode(payload)])):
+        for verdict in grader.verdicts([encode(payload)]):
             yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:

@@ -7,7 +7,7 @@ Data flow: prompts (checked, sharded, not yet done) → worker threads, each of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,8 +32,6 @@ from agenteval.cli.run_setup import (
     workspace_option,
 )
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
-from agenteval.processes.interleaved.pool import InterleavedPool
-from agenteval.processes.interleaved.steps import Steps, Work, driven
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
@@ -114,7 +112,7 @@ class PromptRun:
     def __call__(
         self,
         items: Iterator[T],
-        work: Callable[[T], Work[R]],
+        work: Callable[[T], Iterable[R]],
         emit: Callable[[R], None],
         *,
         hold: Callable[[R], None],
@@ -138,8 +136,7 @@ class PromptRun:
             self.console.begin(total, at_once=True)
         else:
             self.console.begin(total and total * trials, "trials", at_once=True)
-        kind: type[Pool[T, R]] = InterleavedPool if workers > 1 and self._only_agents_block() else Pool
-        pool = kind(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
+        pool = Pool(work, emit, workers=workers, ordered=self.settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
             run_pool(pool, items, self.processes, self.output, self.console, finish)
@@ -204,13 +201,6 @@ class PromptRun:
             raise
         return max(1, self.processes.concurrency // each)
 
-    def _only_agents_block(self) -> bool:
-        """Whether nothing is waited for but agents: not for input, output, workspaces, graders, a rate or a pause."""
-        settings = self.settings
-        waits = settings.rate or settings.retries or self.workspaces or self.graders or self.stopping
-        steady = self.conditions.warm_up.done and not isinstance(self.agent, AcpAgent)
-        return steady and not waits and self.prompts.source.regular and not self.output.may_block()
-
     def prompts_to_start(self) -> Iterator[Record]:
         """Yields the prompts in the order of the input or, with --stop-when-known, in random order until it is."""
         return self.stopping.prompts() if self.stopping else iter(self.prompts)
@@ -226,7 +216,7 @@ class PromptRun:
         self.fit = SchemaFit(adapter.config.name, self.console.say)
         return adapter
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Steps[Answer | None]:
+    def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
         """Runs a prompt in a fresh session.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
@@ -242,10 +232,9 @@ class PromptRun:
             prepare=self.cwd if self.workspaces is None else partial(self.workspaces.make, prompt["id"], key, trial),
             conditions=self.conditions,
             trace=(lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None,
-            is_last=trial is None and self.graders is None,
         )
         try:
-            answer = yield from job.steps()
+            answer = job.run()
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
@@ -266,11 +255,11 @@ class PromptRun:
 
     def capture(
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
-    ) -> Steps[Record | None]:
+    ) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
         from agenteval.adapters.extract import failed_result, result_of
 
-        answer = yield from self.attempt(prompt, trial)
+        answer = self.attempt(prompt, trial)
         if answer is None:
             return None
         reading = answer.reading if adapter is self.agent.adapter() else None
@@ -286,7 +275,7 @@ class PromptRun:
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
-        graded = list(driven(self.graders.grade([result]))) if self.graders else [result]
+        graded = list(self.graders.grade([result])) if self.graders else [result]
         return graded[0] if graded else None
 
     def remove_workspace(self, prompt: Record, trial: int | None = None, *, failed: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,9 +11,6 @@ from msgspec.structs import replace
 from agenteval.grading.graders import CommandGrader, Grader, open_graders
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, failed_agent, has_failed, ungraded, with_verdicts
-from agenteval.processes.interleaved.steps import Steps, Work
-from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import RunningProcess
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
 from agenteval.streams.guard import NOT_OF_THE_RECORD
@@ -62,14 +59,14 @@ class GraderSet:
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
 
-    def grade(self, records: list[Record]) -> Work[Record]:
+    def grade(self, records: list[Record]) -> Iterator[Record]:
         """Returns the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
 
         A record whose agent failed is shown to no grader, unless `grade_failed`.
         """
         return self._grade_together(records) if self.any_stream else self._grade_each(records)
 
-    def _grade_each(self, records: list[Record]) -> Work[Record]:
+    def _grade_each(self, records: list[Record]) -> Iterator[Record]:
         """Returns the records graded, one after the other."""
         for record in records:
             if not self.grade_failed and has_failed(record):
@@ -78,24 +75,23 @@ class GraderSet:
             data = _encoded(record)
             found: list[Verdict] = []
             for grader in self.commands:
-                verdict = yield from self._verdict_of(grader, data)
-                found.append(verdict)
+                found.append(self._verdict_of(grader, data))
             if self.processes.stopping:
                 return
             yield self._graded(record, found)
 
-    def _verdict_of(self, grader: CommandGrader, data: bytes | GraderError) -> Steps[Verdict]:
+    def _verdict_of(self, grader: CommandGrader, data: bytes | GraderError) -> Verdict:
         """Returns the verdict on a grader input; an unexpected error on the way is an error of the grader."""
         if isinstance(data, GraderError):
             return data
         try:
-            return (yield from grader.verdict(data, is_last=grader is self.commands[-1]))
+            return grader.verdict(data)
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
             return GraderError(describe_fault(error))
 
-    def _grade_together(self, records: list[Record]) -> Work[Record]:
+    def _grade_together(self, records: list[Record]) -> Iterator[Record]:
         """Returns the records graded; all graders but the last see all of them before the first one comes out."""
         began = time.monotonic()
         inputs = [None if self._is_failure(record) else _encoded(record) for record in records]
@@ -105,7 +101,7 @@ class GraderSet:
         for grader in first:
             answers = _each(grader, shown)
             for verdicts in earlier:
-                verdicts.append((yield from _next_verdict(answers)))
+                verdicts.append(next(answers))
             next(answers, None)  # lets the grader see that all its answers were taken
         last_answers = _each(last, shown)
         before = iter(earlier)
@@ -114,7 +110,7 @@ class GraderSet:
                 yield failed_agent(record)
                 continue
             if isinstance(data, bytes):
-                found = [*next(before), (yield from _next_verdict(last_answers))]
+                found = [*next(before), next(last_answers)]
             else:
                 found = [data] * len(self.graders)
             if self.processes.stopping:
@@ -189,27 +185,14 @@ def _encoded(record: Record) -> bytes | GraderError:
         return GraderError(describe_fault(error))
 
 
-def _each(grader: Grader, inputs: list[bytes]) -> Work[Verdict]:
+def _each(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
     """Yields a verdict per input; an unexpected error of the grader costs the records that it has not graded yet."""
     given = 0
-    outcome: Outcome | None = None
-    verdicts = grader.verdicts(inputs)
     try:
-        while True:
-            step = verdicts.send(outcome)
-            given += not isinstance(step, RunningProcess)
-            outcome = yield step
-    except StopIteration:
-        return
+        for verdict in grader.verdicts(inputs):
+            given += 1
+            yield verdict
     except NOT_OF_THE_RECORD:
         raise
     except Exception as error:
         yield from [GraderError(describe_fault(error))] * (len(inputs) - given)
-
-
-def _next_verdict(verdicts: Work[Verdict]) -> Steps[Verdict]:
-    """Returns the next verdict; yields the processes that have to run for it."""
-    step = next(verdicts)
-    while isinstance(step, RunningProcess):
-        step = verdicts.send((yield step))
-    return step

@@ -16,7 +16,6 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
 from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
-from agenteval.processes.interleaved.steps import Steps, Work
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import RunningProcess
@@ -27,7 +26,6 @@ from agenteval.wire.records import GraderResult
 
 Trace = Callable[[str], None]
 MAX_ANSWER = 16 << 20  # bytes
-FIRST_READ = 0.02  # seconds after which the answer of a process that has not ended is read: most have by then
 END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
@@ -42,8 +40,8 @@ class Grader(Protocol):
 
     name: str
 
-    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
-        """Yields one verdict per grader input, in order, each as soon as it is there, and the processes to run."""
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
+        """Yields one verdict per grader input, in order, each as soon as it is there."""
         ...
 
     def finish(self) -> None:
@@ -93,17 +91,15 @@ class CommandGrader:
         self.processes, self.timeout = processes, timeout
         self.cwd = os.getcwd()
 
-    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
         for data in inputs:
-            yield (yield from self.verdict(data))
+            yield self.verdict(data)
 
-    def verdict(self, data: bytes, *, is_last: bool = False) -> Steps[Verdict]:
-        """Returns the verdict on one grader input; yields the process to run."""
+    def verdict(self, data: bytes) -> Verdict:
+        """Returns the verdict on one grader input."""
         key = self.processes.new_agent_key()
         command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
-        process = RunningProcess(self.processes, key, command, self.timeout / 1000, MAX_ANSWER, first_read=FIRST_READ)
-        process.is_last = is_last
-        outcome = yield process
+        outcome = RunningProcess(self.processes, key, command, self.timeout / 1000, MAX_ANSWER).run()
         if outcome.left_helpers:
             self.processes.terminate_tree(key)
         return self._verdict(outcome)
@@ -137,7 +133,7 @@ class StreamGrader:
         self.timeouts: int | None = None if spec.trusted else 0  # None: it has answered, or its protocol is ours
         self._idle: list[GraderStream] = []
 
-    def verdicts(self, inputs: list[bytes]) -> Work[Verdict]:
+    def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
         try:
             stream = self._idle.pop()  # the last one used: no more are started than are needed
         except IndexError:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 from collections import deque
 
 PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, by default 64 KiB
-SMALLEST_PIPE = 4 << 10  # bytes that it takes even if the user's share of pipe memory is used up
 LONGEST_WAIT = 3600.0  # seconds; poll takes no more than 24 days
-F_SETPIPE_SZ, F_GETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None), getattr(fcntl, "F_GETPIPE_SZ", None)
+F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
 def open_pipe(size: int | None = None) -> tuple[int, int]:
@@ -24,48 +22,9 @@ def open_pipe(size: int | None = None) -> tuple[int, int]:
     return read, write
 
 
-def pipe_size(fd: int) -> int:
-    """Returns how many bytes a pipe takes, or the least that it may be."""
-    return fcntl.fcntl(fd, F_GETPIPE_SZ) if F_GETPIPE_SZ is not None else SMALLEST_PIPE
-
-
 def poll_timeout(seconds: float | None) -> float | None:
     """Returns the argument of poll for a wait of so many seconds; None is no limit."""
     return None if seconds is None else min(max(0.0, seconds), LONGEST_WAIT) * 1000
-
-
-class OutputPipes:
-    """The pipes for stdout and stderr of a process, with both ends of each.
-
-    The ends of the process stay open here, so that the next one can have the same pipes: to make them anew would take a
-    tenth of what it takes to start a process. As long as they are open, there is no end of file.
-    """
-
-    def __init__(self) -> None:
-        self.stdout, self.their_stdout = open_pipe(PIPE_SIZE)
-        self._open = [self.stdout, self.their_stdout]
-        try:
-            self.stderr, self.their_stderr = open_pipe()
-        except OSError:
-            self.close()
-            raise
-        self._open += [self.stderr, self.their_stderr]
-        self._sizes = pipe_size(self.stdout), pipe_size(self.stderr)
-        self.poll = select.poll()
-        self.poll.register(self.stdout, select.POLLIN)
-        self.poll.register(self.stderr, select.POLLIN)
-
-    def renew(self) -> bool:
-        """Takes back what a process may have set, such as non-blocking mode; False if it has changed their size."""
-        fcntl.fcntl(self.their_stdout, fcntl.F_SETFL, 0)
-        fcntl.fcntl(self.their_stderr, fcntl.F_SETFL, 0)
-        return (pipe_size(self.stdout), pipe_size(self.stderr)) == self._sizes
-
-    def close(self, *ends: int) -> None:
-        """Closes some ends, or all that are open."""
-        for fd in ends or tuple(self._open):
-            self._open.remove(fd)
-            os.close(fd)
 
 
 class PipeWriter:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import threading
 import time
 from itertools import count
@@ -19,10 +20,9 @@ from agenteval.processes.guardian import Guardian
 from agenteval.processes.linux.settings import adopt_orphans, use_one_heap
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.pipes import OutputPipes
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, RunningProcess
 from agenteval.processes.scratch import Scratch
-from agenteval.processes.spawn import OWN_LIMITS, Command, new_spawner
+from agenteval.processes.spawn import OWN_LIMITS, Command, spawn
 from agenteval.processes.tree import (
     Orphans,
     Table,
@@ -56,13 +56,11 @@ class Stopping(OSError):
 class Child:
     """A process that was started, and `ended`, a descriptor that becomes readable when it has ended."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    def __init__(self, started: subprocess.Popen[bytes]) -> None:
+        self._process, self.pid = started, started.pid
         self.started = time.monotonic()
-        self.left_nothing = False  # whether nothing that it started was alive when it was reaped
-        self._status: int | None = None
         if HAS_PIDFD:
-            self.ended = os.pidfd_open(pid)
+            self.ended = os.pidfd_open(self.pid)
         else:
             self.ended, signal_end = os.pipe()
             threading.Thread(target=self._wait, args=(signal_end,), daemon=True).start()
@@ -70,12 +68,10 @@ class Child:
     def status(self) -> int:
         """Returns its exit code, or the negative number of the signal that killed it; called once, after its end."""
         os.close(self.ended)
-        if self._status is None:
-            self._status = os.waitpid(self.pid, 0)[1]
-        return os.waitstatus_to_exitcode(self._status)
+        return self._process.wait()
 
     def _wait(self, signal_end: int) -> None:
-        self._status = os.waitpid(self.pid, 0)[1]
+        self._process.wait()
         os.close(signal_end)
 
 
@@ -87,7 +83,7 @@ class ProcessSupervisor:
         self.concurrency = _allow_descriptors(concurrency)
         self._own_mark, self._most = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None else (0, 0)
         self._marks = can_mark()
-        self._adopts = adopt_orphans()
+        adopt_orphans()
         use_one_heap()
         self._pid = os.getpid()
         self.stopping = False  # whether everything is being terminated: how an agent ends now is no result
@@ -100,8 +96,6 @@ class ProcessSupervisor:
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
         self._orphans = Orphans(self.guardian.pid)
-        self._spawner = new_spawner()
-        self._idle_pipes: list[OutputPipes] = []
         self._dev_null = os.open(os.devnull, os.O_RDONLY)
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
         self.scratch = Scratch(self.guardian.remove_at_end)
@@ -117,22 +111,11 @@ class ProcessSupervisor:
 
     def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         """Runs one process of agent `key` to its end, in the calling thread."""
-        return self.process(key, command, timeout=timeout, max_output=max_output).run()
+        return RunningProcess(self, key, command, timeout, max_output).run()
 
     def new_answer_file(self) -> str:
         """Returns the name of a new file, for a process to write its answer to."""
         return self.scratch.new_name("answer-")
-
-    def take_pipes(self) -> OutputPipes:
-        """Returns pipes for the output of a process: those of an earlier one, or new ones."""
-        try:
-            return self._idle_pipes.pop()
-        except IndexError:
-            return OutputPipes()
-
-    def give_back(self, pipes: OutputPipes) -> None:
-        """Keeps pipes for another process; they are empty, and nobody else has them open."""
-        self._idle_pipes.append(pipes)
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -164,7 +147,6 @@ class ProcessSupervisor:
         mark = mark_of(self._pid, key)
         # Some programs trust PWD more than getcwd().
         env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
-        redirections = (self._dev_null if stdin is None else stdin, stdout, stderr)
         # A process inherits its mark, and posix_spawn cannot set it for the child alone. A fork could, but takes longer
         # and copies the page tables; a wrapper program takes an exec more.
         with self._starting:
@@ -172,13 +154,13 @@ class ProcessSupervisor:
                 raise Stopping
             try:
                 self._set_mark(mark)
-                pid = self._spawner.spawn(command, env, redirections)
+                started = spawn(command, env, self._dev_null if stdin is None else stdin, stdout, stderr)
             finally:
                 self._set_mark(self._own_mark)  # which may be another tool's
             with self._lock:
-                self._running[pid] = key
-                self._given_up.pop(pid, None)
-        return Child(pid)
+                self._running[started.pid] = key
+                self._given_up.pop(started.pid, None)
+        return Child(started)
 
     def _set_mark(self, mark: int) -> None:
         """Marks this process, for the one it starts next."""
@@ -191,7 +173,6 @@ class ProcessSupervisor:
             status = child.status()
             key = self._running.pop(child.pid)
         if not self._orphans.listed(self._running):  # as usual; no start under way has to be waited for
-            child.left_nothing = self._adopts
             return status, False
         with self._starting, self._lock:
             left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
@@ -275,8 +256,6 @@ class ProcessSupervisor:
     def close(self) -> None:
         """Terminates what is left, then the guardian."""
         self.stop()
-        while self._idle_pipes:
-            self._idle_pipes.pop().close()
         self.scratch.remove()
         self.guardian.dismiss()
 

@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from agenteval.processes.interleaved.steps import driven
-from agenteval.processes.linux.settings import ask_for_short_slices
-from agenteval.processes.process import RunningProcess
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,15 +23,14 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Pool(Generic[T, R]):
     """Worker threads that take items from one iterator; the main thread waits and stays open to signals.
 
-    `work` returns the results of an item, and the processes that have to run for them (see steps.py); `emit` is called
-    with one result at a time. It may block: a worker that waits for the reader of our output takes no further item. In
+    `work` returns the results of an item; `emit` is called with one result at a time. It may block: a worker that waits for the reader of our output takes no further item. In
     an `ordered` pool, `hold` is called with a result that has to wait for those of earlier items, and no more than
     `window` items are taken ahead of the slowest.
     """
 
     def __init__(
         self,
-        work: Callable[[T], Iterable[R | RunningProcess]],
+        work: Callable[[T], Iterable[R]],
         emit: Callable[[R], None],
         *,
         workers: int,
@@ -56,6 +52,9 @@ class Pool(Generic[T, R]):
         self._finished: set[int] = set()
         self._takes_wait = False  # whether a worker waits until items may be taken
         self._done, self._signal_done = os.pipe()
+        self._woken, wake = os.pipe()  # by a signal, whichever thread gets it
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def run(self, items: Iterator[T], watch: int | None = None, tick: Callable[[], None] | None = None) -> None:
         """Works through the items; raises what a worker raised.
@@ -83,12 +82,16 @@ class Pool(Generic[T, R]):
     def _wait(self, watch: int | None, tick: Callable[[], None] | None) -> None:
         poll = select.poll()
         poll.register(self._done, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
         if watch is not None:
             poll.register(watch, 0)  # POLLERR comes unasked when the reader of a pipe has closed it
         while True:
             for fd, _event in poll.poll(TICK * 1000 if tick else None):
                 if fd == self._done:
                     return
+                if fd == self._woken:  # the handler has run by now, unless it raises
+                    os.read(fd, 64)
+                    continue
                 self._fail(BrokenPipeError())
             if tick:
                 tick()
@@ -117,9 +120,6 @@ class Pool(Generic[T, R]):
             self._running += 1
 
     def _serve(self) -> None:
-        # They interrupt a wait of the main thread only if it is the thread that gets them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-        ask_for_short_slices()
         try:
             self._work_through()
         except BaseException as error:
@@ -138,7 +138,7 @@ class Pool(Generic[T, R]):
                     self._add_worker()
                 grown = True
             index, item = taken
-            self._deliver(index, driven(self.work(item)))
+            self._deliver(index, self.work(item))
 
     def _is_ahead(self) -> bool:
         """Whether no more items may be taken before the slowest is finished."""

@@ -36,7 +36,6 @@ class ConversingProcess(RunningProcess):
     """A process and its peer; output is read as soon as it comes."""
 
     exiting = False
-    keeps_pipes = False  # that it closes its stdout has to be noticed
 
     def __init__(
         self,
@@ -47,36 +46,24 @@ class ConversingProcess(RunningProcess):
         max_output: int,
         peer: ProcessPeer,
     ) -> None:
-        super().__init__(supervisor, key, command, timeout, max_output, first_read=0.0)
+        super().__init__(supervisor, key, command, timeout, max_output)
         self.peer, self.turn, self.keeps_stdin = peer, peer.turn, peer.interactive
         self.unfinished_line: list[bytes] = []
         self.unanswered: deque[bytes] = deque()  # lines that the peer has not been given yet
 
-    def handle(self, fd: int, event: int) -> None:
+    def _handle(self, fd: int, event: int) -> None:
         is_stdin = self.stdin is not None and fd == self.stdin.fd
-        super().handle(fd, event)
+        super()._handle(fd, event)
         if is_stdin:
             self._answer_lines()
 
-    def has_ended(self) -> bool:
+    def _has_ended(self) -> bool:
         if self.child is not None and self.kill_at is None:
             self._follow_peer()
-        return super().has_ended()
+        return super()._has_ended()
 
-    def outcome(self) -> Outcome:
-        return replace(super().outcome(), lingered=self.exiting and self.kill_at is not None)
-
-    def _start(self, patient: bool) -> bool:
-        started = super()._start(patient)
-        if self.pipes is not None:
-            self.pipes.close(self.pipes.their_stdout, self.pipes.their_stderr)
-        return started
-
-    def _open_stdin(self, data: bytes) -> int:
-        return self._open_large_stdin(data)
-
-    def _leave_outputs(self) -> None:
-        """Does nothing: the peer is to reply at once."""
+    def _outcome(self) -> Outcome:
+        return replace(super()._outcome(), lingered=self.exiting and self.kill_at is not None)
 
     def _take_stdout(self, data: bytes) -> bytes:
         data = super()._take_stdout(data)
@@ -91,7 +78,7 @@ class ConversingProcess(RunningProcess):
 
     def _end_output(self, fd: int) -> None:
         super()._end_output(fd)
-        if self.pipes is not None and fd == self.pipes.stdout and self.peer.interactive:
+        if fd == self.stdout and self.peer.interactive and self.status is None:
             self._expect_exit()  # no reply can come any more
 
     def _finish_reading(self) -> None:
@@ -108,11 +95,11 @@ class ConversingProcess(RunningProcess):
         while self.unanswered and self.kill_at is None and not (running and self._replies_unread()):
             if reply := self.peer.reply_to(self.unanswered.popleft(), running):
                 self._write_stdin(reply)
-        if running and self.pipes is not None and self.pipes.stdout in self.outputs:
+        if running and self.stdout in self.outputs:
             if self.unanswered:
-                self._unregister(self.pipes.stdout)
+                self._unregister(self.stdout)
             else:
-                self.poll.register(self.pipes.stdout, select.POLLIN)
+                self.poll.register(self.stdout, select.POLLIN)
         self._follow_peer()
 
     def _replies_unread(self) -> bool:

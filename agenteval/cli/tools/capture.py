@@ -10,7 +10,6 @@ from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import ending_of, passed
-from agenteval.processes.interleaved.steps import Steps, at_most_one
 from agenteval.wire.records import Record
 
 
@@ -52,19 +51,19 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     stop_early(run)
     adapter = run.adapter()
 
-    def capture(prompt: Record) -> Steps[Record | None]:
+    def capture(prompt: Record) -> list[Record]:
         result, graded = run.unfinished(prompt)
         if result is None:
-            result = yield from run.capture(prompt, adapter, keep_raw=keep_raw)
+            result = run.capture(prompt, adapter, keep_raw=keep_raw)
             if result is None:
-                return None
+                return []
             if run.graders:
                 run.save(prompt, result)
         if not graded:
             result = run.grade(result)
         if result is not None:
             run.remove_workspace(prompt, failed=bool(result.get("errors")) or not passes(result))
-        return result
+        return [result] if result is not None else []
 
     def emit(result: Record) -> None:
         run.write(result)
@@ -76,4 +75,4 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     def hold(result: Record) -> None:
         run.save(result, result, graded=run.graders is not None)
 
-    return run(run.prompts_to_start(), at_most_one(capture), emit, hold=hold)
+    return run(run.prompts_to_start(), capture, emit, hold=hold)

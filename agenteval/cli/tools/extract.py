@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import failed_result, result_of
@@ -33,9 +32,6 @@ from agenteval.streams.source import Source, checked_batch, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 from agenteval.wire.validation import check
-
-if TYPE_CHECKING:
-    from agenteval.processes.forked.batches import ForkedWorker
 
 LARGE = 8 << 20  # bytes that are left to read, from which on several processes share them
 
@@ -79,11 +75,8 @@ def main(
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
     redact = Redactor({} if no_redact else os.environ)
     console.redact = redact
-    adapter = load_adapter(schema, as_json=True)
+    adapter = load_adapter(schema)
     adapter.max_steps = max_steps
-    if debug:
-        for line in adapter.compiled.source.splitlines():
-            console.say(f"{schema}: {line}")
     source = Source(path)
     target = Output(output, inputs=[source])
     target.encode = redact.line
@@ -113,42 +106,7 @@ class Extraction:
         batches = self.source.lines()
         for batch in batches:
             self._write_batch(batch)
-            if self.fit.decided:  # until then, every record may be needed for a warning
-                break
-        workers = self._workers(concurrency)
-        if workers:
-            from agenteval.processes.forked.batches import share
-
-            for batch, written in share(batches, workers):
-                if written is None:
-                    self._write_batch(batch)
-                    continue
-                self.target.write_bytes(written)
-                for _ in batch:
-                    self.console.advance("")
-            for worker in workers:
-                worker.close()
-        for batch in batches:
-            self._write_batch(batch)
         self.fit.finish()
-
-    def _workers(self, concurrency: int) -> list[ForkedWorker]:
-        """Returns other processes to share the work with; none for a small file, or if each record is to be named."""
-        if concurrency == 1 or self.source.left() < LARGE or self.console.shows_each:
-            return []
-        from agenteval.processes.forked.batches import fork_workers
-        from agenteval.processes.linux.settings import processors
-
-        return fork_workers(min(concurrency, processors()) - 1, self._results, unused=[self.source.fd, self.target.fd])
-
-    def _results(self, lines: list[bytes]) -> bytes:
-        """Returns what is to be written for lines; raises if there is anything to report."""
-        parts: list[bytes] = []
-        for line in lines:
-            raw = decode_raw(line)
-            check(raw, Raw)
-            parts += (self.target.encode(self._extract(raw)), b"\n")
-        return b"".join(parts)
 
     def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
         for raw, _ in checked_batch(self.source, batch, _as_raw, self.console, decode_raw):

@@ -8,7 +8,6 @@ from agenteval.cli.agent_options import AgentSettings, agent_options
 from agenteval.cli.options import input_argument
 from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
-from agenteval.processes.interleaved.steps import Steps, at_most_one
 from agenteval.streams.console import Ending
 from agenteval.wire.records import Record
 
@@ -39,18 +38,18 @@ def main(path: str | None, **options: Any) -> int:
     """
     run = PromptRun("ae-run", path, AgentSettings(**options))
 
-    def run_prompt(prompt: Record) -> Steps[Record | None]:
+    def run_prompt(prompt: Record) -> list[Record]:
         raw, _graded = run.unfinished(prompt)
         if raw is None:
-            answer = yield from run.attempt(prompt)
+            answer = run.attempt(prompt)
             if answer is None:
-                return None
+                return []
             raw = answer.raw
         run.remove_workspace(prompt, failed=bool(raw.get("errors")))
-        return raw
+        return [raw]
 
     def emit(raw: Record) -> None:
         run.write(raw)
         run.report(raw["id"], raw.get("errors"), Ending.AGENT_FAILED if raw.get("errors") else None)
 
-    return run(iter(run.prompts), at_most_one(run_prompt), emit, hold=lambda raw: run.save(raw, raw))
+    return run(iter(run.prompts), run_prompt, emit, hold=lambda raw: run.save(raw, raw))

@@ -16,7 +16,6 @@ from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.trials import trial_of, trials_record
 from agenteval.grading.verdict import ending_of
-from agenteval.processes.interleaved.steps import Steps, Work
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
@@ -90,22 +89,22 @@ class Trials:
                     found[record["id"]] = [(record["input"], trial) for trial in trials]
         return found
 
-    def run_batch(self, batch: tuple[Record, list[int]]) -> Work[FinishedTrial]:
+    def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
         """Runs the trials of a batch one after another."""
         prompt, numbers = batch
         for number in numbers:
-            finished = yield from self.run_trial(prompt, number)
+            finished = self.run_trial(prompt, number)
             if finished is None:
                 return
             yield finished
 
-    def run_trial(self, prompt: Record, number: int) -> Steps[FinishedTrial | None]:
+    def run_trial(self, prompt: Record, number: int) -> FinishedTrial | None:
         """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
         run = self.run
         result, graded = run.unfinished(prompt, number)
         fresh = result is None or (self.graded and not graded)
         if result is None:
-            result = yield from run.capture(prompt, self.adapter, number)
+            result = run.capture(prompt, self.adapter, number)
             if result is None:
                 return None
         if self.graded and not graded:

@@ -1,1 +1,0 @@
-"""Copies of this process that share its work."""
