@@ -58,7 +58,7 @@ def test_nothing_is_left_of_the_stand_ins_and_nothing_they_stand_for_is_imported
 
 # What a plain run does without, each a millisecond or more with what it imports itself.
 EXTRACT = ("agenteval.streams.text", "agenteval.streams.watched_file", "agenteval.streams.written", "threading")
-RUN = ("agenteval.adapters.reader", "agenteval.agents.workspaces.git", "agenteval.streams.written", "shlex")
+RUN = ("agenteval.adapters.reader", "agenteval.agents.workspace_git", "agenteval.streams.written", "shlex")
 GRADE = (
     "agenteval.agents.kinds",
     "agenteval.comparison.ranking",

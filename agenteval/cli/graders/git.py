@@ -10,8 +10,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from agenteval.agents.workspaces.git import forget_repository
-from agenteval.agents.workspaces.git_changes import changed_files
+from agenteval.agents.workspace_changes import changed_files
+from agenteval.agents.workspace_git import forget_repository
 from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
