@@ -60,7 +60,7 @@ class CompiledSchema:
         session_id = spare_id = None
         get_session, get_spare = self._session, self._spare
         handlers, other, key = self._handlers, self._other, self._key
-        for line, time in zip(lines, times):
+        for line, time in zip(lines, times, strict=False):
             try:
                 event = decode(line)
             except DECODE_ERRORS:
