@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import click
+
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import failed_result, result_of
 from agenteval.adapters.fit import SchemaFit
@@ -20,7 +22,6 @@ from agenteval.cli.options import (
     redact_option,
     strict_option,
 )
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console

@@ -9,6 +9,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from agenteval.cli.agent_options import parse_size
 from agenteval.cli.options import (
     F,
@@ -19,7 +21,6 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
 )
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, BadRecord, CannotGoOn, Stopped, UserError
 from agenteval.streams.console import Console
