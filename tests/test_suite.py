@@ -157,6 +157,6 @@ def install(checkout: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
     (site,) = root.glob("lib/python*/site-packages")
     (site / "needed.pth").write_text(f"{checkout}\n{sysconfig.get_path('purelib')}\n")
-    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", root / "bin" / "python"]
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", str(root / "bin" / "python")]
     how = ["--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall"]
-    subprocess.run([*pip, "install", *how, "--editable", checkout], check=True)
+    subprocess.run([*pip, "install", *how, "--editable", str(checkout)], check=True)

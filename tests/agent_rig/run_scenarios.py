@@ -1,4 +1,4 @@
-"""`python -m tests.agent_rig.run_scenarios AGENT SCENARIO …` runs an installed agent and prints problems by scenario."""
+"""`python -m tests.agent_rig.run_scenarios AGENT SCENARIO …` runs an installed agent and prints its problems."""
 
 from __future__ import annotations
 
