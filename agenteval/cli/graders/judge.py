@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import click
+
 from agenteval.cli.options import (
     MILLISECONDS,
     NumberRange,
@@ -15,7 +17,6 @@ from agenteval.cli.options import (
     input_argument,
     output_option,
 )
-from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import (

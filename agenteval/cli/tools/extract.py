@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import click
+
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import failed_result, result_of
 from agenteval.adapters.fit import SchemaFit
@@ -20,7 +22,6 @@ from agenteval.cli.options import (
     redact_option,
     strict_option,
 )
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
@@ -32,8 +33,6 @@ from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 from agenteval.wire.validation import check
 
-LARGE = 8 << 20  # bytes that are left to read, from which on several processes share them
-
 
 @tool("ae-extract")
 @input_argument("RAW")
@@ -41,7 +40,7 @@ LARGE = 8 << 20  # bytes that are left to read, from which on several processes 
 @keep_raw_option
 @max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
-@count_option("-j", "--concurrency", least=1, default=2, help="Processes that share a file of 8 MB or more.")
+@count_option("-j", "--concurrency", least=1, default=1, help="Accepted for compatibility; has no effect.")
 @redact_option
 @output_option
 @strict_option
@@ -85,7 +84,7 @@ def main(
         write_explanations(records, adapter.config, schema, target, console)
     else:
         extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
-        extraction.run(concurrency)
+        extraction.run()
     console.finish()
     target.close()
     return FAILED if console.refused else OK
@@ -100,10 +99,9 @@ class Extraction:
         self.source, self.target, self.console, self.fit = source, target, console, fit
         self.adapter, self.keep_raw = adapter, keep_raw
 
-    def run(self, concurrency: int) -> None:
-        """Works through the input, with other processes if it is large."""
-        batches = self.source.lines()
-        for batch in batches:
+    def run(self) -> None:
+        """Works through the input."""
+        for batch in self.source.lines():
             self._write_batch(batch)
         self.fit.finish()
 
