@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from agenteval.agents.identity import identity_of
-from agenteval.agents.kinds import AcpAgent, SchemaAgent
+from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
