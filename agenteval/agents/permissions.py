@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, TemplateAgent
+from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.streams.console import Console
 
 # Programs that run the command after them in a container or sandbox; in-container is the one in examples/container.
@@ -33,4 +33,5 @@ def _programs(agent: Agent) -> list[str]:
         return agent.config.command[:1]
     if isinstance(agent, (AcpAgent, TemplateAgent)):
         return agent.argv[:1]
+    assert isinstance(agent, ShellAgent)
     return re.findall(r"[\w./-]+", agent.line)

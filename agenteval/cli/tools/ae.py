@@ -30,10 +30,14 @@ def main() -> int:
 
 
 def _run_own(command: str, args: list[str]) -> None:
-    # Not at the top: the tool that `ae` becomes would import Click a second time.
-    from agenteval.cli.ae_commands import completion, front_page, init
+    from agenteval.cli import ae_commands  # not at the top: the tool that `ae` becomes would import Click again
 
-    {"init": init, "completion": completion, "": front_page}[command](args)
+    if command == "init":
+        ae_commands.init(args)
+    elif command == "completion":
+        ae_commands.completion(args)
+    else:
+        ae_commands.front_page(args)
 
 
 def become(command: str, args: list[str]) -> str:
