@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.streams.system_errors import describe
+from agenteval.errors import describe_system_error as describe
 
 
 def fail(error: BaseException) -> None:
