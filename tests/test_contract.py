@@ -26,10 +26,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 
 import agenteval
-from agenteval.cli.startup import click
 from agenteval.cli.tool import Tool
 from tests.support.privileges import unprivileged
 from tests.support.tool import BIN, ROOT, TIMEOUT, Done, Record, jsonl, on_terminal, read, run, start, write

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import click
 import msgspec
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
@@ -27,7 +28,6 @@ from agenteval.cli.options import (
     stream_option,
     turn_timeout_option,
 )
-from agenteval.cli.startup import click
 from agenteval.errors import UserError
 from agenteval.processes.programs import find_program
 from agenteval.streams.jsonl import whole_number

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from agenteval.cli.startup import click
 from agenteval.cli.suite import own_tools, places, plug_ins
 
 if TYPE_CHECKING:

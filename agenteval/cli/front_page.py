@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Mapping
 from typing import NoReturn
 
+import click
+
 from agenteval.cli.options import Names
-from agenteval.cli.startup import click
 from agenteval.cli.suite import HERE, PREFIX, own_tools, places, plug_ins
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError

@@ -6,7 +6,8 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from agenteval.cli.startup import click
+import click
+
 from agenteval.cli.suite import HERE, find, places
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError

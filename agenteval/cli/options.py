@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from agenteval.cli.startup import click
+import click
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -45,7 +45,7 @@ from agenteval.wire.records import Record
 if TYPE_CHECKING:
     from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
-    from agenteval.agents.workspaces.workspace import Workspaces
+    from agenteval.agents.workspaces import Workspaces
     from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
 

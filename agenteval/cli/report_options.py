@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from agenteval.cli.options import Decorator, F
-from agenteval.cli.startup import click
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from inspect import cleandoc
 from typing import NoReturn
 
+import click
+
 from agenteval import __version__
-from agenteval.cli.startup import cleandoc, click, resume_collector, signal
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
@@ -45,7 +49,7 @@ class Tool(click.Command):
 
     def _run(self, name: str, args: list[str]) -> int:
         sys.unraisablehook = _raise_again
-        resume_collector()
+        _resume_collector()
         say = Console(name, progress=False).say
         try:
             signal.signal(signal.SIGTERM, _stop)
@@ -146,6 +150,13 @@ def _fill_standard_descriptors() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, flags)
+
+
+def _resume_collector() -> None:
+    """Turns the garbage collector on again, which cli/__init__.py turned off; it never searches what was imported."""
+    gc.freeze()
+    gc.set_threshold(50_000)  # it finds hardly anything: records are trees, which reference counts free
+    gc.enable()
 
 
 def _stop(signum: int, _frame: object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import click
+
 from agenteval.cli.options import NumberRange, count_option, input_argument, output_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all

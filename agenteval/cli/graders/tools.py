@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
+import click
+
 from agenteval.cli.options import Parsed, input_argument, output_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.grading.serve import answer_all

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from agenteval.cli.options import Decorator, F, NumberRange
-from agenteval.cli.startup import click
 from agenteval.errors import UserError
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import click
 import msgspec
 
 from agenteval.adapters.bundled import bundled_adapters, bundled_path
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.cli.options import Names, output_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import click
+
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import input_argument, output_option, strict_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.terminal import chart

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from agenteval.cli.options import (
     count_option,
     grader_option,
@@ -17,7 +19,6 @@ from agenteval.cli.options import (
     strict_grading_option,
 )
 from agenteval.cli.report_options import form_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.calibration import FORMS

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from agenteval.cli.options import (
     grader_options,
     number_in,
@@ -17,7 +19,6 @@ from agenteval.cli.options import (
     strict_grading_option,
 )
 from agenteval.cli.report_options import form_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings, Comparison

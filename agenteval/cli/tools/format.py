@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from agenteval.cli.options import count_option, input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import form_option, write_results
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.reports.forms import ReportForms

@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from agenteval.cli.options import Parsed, input_argument, number_in, output_option, parse_milliseconds, strict_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
 from agenteval.streams.console import Console

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+import click
+
 from agenteval.adapters.bundled import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.cli.options import agent_arg_option, redact_option, turn_timeout_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.streams.console import Console

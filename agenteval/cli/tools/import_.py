@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+import click
+
 from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
 from agenteval.cli.options import Names, Parsed, count_option, output_option, progress_option, strict_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import click
+
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.cluster.shard_index import PREFERENCES, ShardFile, ShardIndex
 from agenteval.cli.options import output_option, strict_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import click
+
 from agenteval.cli.options import NumberRange, count_option, output_option, strict_option
 from agenteval.cli.report_options import form_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.comparison.planning.pilot import Pilot, mean_rate, read_pilot
 from agenteval.comparison.planning.power import Question, make_plan, other_rates

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import click
+
 from agenteval.cli.options import Names, output_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
+
 from agenteval.cli.options import (
     F,
     NumberRange,
@@ -15,7 +17,6 @@ from agenteval.cli.options import (
     strict_option,
 )
 from agenteval.cli.report_options import form_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.evaluation import FORMS, EvaluationReport, remarks

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+import click
+
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.forms import context_of

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import click
+
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import write_results
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.reports.summary import FORMS
 

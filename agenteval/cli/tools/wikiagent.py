@@ -6,8 +6,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from agenteval.cli.options import Parsed, count_option, parse_milliseconds
-from agenteval.cli.startup import click
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.streams.output import Output
