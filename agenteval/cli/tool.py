@@ -17,9 +17,9 @@ from agenteval import __version__
 from agenteval.cli.completion import ToolComplete
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
-from agenteval.errors import describe_system_error as describe
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
+from agenteval.streams.system_errors import describe
 from agenteval.streams.terminal.progress_line import PROGRESS
 
 EXIT_STATUS = {

@@ -16,7 +16,6 @@ import time
 from itertools import count
 
 from agenteval.errors import CannotGoOn
-from agenteval.errors import describe_system_error as describe
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.linux.settings import adopt_orphans, use_one_heap
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
@@ -36,6 +35,7 @@ from agenteval.processes.tree import (
     send_signal,
     tree_of,
 )
+from agenteval.streams.system_errors import describe
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24

@@ -156,7 +156,7 @@ def describe_fault(error: Exception) -> str:
     if isinstance(error, BadRecord):
         return str(error)
     if isinstance(error, MemoryError | SystemError | ImportError):
-        from agenteval.errors import describe_system_error as describe
+        from agenteval.streams.system_errors import describe
 
         if found := describe(error):
             return found

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from agenteval.streams.text import whole_number
+from agenteval.streams.jsonl import whole_number
 
 GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from agenteval.streams.recorded.secret_patterns import PATTERNS
-from agenteval.streams.redaction import line_without_tokens as redacted_line
-from agenteval.streams.redaction import redact_tokens as redact
+from agenteval.streams.recorded.secret_patterns import PATTERNS, redact, redacted_line
 
 LETTERS = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7jKl0n"
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{LETTERS}\n-----END RSA PRIVATE KEY-----"

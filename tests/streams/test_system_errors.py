@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.errors import describe_system_error as describe
+from agenteval.streams.system_errors import describe
 
 
 def fail(error: BaseException) -> None:

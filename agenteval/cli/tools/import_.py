@@ -82,12 +82,7 @@ def main(
     records = results(format_, list(paths), console)
     target = Output(output)
     if not no_redact:
-        from agenteval.streams.redaction import (
-            line_without_tokens as redacted_line,
-        )
-        from agenteval.streams.redaction import (
-            redact_tokens as redact,
-        )
+        from agenteval.streams.recorded.secret_patterns import redact, redacted_line
 
         target.encode, console.redact = redacted_line, redact
     console.begin(None, "sessions")
