@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from agenteval.adapters.events import EventShape
+
 from agenteval.adapters.jsonpath import PathError, compile_path, split_wildcard
 
 EVENT: dict[str, Any] = {

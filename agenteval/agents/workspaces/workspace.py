@@ -17,9 +17,8 @@ from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find
 from agenteval.agents.workspaces.markers import Markers
 from agenteval.agents.workspaces.private_git import commit_all, repository_of
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
-from agenteval.processes.programs import find_program
+from agenteval.processes.process import Command, find_program
 from agenteval.processes.remove_tree import remove_tree
-from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 
 LONGEST_NAME = 100
