@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_rig.catalogue import AGENTS
-from agent_rig.scenarios import SCENARIOS
-from agent_rig.table import INTRO
+from tests.agent_rig.catalogue import AGENTS
+from tests.agent_rig.scenarios import SCENARIOS
+from tests.agent_rig.table import INTRO
 from tests.support.tool import ROOT, Done, jsonl, run, write
 from tests.support.worked_examples import CONTRIBUTING, changes, new_files
 from tests.test_layers import ALLOWED

@@ -34,8 +34,6 @@ from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 from agenteval.wire.validation import check
 
-LARGE = 8 << 20  # bytes that are left to read, from which on several processes share them
-
 
 @tool("ae-extract")
 @input_argument("RAW")
@@ -43,7 +41,7 @@ LARGE = 8 << 20  # bytes that are left to read, from which on several processes 
 @keep_raw_option
 @max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
-@count_option("-j", "--concurrency", least=1, default=2, help="Processes that share a file of 8 MB or more.")
+@count_option("-j", "--concurrency", least=1, default=1, help="Accepted for compatibility; has no effect.")
 @redact_option
 @output_option
 @strict_option
@@ -87,7 +85,7 @@ def main(
         write_explanations(records, adapter.config, schema, target, console)
     else:
         extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
-        extraction.run(concurrency)
+        extraction.run()
     console.finish()
     target.close()
     return FAILED if console.refused else OK
@@ -102,10 +100,9 @@ class Extraction:
         self.source, self.target, self.console, self.fit = source, target, console, fit
         self.adapter, self.keep_raw = adapter, keep_raw
 
-    def run(self, concurrency: int) -> None:
-        """Works through the input, with other processes if it is large."""
-        batches = self.source.lines()
-        for batch in batches:
+    def run(self) -> None:
+        """Works through the input."""
+        for batch in self.source.lines():
             self._write_batch(batch)
         self.fit.finish()
 

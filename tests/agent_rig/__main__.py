@@ -8,16 +8,16 @@ import subprocess
 import sys
 from datetime import date
 
-from agent_rig import table
-from agent_rig.catalogue import AGENTS, Agent
-from agent_rig.install import ROOT, SCRATCH, NotInstalled, install, node_programs
-from agent_rig.isolation import namespace_command
-from agent_rig.runner import RUNS
-from agent_rig.scenarios import SCENARIOS
-from agent_rig.table import Row
+from tests.agent_rig import table
+from tests.agent_rig.catalogue import AGENTS, Agent
+from tests.agent_rig.install import ROOT, SCRATCH, NotInstalled, install, node_programs
+from tests.agent_rig.isolation import namespace_command
+from tests.agent_rig.runner import RUNS
+from tests.agent_rig.scenarios import SCENARIOS
+from tests.agent_rig.table import Row
 
 PAGE = ROOT / "docs" / "agents.md"
-RESULTS = ROOT / "agent_rig" / "results.json"
+RESULTS = ROOT / "tests" / "agent_rig" / "results.json"
 
 
 def main() -> int:
@@ -47,10 +47,10 @@ def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[st
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
     fitting = [name for name in scenarios if not (agent.without_tools and SCENARIOS[name].needs_tool)]
-    command = [*prefix, sys.executable, "-m", "agent_rig.run_scenarios", agent.name, *fitting]
+    command = [*prefix, sys.executable, "-m", "tests.agent_rig.run_scenarios", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
-        return row._replace(not_run=f"agent_rig.run_scenarios exited with code {done.returncode}")
+        return row._replace(not_run=f"tests.agent_rig.run_scenarios exited with code {done.returncode}")
     return row._replace(problems=json.loads(done.stdout.replace(str(RUNS).encode(), b"RUNS")))
 
 
@@ -70,7 +70,7 @@ def _store(row: Row) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m agent_rig", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.agent_rig", description=__doc__)
     parser.add_argument(
         "agents", nargs="*", metavar="AGENT[@VERSION]", help=f"agents to run (all): {', '.join(AGENTS)}"
     )

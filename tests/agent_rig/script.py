@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
+from tests.agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
 
 FILE = "hello.txt"
 CODEWORD = "heliotrope"

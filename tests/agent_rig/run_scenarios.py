@@ -1,4 +1,4 @@
-"""`python -m agent_rig.run_scenarios AGENT SCENARIO …`: runs an installed agent and prints the problems by scenario."""
+"""`python -m tests.agent_rig.run_scenarios AGENT SCENARIO …` runs an installed agent and prints its problems."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 
-from agent_rig.catalogue import AGENTS
-from agent_rig.isolation import inside, raise_loopback
-from agent_rig.runner import problems_of
-from agent_rig.scenarios import SCENARIOS
+from tests.agent_rig.catalogue import AGENTS
+from tests.agent_rig.isolation import inside, raise_loopback
+from tests.agent_rig.runner import problems_of
+from tests.agent_rig.scenarios import SCENARIOS
 
 
 def main(name: str, scenarios: list[str]) -> None:

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_rig.catalogue import Agent
+from tests.agent_rig.catalogue import Agent
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 SCRATCH = ROOT / ".scratch" / "agents"
 NODE = Agent("node", "npm", "node", "22")
 TIMEOUT = 1200  # seconds

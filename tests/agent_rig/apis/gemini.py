@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent_rig.apis.server_sent_events import stream
-from agent_rig.conversation import Body, ModelRequest, Reply, new_id
+from tests.agent_rig.apis.server_sent_events import stream
+from tests.agent_rig.conversation import Body, ModelRequest, Reply, new_id
 from tests.support.http_server import Request, Response, json_response
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agent_rig.apis import anthropic, chat, gemini, responses
-from agent_rig.conversation import Body, ModelRequest, Reply
+from tests.agent_rig.apis import anthropic, chat, gemini, responses
+from tests.agent_rig.conversation import Body, ModelRequest, Reply
 from tests.support.http_server import Request, Response
 
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from agent_rig.apis.server_sent_events import stream
-from agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
+from tests.agent_rig.apis.server_sent_events import stream
+from tests.agent_rig.conversation import Body, ModelRequest, Reply, halves, new_id, text_of
 from tests.support.http_server import Request, Response, json_response
 
 

@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_rig.catalogue import Agent
-from agent_rig.install import ROOT, node_programs, programs
-from agent_rig.isolation import MARK, end_processes, left_processes
-from agent_rig.scenarios import STARTED, Record, Run, Scenario
-from agent_rig.server import ScriptedModel, model_serving
+from tests.agent_rig.catalogue import Agent
+from tests.agent_rig.install import ROOT, node_programs, programs
+from tests.agent_rig.isolation import MARK, end_processes, left_processes
+from tests.agent_rig.scenarios import STARTED, Record, Run, Scenario
+from tests.agent_rig.server import ScriptedModel, model_serving
 
 # Outside this repository: agents take a repository above their directory for their project, and write there.
 RUNS = Path(tempfile.gettempdir(), "agenteval-agents")

@@ -7,8 +7,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent_rig.catalogue import CACHED, EXIT, KILLED, RUNNING, STOP, THOUGHT_TOKENS, THOUGHTS, TOKENS, TOOLS, Agent
-from agent_rig.script import (
+from tests.agent_rig.catalogue import (
+    CACHED,
+    EXIT,
+    KILLED,
+    RUNNING,
+    STOP,
+    THOUGHT_TOKENS,
+    THOUGHTS,
+    TOKENS,
+    TOOLS,
+    Agent,
+)
+from tests.agent_rig.script import (
     AGAIN,
     ANSWER,
     BEFORE,
@@ -21,7 +32,7 @@ from agent_rig.script import (
     THOUGHT,
     Script,
 )
-from agent_rig.server import ScriptedModel
+from tests.agent_rig.server import ScriptedModel
 
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"

@@ -1,15 +1,17 @@
-"""Writes a man page for every executable, from the help texts in docs/tools.md; every build of a wheel calls it.
+"""Writes a man page for every executable from the help texts in docs/tools.md; `make man` and each build of a wheel do.
 
-docs/tools.md is generated from `--help` and tests keep it up to date, so that a build needs none of the packages that
-the tools import. In a checkout with bin/ on PATH, `man ae-run` finds man/man1/ae-run.1; pip installs share/man/man1.
+docs/tools.md is generated from `--help` and tests keep it up to date, so a build needs none of the packages that the
+tools import. In a checkout with bin/ on PATH, `man ae-run` finds man/man1/ae-run.1; pip installs share/man/man1.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent.parent
 # What roff would read as a command, print as a typographic quote, or break copied commands with.
@@ -25,7 +27,7 @@ TERM = re.compile(r"  (\S.*?)(?:   *(\S.*))?")  # of a list in two columns: the 
 
 
 def escape(text: str) -> str:
-    """Returns a line of text as roff; a dot at the start is no request."""
+    """Returns a line of text as roff, in which a dot at the start does not begin a request."""
     plain = "".join(ESCAPES.get(char, char if char.isascii() else rf"\[u{ord(char):04X}]") for char in text)
     return rf"\&{plain}" if plain.startswith(".") else plain
 
@@ -113,8 +115,17 @@ def write_man_pages(root: Path, version: str) -> None:
             path.unlink()
 
 
+class BuildHook(BuildHookInterface[Any]):
+    """Called by hatchling before it packs a wheel; shared-data in pyproject.toml adds the pages to it."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Writes the pages."""
+        write_man_pages(Path(self.root), self.metadata.version)
+
+
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     from agenteval import __version__
 
     write_man_pages(ROOT, __version__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from agent_rig.conversation import Body
+from tests.agent_rig.conversation import Body
 from tests.support.http_server import Response
 
 

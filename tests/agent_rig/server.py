@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_rig.apis import api_at
-from agent_rig.conversation import Body, Usage
-from agent_rig.script import REFUSAL, SIDE_USAGE, Script, reply_to
+from tests.agent_rig.apis import api_at
+from tests.agent_rig.conversation import Body, Usage
+from tests.agent_rig.script import REFUSAL, SIDE_USAGE, Script, reply_to
 from tests.support.http_server import Request, Response, json_response, serving
 
 MODEL_NAMES = ("scripted-model",)
