@@ -138,6 +138,7 @@ class ProcessSupervisor:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
+                    error.filename = command.program
                     raise CannotGoOn(f"cannot start {describe(error)}") from None
             self.pause(START_INTERVAL)
 
