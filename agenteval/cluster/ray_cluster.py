@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from agenteval.cluster.worker import FilterWorker
 from agenteval.errors import MissingExtra, Stopped, UserError
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.marks import MARKED_LIMIT, can_mark, find_mark, mark_of
-from agenteval.processes.tree import process_table
+from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of, process_table
 
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
 LONGEST_FOLDER = 27  # bytes: what comes below it takes 80, and the path of a socket may have 107
