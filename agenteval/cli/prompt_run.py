@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces import Workspaces
     from agenteval.comparison.sequential.early_stop import EarlyStop
-    from agenteval.grading.apply import GraderSet
+    from agenteval.grading.run import GraderSet
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -177,7 +177,7 @@ class PromptRun:
         try:
             self.workspaces = open_workspaces(settings, self.processes, self.console.say)
             if self.specs:
-                from agenteval.grading.apply import GraderSet
+                from agenteval.grading.run import GraderSet
 
                 self.graders = GraderSet(
                     self.specs,
