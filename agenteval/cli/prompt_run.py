@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from agenteval.agents.identity import identity_of
-from agenteval.agents.kinds import AcpAgent, SchemaAgent
+from agenteval.agents.kinds import SchemaAgent
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
@@ -37,9 +37,8 @@ from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
-from agenteval.streams.output import open_output
+from agenteval.streams.output import Syncer, open_output
 from agenteval.streams.source import Source
-from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from typing import NoReturn
 import click
 
 from agenteval import __version__
-from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
-from agenteval.streams.console import Console
+from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError, describe_system_error
+from agenteval.streams.console import PROGRESS, Console
 from agenteval.streams.descriptors import replace_stdout
-from agenteval.streams.terminal.progress_line import PROGRESS
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
@@ -79,9 +78,8 @@ class Tool(click.Command):
         except Exception as error:
             if "--debug" in args:
                 raise
-            from agenteval.streams.system_errors import describe
-
-            say(describe(error) or f"internal error: {type(error).__name__}: {error} (--debug shows where)")
+            internal = f"internal error: {type(error).__name__}: {error} (--debug shows where)"
+            say(describe_system_error(error) or internal)
             return FAILED
         finally:
             PROGRESS.end()

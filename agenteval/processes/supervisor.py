@@ -15,7 +15,7 @@ import threading
 import time
 from itertools import count
 
-from agenteval.errors import CannotGoOn
+from agenteval.errors import CannotGoOn, describe_system_error
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.linux.settings import adopt_orphans, use_one_heap
 from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
@@ -35,7 +35,6 @@ from agenteval.processes.tree import (
     send_signal,
     tree_of,
 )
-from agenteval.streams.system_errors import describe
 
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
@@ -140,7 +139,7 @@ class ProcessSupervisor:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
-                    raise CannotGoOn(f"cannot start {describe(error)}") from None
+                    raise CannotGoOn(f"cannot start {describe_system_error(error)}") from None
             self.pause(START_INTERVAL)
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
