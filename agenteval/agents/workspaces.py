@@ -1,26 +1,43 @@
-"""Workspaces: a directory per prompt, named after its id, never outside its base; fresh unless the user made it."""
+"""Workspaces: a directory per prompt, named after its id, filled from the template, never outside its base.
+
+Workspaces.make creates one before an agent starts: it replaces what an earlier run of the suite left there, and uses
+what the user put there as it is. Markers tell the two apart: files DIR/.agenteval/<name> beside the workspaces, where
+neither an agent nor git sees them. With --workspace-git all files are committed and their baseline is kept
+(workspace_changes.py), so that what the agent changes can be found.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
+import shutil
+import stat
+import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from agenteval.agents.workspaces.baseline import drop_baseline, keep_baseline, take_baseline
-from agenteval.agents.workspaces.copy_tree import copy_tree
-from agenteval.agents.workspaces.git import OWN_CONFIG, GitOutcome, RunGit, find_work_tree, git_environment, git_error
-from agenteval.agents.workspaces.markers import Markers
-from agenteval.agents.workspaces.private_git import commit_all, repository_of
+from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline, take_baseline
+from agenteval.agents.workspace_git import (
+    OWN_CONFIG,
+    GitOutcome,
+    RunGit,
+    commit_all,
+    find_work_tree,
+    git_environment,
+    git_error,
+    repository_of,
+)
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.programs import find_program
 from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.files import replace_file
 
 LONGEST_NAME = 100
 DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
@@ -31,12 +48,15 @@ PREFIX = "prompt-"
 GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
+MADE = "user.agenteval"  # extended attribute of a directory that the suite made
+
+Links = dict[tuple[int, int], str]  # device and inode of a file with several names → the first copy of it
 
 
 def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bool = False) -> str:
-    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is no safe file name, so that two never collide.
+    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is not a safe file name, so that two never collide.
 
-    Where the file system ignores case, an id with capital letters is none, nor one with a dot at its end.
+    Where the file system ignores case, an id with capital letters or a dot at its end is not safe either.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
     looks_changed = re.search(r"-[0-9a-f]{32}$" if trial else r"-([0-9a-f]{32}|trial-\d+)$", safe) is not None
@@ -174,7 +194,7 @@ class Workspaces:
         """Checks that an agent can run in what the user put there, and reports the first of such directories."""
         if not os.path.isdir(path):
             raise NotADirectoryError(
-                f"{path} is no directory, and not made by this suite; --fresh-workspaces replaces it"
+                f"{path} is not a directory, and was not made by the suite; --fresh-workspaces replaces it"
             )
         if self._reported.acquire(blocking=False):
             without = ", without the content of --workspace-template" if self.template else ""
@@ -217,6 +237,108 @@ class Workspaces:
         return run
 
 
+# --- which workspaces the suite has made ----------------------------------------------------------
+
+
+class Markers:
+    """The markers below a base directory, and a lock on each workspace that this process uses."""
+
+    def __init__(self, base: str) -> None:
+        self.folder = os.path.join(base, FOLDER)
+        self._locks: int | None = None
+        self._opening = threading.Lock()
+
+    def claim(self, path: str) -> bool:
+        """Locks a workspace until this process ends; returns False if another process has it.
+
+        The lock is that of a byte in one file, named by the workspace: thousands need one descriptor. Processes that
+        share a directory but no prompt, as those of several shards, do not meet.
+        """
+        with self._opening:
+            if self._locks is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._locks = os.open(os.path.join(self.folder, "locks"), flags, 0o666)
+        place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError as error:
+            return error.errno not in (errno.EACCES, errno.EAGAIN)  # else a file system without locks
+        return True
+
+    def prepare(self) -> None:
+        """Makes the folder of markers, which git ignores; OSError if that cannot be."""
+        if os.path.islink(self.folder):
+            raise OSError(None, f"{FOLDER} in it is a symbolic link; remove that")
+        if not os.path.isdir(self.folder):
+            os.makedirs(self.folder, exist_ok=True)
+            replace_file(os.path.join(self.folder, ".gitignore"), b"*\n")
+
+    def ignores_case(self) -> bool:
+        """Whether the file system takes `A` and `a` for the same name; a guess until the folder is there."""
+        if not os.path.isdir(self.folder):
+            return sys.platform == "darwin"
+        return os.path.exists(os.path.join(os.path.dirname(self.folder), FOLDER.upper()))
+
+    def make(self, path: str) -> None:
+        """Makes a workspace, marked before it is at its place: what a crash leaves never looks like the user's."""
+        self.prepare()
+        new = os.path.join(self.folder, f"new-{os.path.basename(path)}")
+        if os.path.lexists(new):
+            remove_tree(new)
+        os.mkdir(new)
+        try:
+            self._write_marker(path, new)
+            os.rename(new, path)
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(new)
+            raise
+
+    def put(self, path: str) -> None:
+        """Marks a workspace that is there as made by the suite."""
+        self.prepare()
+        self._write_marker(path, path)
+
+    def has(self, path: str) -> bool:
+        """Whether the suite has made what is at that path now."""
+        try:
+            with open(self._marker(path)) as file:
+                return file.read() == _identity(path)
+        except OSError:
+            return False
+
+    def drop(self, path: str) -> None:
+        """Forgets a workspace that is removed."""
+        with suppress(OSError):
+            os.unlink(self._marker(path))
+
+    def _write_marker(self, path: str, directory: str) -> None:
+        if sys.platform == "linux":
+            with suppress(OSError):
+                os.setxattr(directory, MADE, b"made", follow_symlinks=False)
+        replace_file(self._marker(path), _identity(directory).encode())
+
+    def _marker(self, path: str) -> str:
+        return os.path.join(self.folder, os.path.basename(path))
+
+
+def _identity(path: str) -> str:
+    """Returns what tells a directory from one that takes its place: a new one may get the inode of a removed one."""
+    status = os.lstat(path)
+    made = str(getattr(status, "st_birthtime", ""))  # which Python does not know on Linux
+    if sys.platform == "linux":
+        try:
+            made = os.getxattr(path, MADE, follow_symlinks=False).decode()
+        except PermissionError:  # its agent has made it unreadable
+            made = "made"
+        except OSError:  # it has no such attribute, or the file system has none
+            made = ""
+    return f"{status.st_dev} {status.st_ino} {made}\n"
+
+
+# --- templates ----------------------------------------------------------------------------------
+
+
 def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
     """Returns the function that creates a workspace at a path, as a process of an agent's key."""
     if template is None:
@@ -248,9 +370,6 @@ def _check_template(template: str, source: str, base: str) -> None:
             f"--workspace-template {template}: is a workspace, which a run may replace; copy it, or name another "
             "--workspace-dir"
         )
-
-
-# --- repositories -------------------------------------------------------------------------------
 
 
 def _is_repository(template: str) -> bool:
@@ -304,3 +423,47 @@ def _git_file(path: str) -> str | None:
     with open(path, "rb") as file:
         word, _space, target = file.read(1 << 13).partition(b" ")
     return os.fsdecode(target.strip(b"\r\n")) if word == b"gitdir:" else None
+
+
+# --- copies -------------------------------------------------------------------------------------
+
+
+def copy_tree(source: str, target: str, leave: Callable[[os.DirEntry[str]], bool] = lambda _entry: False) -> None:
+    """Copies a directory with its links, hard links, modes and times, without sockets, devices and what to `leave`."""
+    directories = [(source, target)]
+    links: Links = {}
+    for here, there in directories:  # the list grows: a parent always stands before its children
+        if there != target or not os.path.isdir(target):
+            os.mkdir(there, 0o700)
+        directories += _copy_entries(here, there, links, leave)
+    for here, there in reversed(directories):  # last: the copied mode may forbid writing
+        shutil.copystat(here, there)
+
+
+def _copy_entries(
+    here: str, there: str, links: Links, leave: Callable[[os.DirEntry[str]], bool]
+) -> Iterator[tuple[str, str]]:
+    """Copies the files in a directory; yields its directories, which are still to be copied."""
+    with os.scandir(here) as entries:
+        for entry in entries:
+            if leave(entry):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.path, os.path.join(there, entry.name)
+            else:
+                _copy_entry(entry, os.path.join(there, entry.name), links)
+
+
+def _copy_entry(entry: os.DirEntry[str], target: str, links: Links) -> None:
+    status = entry.stat(follow_symlinks=False)
+    if stat.S_ISFIFO(status.st_mode):
+        os.mkfifo(target)
+        shutil.copystat(entry.path, target)
+    elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+        shutil.copy2(entry.path, target, follow_symlinks=False)
+    elif stat.S_ISREG(status.st_mode):
+        first = links.setdefault((status.st_dev, status.st_ino), target)
+        if first == target:
+            shutil.copy2(entry.path, target)
+        else:
+            os.link(first, target)

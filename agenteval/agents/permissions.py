@@ -1,4 +1,4 @@
-"""The notice that agents have the user's rights, where nothing keeps them apart from the user's files."""
+"""The notice that agents have the user's permissions, where neither a workspace nor a container keeps them apart."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.streams.console import Console
 
-# A command that puts what follows it behind a wall; in-container is the one in examples/container.
+# Programs that run the command after them in a container or sandbox; in-container is the one in examples/container.
 CONTAINED = frozenset(
     ("in-container", "docker", "podman", "nerdctl", "apptainer", "singularity", "bwrap", "firejail", "sandbox-exec")
 )
 
 
-def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool) -> None:
+def warn_of_permissions(console: Console, agent: Agent, cwd: str, *, workspaces: bool) -> None:
     """Shows one line on a terminal if agents have neither workspaces nor a container."""
     if workspaces or in_container(agent):
         return
@@ -24,11 +24,11 @@ def warn_of_rights(console: Console, agent: Agent, cwd: str, *, workspaces: bool
 
 def in_container(agent: Agent) -> bool:
     """Returns whether the agent's command starts a container."""
-    return any(os.path.basename(word) in CONTAINED for word in _words(agent))
+    return any(os.path.basename(word) in CONTAINED for word in _programs(agent))
 
 
-def _words(agent: Agent) -> list[str]:
-    """Returns the words of a command that may be the name of a program: for a shell line, any of them."""
+def _programs(agent: Agent) -> list[str]:
+    """Returns the words of the command that may name a program; in a shell line, that may be any word."""
     if isinstance(agent, SchemaAgent):
         return agent.config.command[:1]
     if isinstance(agent, (AcpAgent, TemplateAgent)):

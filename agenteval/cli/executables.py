@@ -1,6 +1,6 @@
-"""Finds executables: the suite's own tools with their jobs, and plug-ins, which are any other `ae-*` on PATH.
+"""Finds executables: the suite's own tools with their jobs, and plug-ins, which are all other `ae-*` on PATH.
 
-Nothing is imported or run for it: `ae` starts before every tool, and TAB asks often.
+No tool is imported or run: the job of a tool is in the first line of its file.
 """
 
 from __future__ import annotations
@@ -13,23 +13,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = "ae-"
 
 
-def places() -> list[str]:
+def search_path() -> list[str]:
     """Returns the directories of executables: the one of this program, then those of PATH."""
     beside = os.path.dirname(os.path.realpath(sys.argv[0]))
-    path = [entry or os.curdir for entry in os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    return list(dict.fromkeys([beside, *path]))
-
-
-def find(name: str, directories: Iterable[str]) -> str | None:
-    """Returns the path of the first executable file of that name, or None."""
-    if os.sep in name:
-        return None
-    paths = (os.path.join(directory, name) for directory in directories)
-    return next((path for path in paths if _is_executable(path)), None)
+    return list(dict.fromkeys([beside, *(entry or os.curdir for entry in os.get_exec_path())]))
 
 
 def own_tools(*folders: str) -> dict[str, str]:
-    """Returns each tool's name and job, from the first line of its file; the folders are tools and graders."""
+    """Returns the name and job of each tool of the suite; of these folders, else of tools and graders."""
     jobs = {}
     for folder in folders or ("tools", "graders"):
         for file in sorted(os.listdir(os.path.join(HERE, folder))):
@@ -42,7 +33,7 @@ def own_tools(*folders: str) -> dict[str, str]:
 
 
 def plug_ins(directories: Iterable[str]) -> dict[str, str]:
-    """Returns name and path of every other ae-*, sorted; the first of one name is the one that runs."""
+    """Returns name and path of every other ae-*, sorted; of one name, the first, which is the one that runs."""
     own = own_tools()
     found: dict[str, str] = {}
     for directory in directories:

@@ -1,4 +1,4 @@
-"""Agents that fail, and workspaces that cannot be made: counted, and reported with the reason."""
+"""Counts agents that fail and workspaces that cannot be made, and reports them with the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agenteval.errors import CannotGoOn, StrictStop, WorkspaceError
 FIRST = 5  # agents that fail in the same way before it is reported
 REASON_LENGTH = 300
 MOST_REASONS = 100  # different ones that are counted: memory must not grow with the number of agents
-VERBS = ("exited", "killed", "printed", "closed")  # how a reason begins that lacks its subject
+VERBS = ("exited", "killed", "printed", "closed")  # a reason that begins so gets the agent as its subject
 
 
 class FailureCount:
@@ -61,7 +61,7 @@ class FailureCount:
 
 
 class MissingWorkspaces:
-    """Counts the prompts that are not run, because their workspace cannot be made: they are not recorded."""
+    """Counts the prompts that are not run and not recorded, because their workspace cannot be made."""
 
     def __init__(self, say: Callable[[str], None], *, resumable: bool) -> None:
         self.say = say
@@ -71,7 +71,7 @@ class MissingWorkspaces:
         self._lock = threading.Lock()
 
     def add(self, name: str, error: WorkspaceError) -> None:
-        """Reports the first; raises CannotGoOn if others cannot be made either: the disk is full, or many in a row."""
+        """Reports the first one; raises CannotGoOn if the disk is full or several in a row could not be made."""
         with self._lock:
             self.count += 1
             self._in_a_row += 1
