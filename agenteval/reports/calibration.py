@@ -1,20 +1,20 @@
-"""markdown: a document to review: the figures, then each record that a person should review, with boxes to tick"""
+"""ae-calibrate: the document that a person reviews (figures, records with boxes to tick), or the report as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agenteval.reports.agreement_sections import agreement_section, pass_rate_section, two_by_two
-from agenteval.reports.figures import breakdown, percent
-from agenteval.reports.forms import ReportContext
+from agenteval.reports.figures import UNKNOWN, breakdown, number, percent, percent_span, span, verdict, whole
+from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import fenced, inline, table
-from agenteval.reports.results.markdown import verdict
 from agenteval.review.calibration import Calibration, Item
 from agenteval.review.document import TITLE, harmless, review_block
-from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, preview
+from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, pretty_json, preview
 from agenteval.wire.calibration import (
+    Agreement,
     CalibrationReport,
+    CorrectedPassRate,
     Label,
     ReviewSample,
     VerdictChanges,
@@ -53,11 +53,18 @@ MEANINGS = {
     True: {"pass": f"{RIGHT}, a valid pass", "fail": f"{WRONG}, a grader bug"},
     None: {"pass": RIGHT, "fail": WRONG},
 }
+BEYOND_CHANCE = {"kappa": "Cohen's kappa (0: chance, 1: perfect)", "ac1": "Gwet's AC1 (0: chance, 1: perfect)"}
+OTHER_VERDICT = {"passes": "failures", "failures": "passes"}
 AMBIGUOUS = {"ambiguous": "the task leaves open what is right"}
 
 
-def render(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
-    """Yields the figures, then each record."""
+def as_json(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
+    """json: every figure, as `ae-schemas CalibrationReport` describes it"""
+    yield pretty_json(calibration.report())
+
+
+def as_markdown(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
+    """markdown: a document to review: the figures, then each record that a person should review, with boxes to tick"""
     report = calibration.report()
     parts = [TITLE, "\n".join(head(report, calibration.ambiguous))]
     if report.recorded is not None:
@@ -77,6 +84,9 @@ def render(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]
         for item in items:
             place += 1
             yield f"\n{section(place, item)}\n".encode()
+
+
+FORMS = ReportForms(json=as_json, markdown=as_markdown)
 
 
 # --- the figures --------------------------------------------------------------------------------
@@ -133,6 +143,89 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
         (changes.fail_to_pass, failed - changes.fail_to_pass),
     )
     return "\n\n".join(["## Re-scored", text, two_by_two("The recorded verdict", "Second grader", *before)])
+
+
+# --- agreement with the labels --------------------------------------------------------------------
+
+
+def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
+    """The pass rate of the run as the person would grade it, beside the recorded one; nothing without labels."""
+    if found is None or not found.labelled_passes + found.labelled_failures:
+        return []
+    recorded = f"The grader passed {percent(found.recorded)} of {counted(found.n, 'record')}."
+    if found.corrected is None:
+        missing = "failure" if found.labelled_passes else "pass"
+        return [f"## Pass rate\n\n{recorded} What a person would pass is not known: no recorded {missing} has a label."]
+    estimated = f"**A person would pass {percent(found.corrected)}** (95 % interval {percent_span(found.interval)})"
+    labels = f"{found.labelled_passes:,} of recorded passes and {found.labelled_failures:,} of recorded failures"
+    return [f"## Pass rate\n\n{recorded} {estimated}, estimated from labels: {labels}."]
+
+
+def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
+    """How well each grader agrees with the labels, side by side."""
+    columns = [("recorded", recorded)] + ([("second grader", rescored)] if rescored else [])
+    rows = [figure_cells(*row) for row in zip(*(figures(found) for _, found in columns), strict=True)]
+    titles = [title for name, _ in columns for title in (name.capitalize(), "95 % interval", "Labels")]
+    parts = ["## Agreement with the labels", basis(recorded), "\n".join(table(["Figure", *titles], rows))]
+    for name, found in columns:
+        title = "The recorded verdict" if name == "recorded" else f"The {name}'s verdict"
+        counts = found.table
+        passes, failures = (counts.true_pass, counts.false_pass), (counts.false_fail, counts.true_fail)
+        parts.append(two_by_two(title, "Human", passes, failures))
+    return "\n\n".join(part for part in parts if part)
+
+
+Row = tuple[str, str, str, int]
+
+
+def figures(found: Agreement) -> list[Row]:
+    """Name, value, interval and number of labels of each figure."""
+    counts, n = found.table, found.n
+    on = "" if found.scope == "all" or not n else f" on {found.scope}"
+    rows = [("Labelled records (n)", whole(n), UNKNOWN, n)]
+    rows.append((f"Agreement{on}", percent(found.agreement), percent_span(found.interval), n))
+    for field, name in BEYOND_CHANCE.items():
+        rows.append((name, number(getattr(found, field)), span(getattr(found.intervals, field)), n))
+    for field, name, labels in (
+        ("human_pass_rate", "Base rate: human passes", n),
+        ("grader_pass_rate", "Grader passes", n),
+        ("precision", "Precision: of the grader's passes, the human's", counts.grader_passes),
+        ("recall", "Recall: of the human's passes, the grader's", counts.human_passes),
+        ("failure_precision", "Precision of failures", n - counts.grader_passes),
+        ("failure_recall", "Recall of failures", n - counts.human_passes),
+    ):
+        rows.append((name, percent(getattr(found, field)), percent_span(getattr(found.intervals, field)), labels))
+    return rows
+
+
+def figure_cells(*columns: Row) -> list[str]:
+    """The row of one figure: value, interval and labels of each grader."""
+    cells = [columns[0][0]]
+    for _, value, interval, labels in columns:
+        cells += [value, interval, whole(labels) if value != UNKNOWN else UNKNOWN]
+    return cells
+
+
+def basis(found: Agreement) -> str:
+    """What the figures are about, in words."""
+    if not found.n:
+        return ""
+    if found.scope == "all":
+        return (
+            "The figures are about all graded records: each label counts for its share of the records with the same "
+            "recorded verdict. They hold if, of each verdict, the labelled records were drawn at random."
+        )
+    other = OTHER_VERDICT[found.scope]
+    return (
+        f"All labelled records are recorded as {found.scope}: this tells nothing about the grader's {other}, so that "
+        f"recall, kappa and the pass rate are not known. Draw from all records with `--all`."
+    )
+
+
+def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tuple[int, int]) -> str:
+    """Counts by two verdicts: how many of the passes, and of the failures, the other passes and fails."""
+    rows = [["pass", *map(whole, passes)], ["fail", *map(whole, failures)]]
+    return "\n".join(table([recorded, f"{other}: pass", f"{other}: fail"], rows))
 
 
 # --- one record ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""markdown: a section for each record with every step, for people and judges"""
+"""ae-summarize: a short record for each result, or a section of markdown with every step, for people and judges."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from agenteval.reports.forms import ReportContext
+from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import between_fences, inline, normal_line_ends
 from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.jsonl import encode
 from agenteval.streams.text import plain_text, preview, visible, visible_bytes
-from agenteval.wire.records import Step, StepType
-from agenteval.wire.result_view import ResultWithSteps
+from agenteval.wire.records import Step, StepType, Summary
+from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
 
 STEP_PREVIEW = 100
 PLAN_PREVIEW = 80
@@ -28,8 +29,28 @@ NO_STEPS = "**Trajectory:** (empty)"
 _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
-    """Yields a section per record, as it comes."""
+def short_records(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+    """jsonl: a short record each: id, input, output, toolCalls and duration"""
+    for result in results.views(ResultWithCalls):
+        yield encode(summary_of(result)) + b"\n"
+
+
+def summary_of(result: ResultWithCalls) -> Summary:
+    """The short record of a result."""
+    return Summary(
+        id=result.id,
+        input=None if result.input is None else result.turns("\n"),
+        output=result.output,
+        tool_calls=[step.name or "" for step in result.trajectory or () if step.type == "tool_call"],
+        duration=result.duration,
+    )
+
+
+# --- markdown -------------------------------------------------------------------------------------
+
+
+def markdown(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+    """markdown: a section for each record with every step, for people and judges"""
     sections = Sections(escape=context.for_web)
     yield from map(sections.section, results.views(ResultWithSteps))
 
@@ -169,3 +190,6 @@ def head_and_tail(content: str) -> str:
     if omitted > 0:
         lines = [*lines[:HEAD_LINES], "", f"... {omitted} lines omitted ...", "", *lines[-TAIL_LINES:]]
     return "\n".join(preview(line, LINE_PREVIEW) for line in lines)
+
+
+FORMS = ReportForms(jsonl=short_records, markdown=markdown)

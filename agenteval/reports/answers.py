@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.reports.page.run_facts import FACTS, LATEST
+from agenteval.reports.page.overview import FACTS, LATEST
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.trial_views import trial_views
 from agenteval.streams.jsonl import decode_record, whole_number

@@ -1,4 +1,4 @@
-"""One record as lines for a terminal: what was asked, every step with its time, the answer and the verdict."""
+"""ae-show: one record as lines for a terminal: what was asked, every step with its time, the answer and the verdict."""
 
 from __future__ import annotations
 
