@@ -32,9 +32,9 @@ from agenteval.cli.run_setup import (
     workspace_option,
 )
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
+from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
 from agenteval.streams.output import open_output
