@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agenteval.reports.evaluation_facts import EvaluationReport, asked, cells, facts, figures, remarks
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
-from agenteval.wikipedia.criteria import in_words
+from agenteval.wikipedia.score import in_words
 
 
 def render(report: EvaluationReport, _context: ReportContext) -> Iterator[bytes]:

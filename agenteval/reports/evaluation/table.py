@@ -8,7 +8,7 @@ from agenteval.reports.evaluation_facts import EvaluationReport, asked, cells, f
 from agenteval.reports.figures import UNKNOWN
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.text import GAP, aligned, as_lines, counted, in_columns, one_line, width
-from agenteval.wikipedia.criteria import in_words
+from agenteval.wikipedia.score import in_words
 from agenteval.wire.evaluation import Evaluation
 
 TITLES = ("HIT", "MRR", "JUDGE", "TOKENS", "COMBINED")
