@@ -26,8 +26,7 @@ Times = list[int] | list[float] | list[int | float]
 
 
 class Adapter:
-    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py).
-"""
+    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py)."""
 
     max_steps = MOST_STEPS
 

@@ -72,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True):
     reading: Reading | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class _Attempt(msgspec.Struct, frozen=True):
     """One try at a prompt: why another might do better, and whether that is because the provider was overloaded."""
 
     answer: Answer
@@ -165,7 +165,7 @@ class PromptJob:
             if wait := pacer.wait():
                 self.processes.pause(wait)
 
-    def _try(self) -> Attempt:
+    def _try(self) -> _Attempt:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
         own = self.agent.config.env or {} if isinstance(self.agent, SchemaAgent) else {}
         if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
@@ -180,7 +180,7 @@ class PromptJob:
         finally:
             self.processes.scratch.give_back(self.temporary)
 
-    def _run_once(self) -> Attempt:
+    def _run_once(self) -> _Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         given = self.prompt["input"]
@@ -194,7 +194,7 @@ class PromptJob:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
-        return self._assess(answer, raw) if self.conditions.limits.retries else Attempt(answer)
+        return self._assess(answer, raw) if self.conditions.limits.retries else _Attempt(answer)
 
     def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
         """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
@@ -244,11 +244,11 @@ class PromptJob:
             return None
         return f"output exceeded {self.conditions.limits.max_output} bytes (--max-output); the agent was ended"
 
-    def _assess(self, answer: Answer, raw: RawRecordBuilder) -> Attempt:
+    def _assess(self, answer: Answer, raw: RawRecordBuilder) -> _Attempt:
         """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
         fields, last = answer.raw, raw.last
         if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
-            return Attempt(answer, fields["errors"][0])
+            return _Attempt(answer, fields["errors"][0])
         from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
 
         reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter(), answer.reading)
@@ -257,7 +257,7 @@ class PromptJob:
         errors = [*fields.get("errors", ()), *reading.errors]
         complaints = [*errors, *stderr] if errors else []
         if overload := next((line for line in complaints if re.search(OVERLOAD, line)), None):
-            return Attempt(answer, overload[:REASON_LENGTH], overload=True)
+            return _Attempt(answer, overload[:REASON_LENGTH], overload=True)
         if (retry_on := self.conditions.limits.retry_on) is not None:
             everything = (*errors, *stderr, *fields["rawLines"])
             try:
@@ -266,8 +266,8 @@ class PromptJob:
                 self.conditions.say(f"{self.prompt['id']}: not retried: --retry-on: {slow}")
                 found = None
             if found is not None:
-                return Attempt(answer, found[:REASON_LENGTH], overload=True)
-        return Attempt(answer)
+                return _Attempt(answer, found[:REASON_LENGTH], overload=True)
+        return _Attempt(answer)
 
 
 def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:

@@ -1,12 +1,7 @@
 """Typed views of a result, each with the fields that some later stage reads; the rest of the line is not decoded."""
 
-from typing import Annotated, Any
-
-from msgspec import Meta
-
 from agenteval.wire.records import (
     AGENT_FAILED,
-    LARGEST,
     Grade,
     GraderErrorText,
     GraderResult,
@@ -14,59 +9,26 @@ from agenteval.wire.records import (
     Input,
     Record,
     Step,
-    StepType,
     Wire,
 )
 from agenteval.wire.richness import Richness as Richness
 from agenteval.wire.richness import richness_of as richness_of
+from agenteval.wire.row import ERROR as ERROR
+from agenteval.wire.row import FAIL as FAIL
+from agenteval.wire.row import GRADER_ERROR as GRADER_ERROR
+from agenteval.wire.row import PASS as PASS
+from agenteval.wire.row import UNGRADED as UNGRADED
+from agenteval.wire.row import Measured as Measured
+from agenteval.wire.row import Number as Number
+from agenteval.wire.row import StepOutline as StepOutline
+from agenteval.wire.row import is_trials
 
-PASS, FAIL, ERROR, UNGRADED, GRADER_ERROR = "pass", "fail", "error", "ungraded", "grader-error"  # status of a result
-
-_LIMITS = Meta(ge=-LARGEST, le=LARGEST)  # sums of larger ones may not fit a float
-Number = Annotated[int, _LIMITS] | Annotated[float, _LIMITS]  # as it came: 1200 does not turn into 1200.0
+is_trial = is_trials
 
 
 def measured_time(milliseconds: Number | None) -> Number | None:
     """The time, or None if it is negative: a clock that was set back measured nothing."""
     return milliseconds if milliseconds is not None and milliseconds >= 0 else None
-
-
-def is_trial(trials: Any, k: Any) -> bool:
-    """Whether a record with these fields holds trials; agent-eval-harness decides by the same two."""
-    return isinstance(trials, list) and isinstance(k, int | float)
-
-
-class Measured(Wire):
-    """What was measured of a run; other harnesses leave out what they do not know."""
-
-    start: Number | None = None
-    end: Number | None = None
-    total: Number | None = None
-    first_response: Number | None = None
-    input_tokens: Number | None = None
-    output_tokens: Number | None = None
-    cached_tokens: Number | None = None
-    cost_usd: Number | None = None
-
-    @property
-    def duration(self) -> Number | None:
-        """Milliseconds from start to end; None if they are not known."""
-        if self.total is None and self.start is not None and self.end is not None:
-            return measured_time(self.end - self.start)
-        return measured_time(self.total)
-
-    @property
-    def tokens(self) -> Number | None:
-        """Input and output tokens together; None unless both are known."""
-        sent, received = self.input_tokens, self.output_tokens
-        return None if sent is None or received is None else sent + received
-
-    @property
-    def clock_set_back(self) -> bool:
-        """Whether the measured duration is negative."""
-        if self.total is not None:
-            return self.total < 0
-        return self.start is not None and self.end is not None and self.end < self.start
 
 
 class ResultFacts(Wire, kw_only=True):
@@ -169,13 +131,6 @@ class ResultView(ResultFacts, kw_only=True):
 def is_grader_error(row: ResultView, grade: GraderResult) -> bool:
     """Whether this is a stand-in of earlier versions for the grade of a grader that erred."""
     return bool(row.grader_error) and (grade.reasoning or "").startswith("grader error")
-
-
-class StepOutline(Wire):
-    """A step without its content: its type and, of a tool call, the name."""
-
-    type: StepType
-    name: str | None = None
 
 
 class ResultWithCalls(ResultView):

@@ -20,8 +20,7 @@ from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.models.tokens import count_tokens
-from agenteval.reports.evaluation_facts import EvaluationReport, remarks
-from agenteval.reports.forms import ReportForms
+from agenteval.reports.evaluation import FORMS, EvaluationReport, remarks
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
@@ -37,7 +36,6 @@ from agenteval.wikipedia.score import (
 from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
 NAME = "ae-score"
-FORMS = ReportForms("evaluation")
 MOST_WEIGHT = 10
 
 

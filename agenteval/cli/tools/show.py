@@ -12,7 +12,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.forms import context_of
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline.timeline import View, timeline
+from agenteval.reports.timeline import View, timeline
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source

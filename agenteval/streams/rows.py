@@ -1,0 +1,108 @@
+"""Reads rows from lines of results or trials, and the groups that a row belongs to (--by, --cluster-by).
+
+A line is decoded straight into the row that was asked for. Only a line that does not fit is decoded as a whole: it may
+have a field of the user's own that is called like one of the other kind of record, or else it says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from agenteval.errors import BadRecord
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Refusals, Source, refuse
+from agenteval.streams.text import plain_text
+from agenteval.wire.records import Record
+from agenteval.wire.row import Row, fields_of_kind
+from agenteval.wire.validation import check
+
+R = TypeVar("R", bound=Row)
+
+_top_level = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+@cache
+def _decoder(depth: type[R]) -> Callable[[bytes], R]:
+    return msgspec.json.Decoder(depth).decode
+
+
+def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered: bool = True) -> R:
+    """The row of a line; BadRecord says what is wrong with it.
+
+    `keys` are those by which rows are grouped: such a field at the top level becomes part of the metadata.
+    Unless `answered` is False, a result must have an `output`.
+    """
+    try:
+        row: R = _decoder(depth)(line)
+    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+        row = check(fields_of_kind(decode_record(line)), depth)
+    _require_answer(row, answered)
+    for key in keys:
+        _add_to_metadata(row, line, key)
+    return row
+
+
+def row_of(record: Record, depth: type[R], *, answered: bool = True) -> R:
+    """The row of a record that is already decoded; BadRecord says what is wrong with it."""
+    row = check(fields_of_kind(record), depth)
+    _require_answer(row, answered)
+    return row
+
+
+def _require_answer(row: Row, answered: bool) -> None:
+    if answered and row.output is None and not row.is_trials:
+        raise BadRecord('"output" is missing')
+
+
+def read_rows(
+    source: Source, depth: type[R], refusals: Refusals, *, keys: Sequence[str] = (), answered: bool = True
+) -> Iterator[R]:
+    """Yields the row of each line; a line that is neither a result nor a record of trials is refused."""
+    for batch in source.lines():
+        for number, line in batch:
+            try:
+                row = parse_row(line, depth, keys=keys, answered=answered)
+            except BadRecord as error:
+                refuse(source, number, line, error, refusals)
+            else:
+                yield row
+
+
+# --- groups -------------------------------------------------------------------------------------
+
+
+def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
+    """The value of a key of the metadata, None if there is none: the one way in which such a key is read.
+
+    `metadata.category` and `category` are the same key; dots reach into objects, unless a key with dots is there.
+    """
+    key = key.removeprefix("metadata.")
+    value: Any = metadata or {}
+    if key in value:
+        return value[key]
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
+    """The groups that a record belongs to by that key, each once: one, or all that a list names; may be empty."""
+    value = value_at(metadata, key)
+    values = value if isinstance(value, list) else [value]
+    names = [plain_text(one).strip() for one in values if one is not None]
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def _add_to_metadata(row: Row, line: bytes, key: str) -> None:
+    """Copies a field at the top level into the metadata, if a key names it and the metadata has no such value."""
+    name = key.removeprefix("metadata.").split(".")[0]
+    if value_at(row.metadata, key) is not None:
+        return
+    with suppress(msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):  # an odd line, with a huge number
+        if (found := _top_level(line).get(name)) is not None:
+            row.metadata = {name: msgspec.json.decode(found), **(row.metadata or {})}
