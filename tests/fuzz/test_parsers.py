@@ -18,8 +18,8 @@ from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
 from agenteval.agents.rate_limit import parse_rate
 from agenteval.cli.agent_options import parse_pattern, parse_size
-from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import parse_milliseconds
+from agenteval.cluster.shards import parse_shard
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import read_answer
 from agenteval.review.document import read_reviews
