@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from agenteval.comparison.statistics import mean
 from agenteval.errors import BadRecord
 from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat_protocol import ModelAnswer, ModelError
+from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from agenteval.comparison.statistics import percentile
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.histogram import histogram
 from agenteval.reports.page.rows import PageResult, PageRow, group_of, result_row, result_text
 from agenteval.reports.page.run_facts import RunFacts
 from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.result_view import Number
