@@ -14,7 +14,7 @@ import pytest
 from agenteval.adapters.bundled import load_adapter, parse_adapter
 from agenteval.adapters.extract import result_of
 from agenteval.adapters.jsonpath import compile_path
-from agenteval.agents.acp.files import WorkFiles
+from agenteval.agents.acp.client import WorkFiles
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, without_unwritable
 from agenteval.streams.patterns import Pattern, SlowPattern

@@ -35,7 +35,7 @@ class CompiledSchema:
         path = max((test.path for test in tests), key=lambda path: counts[path.text], default=None)
         words = {word for test in tests if path and test.path.text == path.text for word in test.words or ()}
         self._key = path.get if path else nothing
-        self._handlers = {word: _handler(rules, actions, path, word) for word in words}
+        self._handlers: dict[Any, Handler | None] = {word: _handler(rules, actions, path, word) for word in words}
         self._other = _handler(rules, actions, path, "")
         self._any_kind = _handler(rules, actions, path, None)
         self._session = session.get
@@ -60,7 +60,7 @@ class CompiledSchema:
         session_id = spare_id = None
         get_session, get_spare = self._session, self._spare
         handlers, other, key = self._handlers, self._other, self._key
-        for line, time in zip(lines, times):
+        for line, time in zip(lines, times, strict=False):
             try:
                 event = decode(line)
             except DECODE_ERRORS:

@@ -240,14 +240,9 @@ class _Source:
         """Returns what calls a method of the trajectory with the values."""
         if self.compiler.trace is not None:
             return self._traced(method, values)
-        function, getters = getattr(Trajectory, method), tuple(values.values())
-        if len(getters) == 2:
-            one, two = getters
-            return lambda item, event, out: function(out, one(item, event), two(item, event))
-        if len(getters) == 3:
-            one, two, three = getters
-            return lambda item, event, out: function(out, one(item, event), two(item, event), three(item, event))
-        return lambda item, event, out: function(out, *[get(item, event) for get in getters])
+        getters = tuple(values.values())
+        # By name: ae-headless has a subclass of Trajectory.
+        return lambda item, event, out: getattr(out, method)(*[get(item, event) for get in getters])
 
     def then(self, first: Act, method: str, values: dict[str, Value]) -> Act:
         """Returns what calls a method with the step that `first` returns, and the values."""
@@ -260,7 +255,7 @@ class _Source:
 
     def call_if_any(self, method: str, values: dict[str, Value], otherwise: Act | None = None) -> Act:
         """Returns what calls a method with a dict of the values if one is not None, else does something else."""
-        function, trace = getattr(Trajectory, method), self.compiler.trace
+        trace = self.compiler.trace
 
         def act(item: Any, event: Any, out: Trajectory) -> None:
             found = {name: get(item, event) for name, get in values.items()}
@@ -268,7 +263,7 @@ class _Source:
             if trace is not None and (is_any or otherwise is None):
                 trace(self.field, None, getattr(out, method), found)
             elif is_any:
-                function(out, found)
+                getattr(out, method)(found)
             elif otherwise is not None:
                 otherwise(item, event, out)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from agenteval.adapters.surrogates import joined
 from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
-from agenteval.streams.jsonl import Fragment, encode
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -96,10 +95,10 @@ class Trajectory:
         """Sets the final text of the turn and why it ended; if the agent reports that it failed, the errors."""
         if stop is not None:
             self.facts["stopReason"] = stop
-        self.result = content if type(content) is Fragment else as_text(content)
+        self.result = as_text(content)
         self.result_errors = []
         if is_true(failed):
-            self.result_errors = error_texts(reason) or [as_text(self.result) or UNEXPLAINED]
+            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets those counts of the turn's usage that are not None."""
@@ -119,7 +118,7 @@ class Trajectory:
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
-        if type(content) is not str and (type(content) is not Fragment or self.pieces):
+        if type(content) is not str:
             if content is None:
                 return
             content = as_text(content)
@@ -210,9 +209,7 @@ class Trajectory:
         step = self._step_named(ident, name, given)
         if permission in PERMISSIONS:
             step["permission"] = permission
-        known = step.get("input")
-        is_known = bool(known) and not (type(known) is Fragment and encode(known) == b"{}")
-        return self._complete(step, name, None if is_known else given, None)
+        return self._complete(step, name, None if step.get("input") else given, None)
 
     def add_output(self, step: Step, piece: Any) -> Step:
         """Adds a piece to the output of a call, and returns its step."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-from agenteval.streams.jsonl import Fragment, encode, value_of
-
 STATUS_WORDS = {
     "pending": "pending queued scheduled created requested waiting proposed",
     "in_progress": "in_progress inprogress running started executing working active streaming updated",
@@ -25,8 +23,6 @@ def as_text(value: Any) -> str:
         return value
     if value is None:
         return ""
-    if type(value) is Fragment:
-        return as_text(value_of(encode(value)))
     if type(value) is list:
         texts = [item.get("text") if type(item) is dict else item for item in value]
         found = [text for text in texts if type(text) is str]

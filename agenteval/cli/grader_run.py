@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from agenteval.cli.suite import own_tools
+from agenteval.cli.executables import own_tools
 from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders

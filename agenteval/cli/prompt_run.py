@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.identity import identity_of
-from agenteval.agents.kinds import AcpAgent, SchemaAgent
+from agenteval.agents.kinds import SchemaAgent
+from agenteval.agents.permissions import warn_of_permissions as warn_of_rights
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
-from agenteval.cli.failures import FailureCount, MissingWorkspaces
 from agenteval.cli.resume import describe_resumption, refuse_another_agent, refuse_another_kind
-from agenteval.cli.rights import warn_of_rights
 from agenteval.cli.run_setup import (
     conditions_of,
     directory_of,
@@ -45,7 +45,7 @@ from agenteval.wire.records import Record
 if TYPE_CHECKING:
     from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
-    from agenteval.agents.workspaces.workspace import Workspaces
+    from agenteval.agents.workspaces import Workspaces
     from agenteval.grading.apply import GraderSet
     from agenteval.statistics.sequential import EarlyStop
 

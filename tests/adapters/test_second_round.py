@@ -10,9 +10,7 @@ import pytest
 from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Adapter, Reading
-from agenteval.streams.jsonl import encode
-from tests.adapters.test_handlers import as_dicts, facts
-from tests.support.schema_building import adapter, event, is_type, lines
+from tests.support.schema_building import adapter, event, facts, is_type, lines, traced
 
 SAY = event(is_type("say"), "message", content="$.text", parent="$.of")
 PIECE = event(is_type("piece"), "message", content="$.text") | {"delta": True}
@@ -22,9 +20,9 @@ RULES = [SAY, PIECE, CALL, DONE]
 
 
 def read(schema: Adapter, *events: Any) -> Reading:
-    """Reads events as Structs and as dicts, which must give the same."""
+    """Reads events with and without a trace, which must give the same."""
     reading = schema.read(lines(*events))
-    assert facts(reading) == facts(as_dicts(schema).read(lines(*events)))
+    assert facts(reading) == facts(traced(schema).read(lines(*events)))
     return reading
 
 
@@ -102,14 +100,12 @@ def test_json_in_the_text_of_arguments_is_decoded(given: Any, found: Any) -> Non
     event_ = {"type": "call", "id": "a", "name": "x", "args": given}
     schema = adapter(outputEvents=RULES)
     assert read(schema, event_).trajectory[0]["input"] == found
-    as_json = Adapter(schema.config, "test", as_json=True)
-    assert json.loads(encode(as_json.read(lines(event_)).trajectory))[0]["input"] == found
 
 
 HALVES = ['{"type":"piece","text":"a \\ud83d"}', '{"type":"piece","text":"\\ude00 b"}']
 
 
-@pytest.mark.parametrize("schema", [adapter(outputEvents=RULES), as_dicts(adapter(outputEvents=RULES))])
+@pytest.mark.parametrize("schema", [adapter(outputEvents=RULES), traced(adapter(outputEvents=RULES))])
 def test_the_halves_of_a_character_in_two_pieces_are_joined(schema: Adapter) -> None:
     whole = '{"type":"say","text":"c \\ud83d\\ude00 \\ud83d"}'
     lone = '{"type":"call","id":"a","name":"x","args":{"\\ude00":"d \\ud83d"}}'
@@ -119,8 +115,6 @@ def test_the_halves_of_a_character_in_two_pieces_are_joined(schema: Adapter) -> 
         ("c \U0001f600 \ufffd", None),
         (None, {"\ufffd": "d \ufffd"}),
     ]
-    as_json = Adapter(schema.config, "test", as_json=True).read([*HALVES, whole, lone])
-    assert json.loads(encode(as_json.trajectory)) == reading.trajectory
 
 
 def test_a_private_character_stays_what_it_is() -> None:
@@ -173,7 +167,6 @@ USAGE = {
 )
 def test_usage_is_found_where_an_older_version_has_it(events: list[Any], tokens: int | None) -> None:
     schema = adapter(outputEvents=RULES, usage=USAGE)
-    assert schema.compiled.shape.as_struct, ".* costs no dicts"
     assert read(schema, *events).usage.get("inputTokens") == tokens
 
 
@@ -228,7 +221,7 @@ def model_usage(tokens: int, cost: float) -> dict[str, Any]:
 def test_claude_with_sub_agents(turns: list[list[dict[str, Any]]], tokens: int, cost: float) -> None:
     printed = [lines(*({"type": "result", "subtype": "success", **one} for one in turn)) for turn in turns]
     together = [line for turn in printed for line in turn]
-    for schema in (load_adapter("claude"), as_dicts(load_adapter("claude"))):
+    for schema in (load_adapter("claude"), traced(load_adapter("claude"))):
         usage = schema.read(together, None, [len(turn) for turn in printed]).usage
         assert (usage["inputTokens"], usage["costUsd"]) == (tokens, cost)
 

@@ -208,37 +208,6 @@ def test_few_open_files_are_one_line(tool: str, tmp_path: Path) -> None:
     finish(limited("-n", 7, INSTALLED / tool, *COMMANDS.get(tool, [])), tmp_path).expect(1, stderr=said)
 
 
-@pytest.mark.parametrize(
-    "kilobytes, command",
-    [
-        (17_000, ["ae-extract", "-s", "text"]),  # modules cannot be loaded
-        (100_000, ["ae-grader-judge", "--model", "x"]),  # openai crashes, or loses the error
-        (60_000, ["ae-wikiagent", "Why?"]),
-        (140_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # so do msgspec when it reads
-        (200_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # and orjson when it writes
-        (140_000, ["ae-format", "-f", "csv", "large.jsonl"]),
-    ],
-)
-def test_little_memory_is_one_line(kilobytes: int, command: list[str], tmp_path: Path) -> None:
-    if "large.jsonl" in command:
-        write(tmp_path / "large.jsonl", {**RECORD, "rawLines": ["y" * 1000] * 30_000, "output": "y" * 10_000_000})
-    tool, *args = command
-    env = {**clean_env(tmp_path), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    limit: list[str | Path] = limited("-v", kilobytes, INSTALLED / tool, *args)
-    done = subprocess.run(limit, cwd=tmp_path, env=env, input=jsonl(RECORD).encode(), capture_output=True, timeout=60)
-    lines = done.stderr.decode().splitlines()
-    assert (done.returncode, len(lines)) == (1, 1), done
-    assert lines[0].startswith(f"{tool}: ") and "not enough memory" in lines[0] and "ulimit -v" in lines[0]
-
-
-def test_a_large_record_costs_only_itself(tmp_path: Path) -> None:
-    large = {**RECORD, "id": "large", "rawLines": ["y" * 1000] * 20_000}
-    write(tmp_path / "raw.jsonl", {**RECORD, "id": "first"}, large, {**RECORD, "id": "last"})
-    done = finish(limited("-v", 100_000, INSTALLED / "ae-extract", "raw.jsonl", "-s", "text"), tmp_path).expect(1)
-    assert [record["id"] for record in done.records] == ["first", "last"]
-    assert done.stderr.startswith("ae-extract: raw.jsonl:2: 20,080,123 bytes, for which there is not enough memory: ")
-
-
 UNUSED_USERS = count(100_000 + 100 * os.getpid())  # the guardian of the last one may be still there
 
 

@@ -16,7 +16,7 @@ from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.extract import result_of
 from agenteval.adapters.reader import Adapter, Reading
 from agenteval.adapters.trajectory import Trajectory
-from agenteval.agents.acp.updates import LiveTrajectory, result_chunk
+from agenteval.agents.acp.server import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
 from tests.support.transcripts import compiled_once
 from tests.support.watching import Running, expect_gone, marked, sleepers, until

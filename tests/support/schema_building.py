@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from agenteval.adapters.bundled import parse_adapter
@@ -44,6 +45,20 @@ def brief(reading: Reading) -> list[tuple[Any, ...]]:
 def contents(reading: Reading) -> dict[str, Any]:
     """All that a reading gives."""
     return {name: getattr(reading, name) for name in NOTHING}
+
+
+def facts(reading: Reading) -> Any:
+    """Returns what a reading gives, to compare it with another."""
+    return reading.trajectory, reading.output, reading.usage, reading.errors, reading.facts, reading.session_id
+
+
+def traced(schema: Adapter) -> Adapter:
+    """Returns an adapter of the same schema with a trace, as --explain uses it."""
+    return Adapter(schema.config, "test", _call)
+
+
+def _call(_field: str, _item: Any, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    return function(values) if function.__name__ in ("set_usage", "add_usage", "note") else function(*values.values())
 
 
 NOTHING: dict[str, Any] = {

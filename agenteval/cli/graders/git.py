@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from agenteval.agents.workspaces.git import forget_repository
-from agenteval.agents.workspaces.git_changes import changed_files
+from agenteval.agents.workspace_changes import changed_files
+from agenteval.agents.workspace_git import forget_repository
 from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.grading.serve import answer_all

@@ -26,15 +26,12 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
-from agenteval.streams.jsonl import decode_raw
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, checked_batch, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 from agenteval.wire.validation import check
-
-LARGE = 8 << 20  # bytes that are left to read, from which on several processes share them
 
 
 @tool("ae-extract")
@@ -43,7 +40,7 @@ LARGE = 8 << 20  # bytes that are left to read, from which on several processes 
 @keep_raw_option
 @max_steps_option
 @click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
-@count_option("-j", "--concurrency", least=1, default=2, help="Processes that share a file of 8 MB or more.")
+@count_option("-j", "--concurrency", least=1, default=1, help="Accepted for compatibility; has no effect.")
 @redact_option
 @output_option
 @strict_option
@@ -83,11 +80,11 @@ def main(
     target.encode = redact.line
     console.begin(None, "records")
     if explain:
-        records = read_records(source, Raw, console, decode_raw)
+        records = read_records(source, Raw, console)
         write_explanations(records, adapter.config, schema, target, console)
     else:
         extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
-        extraction.run(concurrency)
+        extraction.run()
     console.finish()
     target.close()
     return FAILED if console.refused else OK
@@ -102,15 +99,14 @@ class Extraction:
         self.source, self.target, self.console, self.fit = source, target, console, fit
         self.adapter, self.keep_raw = adapter, keep_raw
 
-    def run(self, concurrency: int) -> None:
-        """Works through the input, with other processes if it is large."""
-        batches = self.source.lines()
-        for batch in batches:
+    def run(self) -> None:
+        """Works through the input."""
+        for batch in self.source.lines():
             self._write_batch(batch)
         self.fit.finish()
 
     def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
-        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console, decode_raw):
+        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console):
             result = guarded(raw, self._extract, self._unread)
             write_record(self.target, result, self.console)
             self.fit.add(raw, result)
