@@ -167,4 +167,4 @@ def test_screen_lines() -> None:
 
 def test_what_is_not_there_has_no_line() -> None:
     row = check({"id": "a", "output": ""}, ResultWithSteps)
-    assert list(timeline(row, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]
+    assert list(timeline.timeline(row, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]

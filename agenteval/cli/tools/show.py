@@ -50,7 +50,7 @@ def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[st
     """The lines of the selected records, one after another."""
     for row in reader.views(ResultWithSteps):
         if selection.takes(row):
-            yield from timeline(row, view)
+            yield from timeline.timeline(row, view)
 
 
 def show(shown: Iterator[str], target: Output) -> None:
