@@ -10,7 +10,6 @@ import msgspec
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
-from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import (
     Decorator,
     F,
@@ -28,6 +27,7 @@ from agenteval.cli.options import (
     stream_option,
     turn_timeout_option,
 )
+from agenteval.cluster.shards import parse_shard
 from agenteval.errors import UserError
 from agenteval.processes.process import find_program
 from agenteval.streams.jsonl import whole_number

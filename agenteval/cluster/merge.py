@@ -1,4 +1,7 @@
-"""Where each record of several files is: offsets in memory, the records on disk."""
+"""Merges the shards of a run: every id once, in the order of the prompts.
+
+ShardIndex keeps in memory where the record of each id is; the records stay on disk until they are written.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from agenteval.agents.prompts import Prompts
 from agenteval.comparison.input_files import Batch, RunSource
-from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import BOM, read_checked
+from agenteval.streams.text import counted, first_few
 from agenteval.streams.written import has_failed
 from agenteval.wire.records import Id, Wire
 from agenteval.wire.validation import check
 
 PREFERENCES = ("first", "last", "ok")
+SHOWN = 5  # ids in a message
 
 
 class Identified(Wire):
@@ -87,7 +92,7 @@ class ShardIndex:
     def _replaces(self, row: int, shard: ShardFile, record_id: str) -> bool:
         """Returns whether a later record takes the place of the one of its id; reports it if nothing decides that."""
         old, new = self.record(row), shard.record(shard.offset, shard.size)
-        if old == new or _equal(old, new):
+        if old == new or decode_record(old) == decode_record(new):
             self.counts.identical.append(record_id)
             return False
         failed = has_failed(old), has_failed(new)
@@ -104,8 +109,32 @@ class ShardIndex:
         return False
 
 
-def _equal(old: bytes, new: bytes) -> bool:
-    try:
-        return decode_record(old) == decode_record(new)
-    except BadRecord:  # pragma: no cover - both have been read before
-        return False
+def rows_in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], console: Console) -> Iterator[int]:
+    """Yields the rows in the order of the prompts, then those without a prompt; adds the ids that have no record."""
+    if prompts is not None:
+        for prompt in prompts:
+            row = index.rows.pop(prompt["id"], None)
+            if row is None:
+                missing.append(prompt["id"])
+            else:
+                yield row
+        if index.rows:
+            ids = first_few(list(index.rows), SHOWN)
+            console.refuse(prompts.source.name, f"{counted(len(index.rows), 'record')} not in it, written last: {ids}")
+    yield from index.rows.values()
+
+
+def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
+    """Reports the records that occur several times, and the prompts that have none."""
+    identical, decided = index.counts
+    if identical:
+        console.say(
+            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
+        )
+    if decided:
+        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
+    if missing:
+        console.say(
+            f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "
+            "the command of the run with -o ALL.jsonl --resume runs what is missing"
+        )

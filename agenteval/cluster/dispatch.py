@@ -1,19 +1,33 @@
-"""Hands records to the slots of a cluster, one at a time each, and writes what comes back."""
+"""Hands records to the workers of a cluster, one at a time each, and writes what comes back.
+
+work_through is the run: a thread reads the input as tasks; the main thread gives each task to an idle slot, takes its
+answer, writes it, and gives the task of a worker that died to another one. What the cluster is, a Slot hides
+(ray_cluster.py).
+"""
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from agenteval.cli.cluster.filter_worker import NOT_FOUND, FilterAnswer
-from agenteval.errors import USAGE, CannotGoOn, UserError
+from agenteval.cluster.merge import Identified
+from agenteval.cluster.worker import NOT_FOUND, FilterAnswer
+from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
+from agenteval.processes.shutdown import raise_on_signals
 from agenteval.streams.console import Console, Ending
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.output import Output
+from agenteval.streams.source import Source, refuse
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check
 
 HELD_BACK = 1000  # finished records that wait for an earlier one (--keep-order)
 PATIENCE = 60.0  # seconds without any worker, after which the tool says that it waits
@@ -40,8 +54,8 @@ class Task:
         self.deaths = 0
 
 
-class HandOut:
-    """The state of a run: which slot has which record, what waits, what is written."""
+class Dispatcher:
+    """Which slot has which record, what waits, and what is written."""
 
     def __init__(
         self,
@@ -207,7 +221,7 @@ class HandOut:
         self._put(task, self._give_up(task, f"its worker died {times}, last: {reason}"))
 
     def _put(self, task: Task, line: bytes | None) -> None:
-        """Writes a record, in its turn if order is kept; None if there is none to write."""
+        """Writes a record, in its turn if order is kept; None stands for a record that was refused."""
         if not self._keep_order:
             self._emit(task.id, line)
             return
@@ -222,9 +236,91 @@ class HandOut:
             self._console.advance(record_id, Ending.AGENT_FAILED if b'"errors":' in line else None)
 
     def _relay(self, messages: list[str], record_id: str) -> None:
-        """Passes messages of a filter on, each once; its line numbers are of no use here, the id is."""
+        """Passes messages of a filter on, each once; its line numbers mean nothing here: the id takes their place."""
         for message in messages:
             text = re.sub(r"\bstdin:\d+\b", record_id or "stdin", message)
             if text not in self._notices and len(self._notices) < MOST_NOTICES:
                 self._notices.add(text)
                 self._console.say(text)
+
+
+# --- the run over the records -------------------------------------------------------------------
+
+
+def work_through(
+    dispatcher: Dispatcher, source: Source, done: Collection[str], target: Output, console: Console
+) -> int:
+    """Works through the input; on a signal or an error, kills every worker before that is reported."""
+    raise_on_signals()  # Ray has set handlers of its own
+    target.open()
+    target.begin()
+    console.begin(count_lines(source, len(done)), "records")
+    try:
+        dispatcher.run(read_tasks(source, done, console))
+    except (Stopped, Exception) as reason:
+        exit_at_once_on_signals()
+        dispatcher.stop()
+        console.finish()
+        if isinstance(reason, Stopped):
+            go_on = "; run it again with --resume to go on" if target.path else ""
+            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
+        elif type(reason) is UserError and console.done:
+            raise CannotGoOn(str(reason)) from None
+        raise
+    console.finish()
+    target.close()
+    return FAILED if dispatcher.failed or console.refused else OK
+
+
+def exit_at_once_on_signals() -> None:
+    """Makes a second Ctrl-C end the tool at once; the cluster ends the workers of a driver that is gone."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda number, _frame: os._exit(128 + number))
+
+
+def count_lines(source: Source, done: int) -> int | None:
+    """Returns about how many records are left to do; None if the input is a stream."""
+    if not source.regular:
+        return None
+    count = sum(map(len, source.lines()))
+    source.rewind()
+    source.first_line = None
+    return max(0, count - done)
+
+
+def read_tasks(source: Source, done: Collection[str], console: Console) -> Iterator[Task]:
+    """Yields the records that are not done; an id that was there before is refused."""
+    seen: set[int] = set()
+    number = 0
+    for batch in source.lines():
+        for at, line in batch:
+            try:
+                record_id = check(decode_record(line), Identified).id
+                if (mark := hash(record_id)) in seen:
+                    raise BadRecord(f'duplicate id "{record_id}"')
+            except BadRecord as error:
+                refuse(source, at, line, error, console)
+                continue
+            seen.add(mark)
+            if record_id not in done:
+                yield Task(number, record_id, line.strip())
+                number += 1
+
+
+def failed_record(record: Record, reason: str, command: Sequence[str]) -> Record:
+    """Returns the record of a prompt that was given up, in the form that the filter writes."""
+    name = os.path.basename(command[0])
+    now = int(time.time() * 1000)
+    timing = {"timing": {"start": now, "end": now, "total": 0}}
+    empty = {"output": "", "trajectory": []}
+    errors = {"errors": [reason]}
+    if name == "ae-run":
+        return {**record, "rawLines": [], "lineTimes": [], "turns": [], **timing, "timedOut": False, **errors}
+    if name == "ae-trials":
+        trial = {"trialNum": 1, **empty, "duration": 0, **errors}
+        return {**record, "k": 1, "trials": [trial], "metadata": record.get("metadata") or {}}
+    if name in ("ae-capture", "ae-extract"):
+        kept = {field: value for field, value in record.items() if field not in ("rawLines", "lineTimes", "turns")}
+        metadata = {**(record.get("metadata") or {}), "trajectoryRichness": "minimal"}
+        return {**kept, **empty, "metadata": metadata, **timing, "toolErrors": False, **errors}
+    return {**record, **errors}
