@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
     from agenteval.agents.workspaces import Workspaces
-    from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
+    from agenteval.statistics.sequential import EarlyStop
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.reports.timeline import View, since_start, timeline, value_text
+from agenteval.reports import timeline
+from agenteval.reports.timeline import View, since_start, value_text
 from agenteval.streams.text import screen_lines, width
 from agenteval.wire.result_view import ResultWithSteps
 from agenteval.wire.validation import check
@@ -166,4 +167,4 @@ def test_screen_lines() -> None:
 
 def test_what_is_not_there_has_no_line() -> None:
     row = check({"id": "a", "output": ""}, ResultWithSteps)
-    assert list(timeline(row, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]
+    assert list(timeline.timeline(row, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]

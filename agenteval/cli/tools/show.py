@@ -12,9 +12,10 @@ import click
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
+from agenteval.reports import timeline
 from agenteval.reports.forms import context_of
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline import View, timeline
+from agenteval.reports.timeline import View
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -51,7 +52,7 @@ def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[st
     """The lines of the selected records, one after another."""
     for row in reader.views(ResultWithSteps):
         if selection.takes(row):
-            yield from timeline(row, view)
+            yield from timeline.timeline(row, view)
 
 
 def show(shown: Iterator[str], target: Output) -> None:
