@@ -17,13 +17,8 @@ import click
 from agenteval import __version__
 from agenteval.cli.completion import ToolComplete
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
-<<<<<<< HEAD
-from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError, describe_system_error
+from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError, describe_system_error
 from agenteval.streams.console import PROGRESS, Console
-=======
-from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError
-from agenteval.streams.console import Console
->>>>>>> main
 from agenteval.streams.descriptors import replace_stdout
 
 EXIT_STATUS = {
