@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agenteval.comparison.pass_at_k import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.errors import BadRecord
+from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Ending
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record

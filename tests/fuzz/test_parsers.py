@@ -25,7 +25,7 @@ from agenteval.grading.verdict import read_answer
 from agenteval.review.document import read_reviews
 from agenteval.streams import text as texts
 from agenteval.streams.jsonl import decode, decode_record, encode
-from agenteval.wikipedia.criteria import parse_minimum
+from agenteval.wikipedia.score import parse_minimum
 from agenteval.wire.records import Grade
 from tests.fuzz.checks import examples
 from tests.fuzz.strategies import SAMPLES, as_line, broken_lines, json_values, lines_of

@@ -6,26 +6,26 @@ from functools import cache
 from typing import Any
 
 
+def estimated_cost(model: str, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float | None:
+    """Returns US dollars at today's list prices; None without the package, or if it does not know the model."""
+    if not _is_known(model):
+        return None
+    return _price(model, round(input_tokens), round(output_tokens), round(cached_tokens))
+
+
+@cache
+def _is_known(model: str) -> bool:
+    return price_list() is not None and _price(model, 1, 1, 0) is not None
+
+
 @cache
 def price_list() -> Any:
-    """The module genai_prices; None if it is not installed."""
+    """Returns the module genai_prices, or None if it is not installed."""
     try:
         import genai_prices
     except ImportError:
         return None
     return genai_prices
-
-
-@cache
-def _model_is_known(model: str) -> bool:
-    return _price(model, 1, 1, 0) is not None
-
-
-def estimated_cost(model: str, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float | None:
-    """US dollars at today's list prices; None without the package, or if it does not know the model."""
-    if price_list() is None or not _model_is_known(model):
-        return None
-    return _price(model, round(input_tokens), round(output_tokens), round(cached_tokens))
 
 
 def _price(model: str, input_tokens: int, output_tokens: int, cached_tokens: int) -> float | None:
