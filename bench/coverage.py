@@ -22,9 +22,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from agenteval.comparison import results, trials
 from agenteval.comparison.analysis import pairs
-from agenteval.wire.comparison import HeadToHead
+from agenteval.wire.comparison import HeadToHead, TrialsHeadToHead
 from agenteval.wire.differences import Resources
-from agenteval.wire.trials_comparison import TrialsHeadToHead
 from bench import judge_check, plan_check, stop_check
 from bench.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
 from bench.simulation import Counts, Scenario, repeat

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from agenteval.comparison.analysis.gate import GateSettings
-from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.pairing import RunRows
 from agenteval.comparison.result_rows import ResultRow
 from agenteval.comparison.results import ResultsComparison
-from agenteval.comparison.row_facts import RowOptions
-from agenteval.comparison.trial_rows import TrialRow
 from agenteval.comparison.trials import TrialsComparison
+
+from agenteval.comparison.comparison import CompareSettings, Comparison
+from agenteval.comparison.row_facts import RowOptions
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.trial_rows import TrialRow
+from agenteval.comparison.verdicts import GateSettings
 
 TRUTH_SEED = 13
 CENTRE, BETWEEN, WITHIN = 7.0, 0.5, 0.4  # of log milliseconds: prompts differ, and so do trials

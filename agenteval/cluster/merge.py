@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agenteval.agents.prompts import Prompts
-from agenteval.comparison.input_files import Batch, RunSource
+from agenteval.comparison.rows import Batch, RunSource
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import has_failed

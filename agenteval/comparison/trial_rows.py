@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from heapq import nlargest
-from itertools import islice
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from agenteval.comparison.analysis.differences import cluster_name
-from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
 from agenteval.errors import BadRecord
 from agenteval.statistics import samples as stats
-from agenteval.statistics.intervals import bounds, cluster_sums, clustered_rate_interval, mean_interval
-from agenteval.statistics.samples import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.statistics.samples import plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.wire.records import GraderErrorText, Id, Input, Rate, Wire
 from agenteval.wire.result_view import Measured, Number, measured_time
-from agenteval.wire.trials_comparison import (
-    Capability,
-    CapabilityIntervals,
-    Flakiness,
-    FlakyPrompt,
-    ReliabilityIntervals,
-    RunStatistics,
-    ScoreIntervals,
-    TrialQuality,
-    TrialReliability,
-)
 
 MOST_FLAKY = 10
 MOST_TRIALS = 1_000_000  # of a prompt
@@ -94,9 +76,15 @@ class ComparedTrials(Wire):
     pass_exp_k: Rate | None = None
 
 
-class TrialRow(ComparedRow, frozen=True, gc=False):
+class TrialRow(msgspec.Struct, frozen=True, gc=False):
     """What is kept of the trials of one prompt: counts, pass rates (None: not graded), scores and times."""
 
+    line: int = 0
+    input_digest: int = 0
+    category: str | None = None
+    cluster: str | None = None
+    cost_estimated: bool = False
+    clock_set_back: bool = False
     k: int = 1
     trials: int = 0
     graded: int = 0
@@ -211,136 +199,3 @@ def _passes(record: ComparedTrials, trials: Sequence[ComparedTrial]) -> tuple[in
     if record.pass_rate is not None:
         return len(known), round(record.pass_rate * len(known))
     return 0, 0
-
-
-# --- the figures of a run -----------------------------------------------------------------------
-
-
-def capability(run: RunRows[TrialRow], *, clustered: bool = False) -> Capability:
-    """The chance to pass at least once in k trials."""
-    rates = _rates(run, "at", clustered)
-    shown = bounds(rates["pass_at_intervals"].get(str(run_k(run))))
-    return Capability(**rates, confidence_intervals=CapabilityIntervals(avg_pass_at_k=shown))
-
-
-def trial_reliability(run: RunRows[TrialRow], *, clustered: bool = False) -> TrialReliability:
-    """The chance to pass in all of k trials."""
-    rates = _rates(run, "exp", clustered)
-    shown = bounds(rates["pass_exp_intervals"].get(str(run_k(run))))
-    return TrialReliability(type="trial", **rates, confidence_intervals=ReliabilityIntervals(avg_pass_exp_k=shown))
-
-
-def run_k(run: RunRows[TrialRow]) -> int:
-    """The number of trials that most prompts of a run have; 1 if it has no prompts."""
-    ks = Counter(row.k for row in run.rows.values())
-    return max(ks, key=lambda k: (ks[k], k), default=1)
-
-
-def _rates(run: RunRows[TrialRow], which: Literal["at", "exp"], clustered: bool) -> dict[str, Any]:
-    known = run.values(f"pass_{which}_k")
-    means, counts = _curve_means(run.rows.values(), which)
-    shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
-    intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j, clustered))}
-    curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
-    return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
-
-
-def _curve_interval(
-    run: RunRows[TrialRow], which: Literal["at", "exp"], j: int, clustered: bool
-) -> ConfidenceInterval | None:
-    """The interval of the mean of the unbiased estimates for j trials, over the prompts that have so many."""
-    estimate = pass_at if which == "at" else pass_exp
-    rows = [(id, row) for id, row in run.rows.items() if row.graded >= j <= row.k]
-    alike = {pair: estimate(*pair, j) or 0.0 for pair in {(row.graded, row.passed) for _, row in rows}}
-    values = [alike[row.graded, row.passed] for _, row in rows]
-    names = [cluster_name(id, row) for id, row in rows] if clustered else range(len(rows))
-    return clustered_rate_interval(*cluster_sums(values, names))
-
-
-def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
-    """The fields that hold mean, median and quartiles of the values; `of` is the end of their names."""
-    ordered = sorted(values)
-    quantiles = {"median": 0.5, "p25": 0.25, "p75": 0.75}
-    spread = {f"{name}_{of}": stats.percentile(ordered, p) for name, p in quantiles.items()}
-    return {f"avg_{of}": stats.mean(ordered), **spread}
-
-
-def _curve_means(rows: Iterable[TrialRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
-    """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
-    alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)
-    sums: defaultdict[int, float] = defaultdict(float)
-    counts: defaultdict[int, int] = defaultdict(int)
-    for (graded, passed, k), prompts in alike.items():
-        for j, estimates in enumerate(islice(pass_curves(graded, passed), k), 1):
-            sums[j] += prompts * estimates[which == "exp"]
-            counts[j] += prompts
-    return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
-
-
-def flakiness(run: RunRows[TrialRow]) -> Flakiness:
-    """passAtK - passExpK of the graded prompts, and the prompts where it is largest."""
-    gaps = sorted(run.values("flakiness"))
-    flaky = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness)]
-    most = nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
-    return Flakiness(
-        n=len(gaps),
-        avg_flakiness=stats.mean(gaps),
-        median_flakiness=stats.percentile(gaps, 0.5),
-        flaky_prompt_count=len(flaky),
-        top_flaky_prompts=[FlakyPrompt(id=id, flakiness=gap, pass_rate=rate) for gap, id, rate in most],
-    )
-
-
-def trial_quality(run: RunRows[TrialRow], *, clustered: bool = False) -> TrialQuality | None:
-    """Scores of all trials that have one, with the interval of their mean; None if none has."""
-    rows = run.rows.values()
-    scores = [score for row in rows for score in row.scores]
-    if not scores:
-        return None
-    # The trials of a prompt are a cluster.
-    names = [cluster_name(id, row) if clustered else id for id, row in run.rows.items() for _ in row.scores]
-    interval = mean_interval(scores, names)
-    grader_errors = sum(row.grader_errors for row in rows)
-    failed = sum(row.failed for row in rows)
-    return TrialQuality(
-        type="trial",
-        n=len(scores),
-        ungraded=sum(row.trials for row in rows) - len(scores) - grader_errors,
-        grader_errors=grader_errors,
-        failed_trials=failed,
-        confidence_intervals=ScoreIntervals(avg_score=bounds(interval)),
-        score_interval=interval,
-        **_spread("score", scores),
-    )
-
-
-def run_statistics(run: RunRows[TrialRow], *, clustered: bool = False) -> RunStatistics:
-    """Counts, and the pass rate with its clustered interval."""
-    rows, graded = run.rows.values(), [row for row in run.rows.values() if row.graded]
-    trials, judged = sum(row.trials for row in rows), sum(row.graded for row in graded)
-    grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in graded)
-    return RunStatistics(
-        prompts=len(rows),
-        trials=trials,
-        graded_prompts=len(graded),
-        graded_trials=judged,
-        passed_trials=passed,
-        failed_trials=sum(row.failed for row in rows),
-        ungraded_trials=trials - judged - grader_errors,
-        grader_errors=grader_errors,
-        incomplete=sum(row.trials != row.k for row in rows),
-        pass_rate=passed / judged if judged else None,
-        interval=trials_interval(run, clustered=clustered),
-    )
-
-
-def trials_interval(run: RunRows[TrialRow], *, clustered: bool = False) -> ConfidenceInterval | None:
-    """The interval of the share of graded trials that pass; the trials of a prompt are a cluster, or part of one."""
-    sums: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    for id, row in run.rows.items():
-        if row.graded:
-            name = cluster_name(id, row) if clustered else id
-            sums[name] += row.passed
-            counts[name] += row.graded
-    return clustered_rate_interval(list(sums.values()), list(counts.values()))

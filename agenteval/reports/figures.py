@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 from agenteval.wire.records import GraderResult, Interval
 
 UNKNOWN = "–"

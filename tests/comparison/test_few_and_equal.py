@@ -6,11 +6,11 @@ import math
 from itertools import product
 
 import pytest
+from agenteval.comparison.trials import TrialsComparison
 
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
+from agenteval.comparison.rows import RunRows
 from agenteval.comparison.trial_rows import TrialRow
-from agenteval.comparison.trials import TrialsComparison
 from agenteval.statistics.distributions import gamma_quantile
 from agenteval.statistics.intervals import (
     bootstrap_mean_interval,

@@ -11,15 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from agenteval.comparison.result_rows import ComparedResult, ResultRow
+from agenteval.comparison.results import ResultsComparison, head_to_head
 
 from agenteval.comparison import result_rows
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.input_files import RunSource, read_run, read_runs
-from agenteval.comparison.pairing import RunRows, Scores, by_scores, winner
-from agenteval.comparison.preference.orders import PromptRanking
-from agenteval.comparison.ranking import RecordIndex, by_rankings, rank_prompts, read_ranking
-from agenteval.comparison.result_rows import ComparedResult, ResultRow
-from agenteval.comparison.results import ResultsComparison, head_to_head
+from agenteval.comparison.pairing import Scores, by_scores, winner
+from agenteval.comparison.preference import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
+from agenteval.comparison.rows import RunRows, RunSource, read_run, read_runs
 from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
 from agenteval.errors import UserError
 from agenteval.reports.comparison.markdown import render

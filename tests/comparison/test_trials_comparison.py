@@ -6,14 +6,15 @@ import math
 from typing import Any
 
 import pytest
+from agenteval.comparison.trials import TrialsComparison, head_to_head
 
 from agenteval.comparison import trial_rows
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows, by_scores
+from agenteval.comparison.pairing import by_scores
+from agenteval.comparison.rows import RunRows
 from agenteval.comparison.trial_rows import ComparedTrials, TrialRow
-from agenteval.comparison.trials import TrialsComparison, head_to_head
 from agenteval.statistics.intervals import bootstrap_mean_interval, clustered_rate_interval, effective_count
-from agenteval.wire.trials_comparison import TrialsPairStatistics
+from agenteval.wire.comparison import TrialsPairStatistics
 from agenteval.wire.validation import check
 
 Json = dict[str, Any]

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from agenteval.comparison.analysis.gate import GateSettings
-from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
 from agenteval.comparison.result_rows import ResultRow
 from agenteval.comparison.results import ResultsComparison
-from agenteval.comparison.trial_rows import TrialRow
 from agenteval.comparison.trials import TrialsComparison
+
+from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.trial_rows import TrialRow
+from agenteval.comparison.verdicts import GateSettings
 from agenteval.wire.comparison import ComparisonReport
 
 RESULTS, TRIALS = ResultsComparison(), TrialsComparison()

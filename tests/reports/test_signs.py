@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-
-from agenteval.comparison.analysis.gate import GateSettings
-from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
 from agenteval.comparison.result_rows import ResultRow
 from agenteval.comparison.results import ResultsComparison
-from agenteval.reports.comparison import markdown, table
 from agenteval.reports.comparison_words import summary_line
+
+from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.verdicts import GateSettings
+from agenteval.reports.comparison import markdown, table
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.comparison_overview import difference_bar
 from agenteval.wire.comparison import ComparisonReport
