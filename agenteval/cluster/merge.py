@@ -33,6 +33,7 @@ class Identified(Wire):
 class ShardFile(RunSource):
     """A file of records that can be read again by offset; a pipe is copied to a temporary file first."""
 
+    number = 0  # of the line read last
     offset = 0
     size = 0
 
