@@ -30,8 +30,8 @@ from agenteval.cli.options import (
 from agenteval.cluster.shards import parse_shard
 from agenteval.errors import UserError
 from agenteval.processes.process import find_program
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
+from agenteval.streams.text import whole_number
 
 
 def parse_size(text: str) -> int:

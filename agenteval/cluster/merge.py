@@ -14,9 +14,9 @@ from agenteval.agents.prompts import Prompts
 from agenteval.comparison.input_files import Batch, RunSource
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
+from agenteval.streams.output import has_failed
 from agenteval.streams.source import BOM, read_checked
 from agenteval.streams.text import counted, first_few
-from agenteval.streams.written import has_failed
 from agenteval.wire.records import Id, Wire
 from agenteval.wire.validation import check
 

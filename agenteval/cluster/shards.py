@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from agenteval.streams.jsonl import whole_number
+from agenteval.streams.text import whole_number
 
 SLURM = "SLURM_ARRAY_TASK_"
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from agenteval.comparison.statistics import mean
 from agenteval.errors import BadRecord
 from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat import ModelAnswer, ModelError
 from agenteval.models.tokens import count_tokens
+from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check

@@ -1,13 +1,23 @@
-"""95 % intervals of rates, means, percentiles and ratios; none has width zero, however few or equal the values are."""
+"""95 % intervals of rates, means, percentiles and ratios, with or without clusters, and the bootstrap of a mean.
+
+No interval has width zero, however few or equal the values are. How each is computed is in docs/statistics.md.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
-from agenteval.comparison.inference.distributions import binomial_term, gamma_quantile, normal_quantile, t_quantile
-from agenteval.comparison.statistics import mean, variance, wilson
+from agenteval.statistics.distributions import (
+    binomial_term,
+    gamma_quantile,
+    normal_below,
+    normal_quantile,
+    t_quantile,
+)
+from agenteval.statistics.samples import mean, variance
 from agenteval.wire.interval import ConfidenceInterval
 
 LEVEL = 0.95
@@ -24,6 +34,8 @@ T = "t"
 EQUAL_VALUES = "equal values"
 ORDER = "order statistics"
 LOG_T = "t, log scale"
+BOOTSTRAP = "bootstrap t"
+DRAWN_AT_ONCE = 50_000  # values; of more, memory is what a resample costs
 
 
 def interval(bounds: tuple[float, float], n: int, method: str) -> ConfidenceInterval:
@@ -42,6 +54,18 @@ def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
 def rate_interval(passed: int, count: int) -> ConfidenceInterval | None:
     """The interval of the share that passed, of independent records; None of none."""
     return interval(wilson(passed / count, count, Z), count, WILSON) if count else None
+
+
+def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
+    """The Wilson score interval of a rate over so many independent values, which need not be a whole number.
+
+    It holds at 0 %, at 100 % and with few values.
+    """
+    shrink = 1 + z * z / count
+    centre = (rate + z * z / (2 * count)) / shrink
+    reach = z / shrink * math.sqrt(max(0.0, rate * (1 - rate)) / count + z * z / (4 * count * count))
+    low = 0.0 if rate <= 0 else max(0.0, centre - reach)  # not -1e-17, by rounding
+    return low, 1.0 if rate >= 1 else min(1.0, centre + reach)
 
 
 def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> ConfidenceInterval | None:
@@ -209,3 +233,72 @@ def _around_log(centre: float, values: Sequence[float], freedom: int | None = No
         return None
     reach = t_quantile(TAIL, freedom or df) * error
     return interval((math.exp(centre - reach), math.exp(centre + reach)), len(values), LOG_T)
+
+
+# --- bootstrap ----------------------------------------------------------------------------------
+
+
+def bootstrap_mean_interval(
+    clusters: Iterable[Sequence[float]], iterations: int, seed: int
+) -> ConfidenceInterval | None:
+    """The studentized bootstrap interval of the mean of all values; the trials of a prompt are drawn together.
+
+    Each resample has its own standard error, so that the interval is as skewed as the values. None if there are fewer
+    than two clusters, or all values are equal. The same values and seed give the same interval.
+    """
+    known = [cluster for cluster in clusters if cluster]
+    if len(known) < 2:
+        return None
+    sums = [math.fsum(cluster) for cluster in known]
+    counts = [float(len(cluster)) for cluster in known]
+    # What the mean and its clustered standard error are made of, so that a resample is one weighted sum of each.
+    columns = [
+        sums,
+        counts,
+        [s * s for s in sums],
+        [s * c for s, c in zip(sums, counts, strict=True)],
+        [c * c for c in counts],
+    ]
+    means, errors = _means_and_errors(_resample(columns, iterations, seed), len(known))
+    [centre], [error] = _means_and_errors([[math.fsum(column)] for column in columns], len(known))
+    if not error > 0:
+        return None
+    usable = errors > 0  # a resample of one value, drawn over and over, has no error
+    pivots = sorted(((means - centre)[usable] / errors[usable]).tolist())
+    if not pivots:
+        return None
+    # Resamples of few clusters vary too little: as far out as Student's t is beyond the normal distribution.
+    tail = normal_below(-t_quantile(TAIL, len(known) - 1))
+    low, high = math.floor(len(pivots) * tail), min(math.floor(len(pivots) * (1 - tail)), len(pivots) - 1)
+    bounds = max(0.0, float(centre - pivots[high] * error)), float(centre - pivots[low] * error)
+    return interval(bounds, int(sum(counts)), BOOTSTRAP)
+
+
+def _means_and_errors(totals: Any, size: int) -> tuple[Any, Any]:
+    """The mean and its clustered standard error, of each resample."""
+    import numpy as np
+
+    sums, counts, squares, products, sizes = (np.asarray(column, dtype=np.float64) for column in totals)
+    means = sums / counts
+    spread = np.maximum(squares - 2 * means * products + means * means * sizes, 0.0)
+    spread[spread < 1e-12 * squares] = 0.0  # rounding
+    return means, np.sqrt(spread * size / (size - 1)) / counts
+
+
+def _resample(columns: Sequence[Sequence[float]], iterations: int, seed: int) -> Any:
+    """The sum of each column in each resample; the columns have one length."""
+    import numpy as np
+
+    values = np.array(columns, dtype=np.float64)
+    length = values.shape[1]
+    generator = np.random.default_rng(seed)
+    sums = np.empty((len(columns), iterations))
+    many = max(1, DRAWN_AT_ONCE // length)
+    for start in range(0, iterations, many):
+        count = min(many, iterations - start)
+        # How often each value was drawn, instead of the drawn values: resample by resample, for all columns.
+        drawn = generator.integers(0, length, (count, length)) + np.arange(0, count * length, length)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=count * length).reshape(count, length)
+        # Not `@`: BLAS splits the sum by the number of processors, and the last digits with it.
+        sums[:, start : start + count] = np.einsum("cn,in->ci", values, times.astype(np.float64))
+    return sums

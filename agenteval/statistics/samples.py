@@ -1,8 +1,34 @@
-"""The chance that at least one of k trials passes (pass@k), or all (pass^k): unbiased, and as a plug-in formula."""
+"""Samples: means, percentiles and variances, and the chance to pass in several trials (pass@k, pass^k)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from math import comb
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The arithmetic mean; None over nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def geometric_mean(values: Sequence[float]) -> float | None:
+    """The geometric mean of values above 0; None over nothing."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
+
+
+def percentile(ordered: Sequence[float], p: float) -> float | None:
+    """Nearest rank: element floor(n*p) of a sorted list, clamped to the last; None over nothing."""
+    return ordered[min(math.floor(len(ordered) * p), len(ordered) - 1)] if ordered else None
+
+
+def variance(values: Sequence[float]) -> float:
+    """The sample variance (n-1) of two values or more."""
+    centre = math.fsum(values) / len(values)
+    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+
+
+# --- pass@k and pass^k --------------------------------------------------------------------------
 
 
 def pass_at(n: int, c: int, j: int) -> float | None:

@@ -1,26 +1,21 @@
-"""From pass rate and variances to the number of prompts that show a difference with a given power.
+"""Pass rates and variances → the number of prompts that show a difference with a given power.
 
 The difference of two runs over n prompts with k trials each has the variance (difference + 2 * within / k) / n: trials
-average out only the second part. Whether it is shown is decided by the paired t test, as in ae-compare.
+average out only the second part. Whether it is shown is decided by the paired t test, as in ae-compare. Pilot runs
+measure the variances; what they do not measure is assumed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.distributions import detectable_shift, normal_quantile
-from agenteval.comparison.inference.intervals import LEVEL
-from agenteval.comparison.inference.paired import TIE
-from agenteval.comparison.planning.pilot import (
-    Pilot,
-    mean_rate,
-    variance_between,
-    variance_of_differences,
-)
-from agenteval.streams.text import counted
-from agenteval.wire.plan import EvaluationPlan, PassVariance, PlanOption, Source
+from agenteval.statistics.distributions import detectable_shift, normal_quantile
+from agenteval.statistics.intervals import LEVEL
+from agenteval.statistics.paired import TIE
+from agenteval.statistics.samples import variance
+from agenteval.wire.plan import Source
 
 SHARE_BETWEEN = 0.5  # of prompts that differ in difficulty about as much as their trials differ by chance
 CORRELATION = 0.8
@@ -29,6 +24,59 @@ FEWEST = 3
 ASSUMED: Source = "assumed"
 MEASURED: Source = "measured"
 EXACT_BELOW = 200  # degrees of freedom; beyond, the normal distribution differs by less than one prompt in 100
+
+
+# --- pilot runs ---------------------------------------------------------------------------------
+
+
+class Passes(NamedTuple):
+    """How many of a prompt's trials passed."""
+
+    passed: int
+    trials: int
+
+    @property
+    def rate(self) -> float:
+        """The share that passed."""
+        return self.passed / self.trials
+
+
+Pilot = Mapping[str, Passes]
+"""The graded prompts of a run, by id."""
+
+
+def mean_rate(pilot: Pilot) -> float:
+    """The mean of the prompts' pass rates."""
+    return math.fsum(prompt.rate for prompt in pilot.values()) / len(pilot)
+
+
+def variance_within(pilot: Pilot) -> float | None:
+    """The mean variance between trials of one prompt, unbiased; None unless two prompts have two trials or more."""
+    known = [prompt for prompt in pilot.values() if prompt.trials > 1]
+    if len(known) < 2:
+        return None
+    return math.fsum(p.trials / (p.trials - 1) * p.rate * (1 - p.rate) for p in known) / len(known)
+
+
+def variance_between(pilot: Pilot) -> float | None:
+    """The variance of the prompts' true pass rates: of what was seen, less the noise of few trials."""
+    within = variance_within(pilot)
+    if within is None:
+        return None
+    noise = within * math.fsum(1 / prompt.trials for prompt in pilot.values()) / len(pilot)
+    return max(0.0, variance([prompt.rate for prompt in pilot.values()]) - noise)
+
+
+def variance_of_differences(a: Pilot, b: Pilot) -> tuple[float, float] | None:
+    """The variance of the differences of two runs' prompts as seen, and its mean noise factor 1/trials; None if few."""
+    shared = [id for id in a if id in b]
+    if len(shared) < 2:
+        return None
+    seen = variance([a[id].rate - b[id].rate for id in shared])
+    return seen, math.fsum((1 / a[id].trials + 1 / b[id].trials) / 2 for id in shared) / len(shared)
+
+
+# --- what is to be shown ------------------------------------------------------------------------
 
 
 class Question(NamedTuple):
@@ -113,62 +161,3 @@ def detectable(prompts: int, variance: float, power: float) -> float | None:
         return None
     found = shift(prompts, power) * math.sqrt(variance / prompts)
     return found if found < 1 else None
-
-
-def make_plan(
-    question: Question, pilots: Sequence[Pilot] = (), *, trials: int | None = None, available: int | None = None
-) -> EvaluationPlan:
-    """Returns what is needed for several numbers of trials; `trials` is one more of them."""
-    rate = question.rate if question.rate is not None else mean_rate(pilots[0])
-    found = variances(rate, question, pilots)
-    options = []
-    for k in sorted({*TRIALS, *([trials] if trials else [])}):
-        spread = found.of_prompt(k)
-        prompts = prompts_needed(spread, question.detect, question.power)
-        shown = detectable(available, spread, question.power) if available else None
-        options.append(PlanOption(k=k, prompts=prompts, runs=prompts * k, detectable=shown))
-    least = prompts_needed(found.difference, question.detect, question.power)
-    plan = EvaluationPlan(
-        detect=question.detect,
-        power=question.power,
-        level=LEVEL,
-        rate=rate,
-        rate_source="assumed" if question.rate is not None else "measured",
-        variance=PassVariance(
-            between=found.between,
-            within=found.within,
-            share_between=found.between / (found.between + found.within) if found.between else 0.0,
-            share_source=found.share_source,
-            difference=found.difference,
-            correlation=found.correlation,
-            correlation_source=found.correlation_source,
-        ),
-        options=options,
-        least_prompts=least,
-        available=available,
-        advice=[],
-    )
-    plan.advice = advice(plan, trials or 1)
-    return plan
-
-
-def advice(plan: EvaluationPlan, k: int) -> list[str]:
-    """The plan in words: what is needed, why more prompts and not more trials, and what the prompts there are show."""
-    by_k = {option.k: option for option in plan.options}
-    asked, once, most = by_k[k], by_k[1], plan.options[-1]
-    goal = f"To show a difference of {plan.detect:g} in pass rate {plan.power:.0%} of the time"
-    lines = [
-        f"{goal}, run {asked.prompts:,} prompts with {counted(k, 'trial')} each: {asked.runs:,} runs of each agent."
-    ]
-    if most.runs > once.runs:
-        costs = f"{once.prompts:,} prompts with 1 trial are {once.runs:,} runs"
-        costs += f", {most.prompts:,} prompts with {most.k} trials are {most.runs:,}"
-        limit = f"fewer than {plan.least_prompts:,} prompts are not enough, however many trials each has"
-        lines.append(f"More prompts, not more trials: {costs}; {limit}.")
-    if plan.available and asked.detectable:
-        line = f"With the {plan.available:,} prompts there are, {counted(k, 'trial')} each show a difference"
-        line += f" of {asked.detectable:.3f} or more"
-        if most.detectable and most.k > k:
-            line += f", {most.k} trials one of {most.detectable:.3f}"
-        lines.append(f"{line}.")
-    return lines

@@ -1,4 +1,8 @@
-"""Two runs on the same prompts: the interval of the difference, the test of it, and what n prompts can show."""
+"""Two runs on the same prompts: the interval of the difference, the test of it, and the difference that n shows.
+
+Passes are compared by the signs of their differences (McNemar, Tango), other values by the t test, with exact tests
+where few prompts differ. Several tests at once are adjusted by Holm's method.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.distributions import detectable_shift, t_two_sided
-from agenteval.comparison.inference.intervals import (
+from agenteval.statistics.distributions import detectable_shift, t_two_sided
+from agenteval.statistics.intervals import (
     LEVEL,
     NO_SPREAD,
     Z,
@@ -16,7 +20,7 @@ from agenteval.comparison.inference.intervals import (
     mean_interval,
     standard_error,
 )
-from agenteval.comparison.statistics import mean, mid_p
+from agenteval.statistics.samples import mean
 from agenteval.wire.interval import ConfidenceInterval
 
 POWER = 0.8
@@ -141,3 +145,45 @@ def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:
         middle = (high + inside) / 2
         high, inside = (middle, inside) if standing(middle) < -Z else (high, middle)
     return interval((low, high), n, TANGO)
+
+
+# --- signs --------------------------------------------------------------------------------------
+
+
+def sign_test(b: int, c: int) -> float:
+    """Exact two-sided p of b against c under a fair coin; on discordant passes this is McNemar's exact test."""
+    return 1.0 if b == c else min(1.0, 2 * _tail(b, c)[0])
+
+
+def mid_p(b: int, c: int) -> float:
+    """McNemar's mid-p value of b prompts that only one run passed against c that only the other did, two-sided."""
+    tail, seen = _tail(b, c)
+    return 1.0 if b == c else min(1.0, 2 * tail - seen)
+
+
+def _tail(b: int, c: int) -> tuple[float, float]:
+    """The chance of b against c or further apart, one-sided, under a fair coin; and that of b against c itself."""
+    n, low = b + c, min(b, c)
+    # From the largest term of the tail down: each is the one before times k/(n-k+1). Logarithms, because
+    # 2**n does not fit a float.
+    seen = term = math.exp(math.lgamma(n + 1) - math.lgamma(low + 1) - math.lgamma(n - low + 1) - n * math.log(2))
+    tail = 0.0
+    for k in range(low, -1, -1):
+        tail += term
+        term *= k / (n - k + 1)
+        if term < tail * 1e-17:
+            break
+    return tail, seen
+
+
+# --- several tests at once ----------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values, in the order given: the chance of any false rejection stays below the level."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
+        adjusted[place] = largest
+    return adjusted

@@ -1,19 +1,63 @@
-"""A run that stops when it is known whether it passes more or less often than a baseline, or than a threshold.
+"""Tests that may be looked at after every prompt, and a run that stops when the answer is known (--stop-when-known).
 
-Prompts run in a random order, the same in every run, and their values are looked at in that order, not as they finish:
-agents that fail often take longest. Once it is known, no further prompt is started; until then, a few prompts at most
-are started ahead of the slowest, because they may turn out not to be needed.
+`BettingTest` is an always-valid test of a mean, by an e-process (Waudby-Smith and Ramdas 2023, betting on bounded
+means). For each of several bets b, the product of 1 + b * (x - mean) over all values x has an expectation of at most 1
+if the mean is right. The e-value is the average of these products; by Ville's inequality it ever reaches 20 with a
+probability of at most 0.05, so the test may be looked at after every value.
+
+`EarlyStop` runs prompts in a random order, the same in every run, and feeds their values to the test in that order, not
+as they finish: agents that fail often take longest. Once the answer is known, no further prompt is started. Until then
+only a few prompts are started ahead of the slowest, because they may turn out not to be needed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections.abc import Iterable, Iterator
 
-from agenteval.comparison.planning.pilot import Passes, Pilot, passes_of
-from agenteval.comparison.sequential.e_process import BettingTest
+from agenteval.statistics.power import Passes, Pilot
+from agenteval.streams.rows import row_of
 from agenteval.wire.records import Record
+from agenteval.wire.row import Row
+
+# Of the largest bet that keeps every factor above 0:
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
+ALPHA = 0.05
+LARGEST = 700.0  # exponent that a float can hold
+
+
+class BettingTest:
+    """Tests whether values between `low` and `high`, in random order, have a given mean.
+
+    An `e_value` of 20 or more rejects the mean at the 5 % level. Then `side` is 1 if the values are larger, -1 if they
+    are smaller; until then it is 0.
+    """
+
+    def __init__(self, mean: float, low: float, high: float) -> None:
+        self.mean = mean
+        self.e_value, self.side = 1.0, 0
+        self._bets = [share / (mean - low) for share in SHARES] + [-share / (high - mean) for share in SHARES]
+        self._logs = [0.0] * len(self._bets)
+
+    def add(self, value: float) -> None:
+        """Takes one more value into account."""
+        gain = value - self.mean
+        if gain:
+            self._logs = [log + math.log1p(bet * gain) for log, bet in zip(self._logs, self._bets, strict=True)]
+            self._look()
+
+    def _look(self) -> None:
+        largest = max(self._logs)
+        total = math.fsum(math.exp(log - largest) for log in self._logs) / len(self._logs)
+        self.e_value = math.exp(min(LARGEST, largest + math.log(total)))
+        above = max(self._logs[: len(SHARES)]) > max(self._logs[len(SHARES) :])
+        self.side = 0 if self.e_value < 1 / ALPHA else 1 if above else -1
+
+
+# --- early stopping -----------------------------------------------------------------------------
+
 
 FEWEST = 6  # prompts that a decision must rest on
 PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started all the same
@@ -122,3 +166,9 @@ def place(id: str) -> bytes:
 def rate(passes: list[Passes]) -> str:
     """The mean pass rate as a percentage."""
     return f"{sum(found.rate for found in passes) / max(1, len(passes)):.1%}"
+
+
+def passes_of(record: Record) -> Passes | None:
+    """How many attempts of a result or of trials passed; None if none is graded, BadRecord if it is neither."""
+    verdicts = row_of(record, Row, answered=False).verdicts
+    return Passes(sum(verdicts), len(verdicts)) if verdicts else None

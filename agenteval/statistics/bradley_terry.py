@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.distributions import t_quantile
-from agenteval.comparison.inference.intervals import TAIL
+from agenteval.statistics.distributions import t_quantile
+from agenteval.statistics.intervals import TAIL
 
 Outcomes = Mapping[tuple[int, int], float]
 """The outcomes of one prompt: for two runs by number, 1 if the first is preferred, 0 if the second, 0.5 for a tie."""

@@ -1,4 +1,4 @@
-"""Normal, Student's t, noncentral t and binomial distributions, without numpy: a start-up costs more than they do."""
+"""Normal, Student's t, noncentral t, gamma and binomial distributions; numpy would take longer to import."""
 
 from __future__ import annotations
 
