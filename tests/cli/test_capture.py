@@ -294,7 +294,7 @@ def test_a_timeout_in_a_tool_is_a_tool_error(tmp_path: Path) -> None:
     reply = '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"done"}]}}'
     for lines, expected in (([call], True), ([call, reply], False)):
         write_lines = "; ".join(f"echo '{line}'" for line in lines)
-        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 700)
+        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 2000)
         record = run("ae-capture", *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0).records[0]
         assert record["metadata"]["timedOut"] and [step["type"] for step in record["trajectory"]] == ["tool_call"]
         assert record["toolErrors"] is expected, record
