@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def adapters() -> Mapping[str, str]:
     """Returns the adapter schemas that ship with the suite."""
-    from agenteval.adapters.bundled import bundled_adapters
+    from agenteval.adapters.schema_file import bundled_adapters
 
     return dict.fromkeys(bundled_adapters(), "adapter of the suite")
 

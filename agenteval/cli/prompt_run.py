@@ -43,8 +43,8 @@ from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
-    from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
+    from agenteval.adapters.schema_file import SchemaFit
     from agenteval.agents.workspaces.workspace import Workspaces
     from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
@@ -66,7 +66,7 @@ class PromptRun:
             self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
         self._extract: Adapter | None = None
         if settings.extract is not None:
-            from agenteval.adapters.bundled import load_adapter
+            from agenteval.adapters.schema_file import load_adapter
 
             self._extract = load_adapter(settings.extract)
         self.identity = identity_of(self.agent, self._extract)
@@ -211,7 +211,7 @@ class PromptRun:
         """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
         adapter = self._extract or self.agent.adapter()
         adapter.max_steps = self.settings.max_steps
-        from agenteval.adapters.fit import SchemaFit
+        from agenteval.adapters.schema_file import SchemaFit
 
         self.fit = SchemaFit(adapter.config.name, self.console.say)
         return adapter
@@ -257,7 +257,7 @@ class PromptRun:
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
     ) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        from agenteval.adapters.extract import failed_result, result_of
+        from agenteval.adapters.reader import failed_result, result_of
 
         answer = self.attempt(prompt, trial)
         if answer is None:

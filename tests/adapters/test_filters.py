@@ -6,11 +6,11 @@ from typing import Any
 
 import jsonpath_rfc9535
 import pytest
+from agenteval.adapters.filters import NotPlainError, compile_query
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenteval.adapters.filters import NotPlainError, compile_query
-from agenteval.adapters.jsonpath import compile_path
+from agenteval.adapters.paths import compile_path
 
 PLAIN = [
     "$.a[?@.a == 'x'].b",

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.reader import Adapter, Reading, result_of
+from agenteval.adapters.schema_file import load_adapter
 from tests.support.schema_building import adapter, event, facts, is_type, lines, traced
 
 SAY = event(is_type("say"), "message", content="$.text", parent="$.of")

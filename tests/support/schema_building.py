@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.bundled import parse_adapter
 from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.schema_file import parse_adapter
 
 BASE: dict[str, Any] = {
     "version": 1,

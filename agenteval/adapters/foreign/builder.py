@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.trajectory import Trajectory
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.wire.records import Record
 from agenteval.wire.result_view import combine
 from agenteval.wire.richness import richness_of

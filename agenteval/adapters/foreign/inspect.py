@@ -7,9 +7,8 @@ from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, verdict
 from agenteval.adapters.foreign.eval_archive import is_archive, read_archive
-from agenteval.adapters.rules import total
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text, stop_reason
+from agenteval.adapters.values import as_text, stop_reason, total
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.errors import BadRecord
 from agenteval.streams.recorded.documents import read_objects
 from agenteval.streams.source import Refusals

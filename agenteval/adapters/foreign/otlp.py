@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, objects
-from agenteval.adapters.rules import total
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, total
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import decode, whole_number
+from agenteval.streams.jsonl import decode
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record
 
 USAGE = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, user_texts, verdict
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import Record

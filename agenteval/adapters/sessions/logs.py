@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from agenteval.adapters.conditions import Event
+from agenteval.adapters.rules import Event
 from agenteval.adapters.sessions.session import RecordedSession
 from agenteval.adapters.sessions.session_file import SessionSchema
 from agenteval.errors import BadRecord, StrictStop, UserError

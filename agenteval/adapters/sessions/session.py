@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.adapters.conditions import Event
 from agenteval.adapters.reader import Reading
-from agenteval.adapters.rules import total
+from agenteval.adapters.rules import Event
 from agenteval.adapters.sessions.session_file import CompiledTurn, SessionSchema
-from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.trajectory import Step
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, total
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 from agenteval.wire.richness import richness_of

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match
 from agenteval.adapters.parts import compile_pattern
 from agenteval.adapters.reader import Adapter
+from agenteval.adapters.rules import CompiledCondition, SchemaCompiler, as_list, compile_match
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.adapters.sessions.schema import SessionLog, SessionUsage, TurnRule
 from agenteval.errors import UserError

@@ -66,7 +66,7 @@ def find_message(line: bytes) -> Message | None:
     try:
         message = decode(line)
     except BadRecord:
-        from agenteval.adapters.reader import decode_leniently
+        from agenteval.adapters.values import decode_leniently
 
         message = decode_leniently(line.decode("utf-8", "replace"))
     return message if isinstance(message, dict) else None

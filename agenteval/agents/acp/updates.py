@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.surrogates import held_back, without_halves
 from agenteval.adapters.trajectory import Step, Trajectory
-from agenteval.adapters.words import as_text, status_of
+from agenteval.adapters.values import as_text, held_back, status_of, without_halves
 from agenteval.streams.redaction import Redactor
 
 Update = dict[str, Any]

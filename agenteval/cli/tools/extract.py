@@ -8,10 +8,8 @@ from itertools import islice
 
 import click
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import failed_result, result_of
-from agenteval.adapters.fit import SchemaFit
-from agenteval.adapters.reader import Adapter
+from agenteval.adapters.reader import Adapter, failed_result, result_of
+from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.cli.options import (
     count_option,
     input_argument,
@@ -128,7 +126,7 @@ def write_explanations(
     records: Iterable[Record], config: HeadlessAdapter, schema: str, target: Output, console: Console
 ) -> None:
     """Writes what each rule takes from the lines of each record, then what the schema never used."""
-    from agenteval.adapters.explain.listing import Explainer
+    from agenteval.adapters.explain import Explainer
     from agenteval.streams.text import visible
 
     explainer = Explainer(config, schema)

@@ -82,7 +82,12 @@ def main(
     records = results(format_, list(paths), console)
     target = Output(output)
     if not no_redact:
-        from agenteval.streams.recorded.secret_patterns import redact, redacted_line
+        from agenteval.streams.redaction import (
+            line_without_tokens as redacted_line,
+        )
+        from agenteval.streams.redaction import (
+            redact_tokens as redact,
+        )
 
         target.encode, console.redact = redacted_line, redact
     console.begin(None, "sessions")
