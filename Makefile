@@ -1,15 +1,18 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up .venv first, with what it needs.
 PYTHON ?= python3
 VENV := .venv
-comma := ,
 STAMP := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
-# This checkout with some extras; release/entry_scripts.py says why its executables start with -SP.
-EDITABLE = @$(PIP) $$(test "$(LOCK)" = no || echo --no-build-isolation) --editable '.[$(1)]' && \
-	sed -i.pip '1s/^\(\#!.*\/python[0-9.]*\)$$/\1 -SP/' $(VENV)/bin/ae $(VENV)/bin/ae-* && rm -f $(VENV)/bin/*.pip
+comma := ,
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+# Installs the locked versions of a file, each checked by its hash; nothing is fetched to build one of them.
+LOCKED = @echo "installing $$(grep -c '==' $(1)) packages of $(1) …" && \
+	$(PIP) --require-hashes --no-build-isolation --requirement $(1) || \
+	{ echo "make: the locked versions cannot be installed; without the lock: make install LOCK=no" >&2; exit 1; }
+# Installs the newest versions that pyproject.toml allows, for some extras of this checkout.
+NEWEST = @echo "installing the newest versions of what .[$(1)] needs …" && $(PIP) --editable '.[$(1)]'
 
 .PHONY: install lock launchers demo test test-lowest test-agents test-cluster test-peers lint docs man bench coverage chaos fuzz clean bench-quick
 .DEFAULT_GOAL := help
@@ -19,22 +22,32 @@ help: ## this list
 
 install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work after it
 
-# The locked versions, each file checked by its hash, also what is needed to build. LOCK=no takes the newest instead.
-$(STAMP): pyproject.toml requirements.lock requirements-build.lock release/entry_scripts.py release/build_hook.py
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@test "$(LOCK)" = no || { $(PIP) --require-hashes --requirement requirements-build.lock && \
-		$(PIP) --require-hashes --no-build-isolation --requirement requirements.lock; } || \
-		{ echo "make: the locked versions cannot be installed; without the lock: make install LOCK=no" >&2; exit 1; }
-	$(call EDITABLE,dev)
-	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # its hook slows every start
-	@$(VENV)/bin/python -m compileall -q agenteval  # a start-up without it takes twice as long
+ifeq ($(LOCK),no)
+$(STAMP): pyproject.toml docs/man_pages.py | $(VENV)/bin/python
+	$(call NEWEST,dev)
+else
+$(STAMP): pyproject.toml docs/man_pages.py requirements-build.lock requirements.lock | $(VENV)/bin/python
+	$(call LOCKED,requirements-build.lock)
+	$(call LOCKED,requirements.lock)
+	@echo "installing this checkout …"
+	@$(PIP) --no-deps --no-build-isolation --editable .
+endif
+	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null || true  # only needed to build; it slows every start
+	@$(VENV)/bin/python -m compileall -q agenteval
 	@$(MAKE) --no-print-directory launchers
 	@touch $@
 
-# What only the tests need as independent references (a browser's driver, scipy, …), and what ruff and mypy check.
+$(VENV)/bin/python:
+	@echo "making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+
+# What only the tests need: independent references such as scipy, the driver of a browser, …
 $(TESTABLE): $(STAMP) requirements-test.lock
-	@test "$(LOCK)" = no || $(PIP) --require-hashes --no-build-isolation --requirement requirements-test.lock
-	$(call EDITABLE,dev$(comma)references)
+ifeq ($(LOCK),no)
+	$(call NEWEST,dev$(comma)references)
+else
+	$(call LOCKED,requirements-test.lock)
+endif
 	@touch $@
 
 lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml allows, with hashes, for all its Pythons
@@ -71,10 +84,10 @@ fuzz: $(TESTABLE) ## generated input for every parser and tool, ACP and adapter 
 	echo "again: make fuzz SEED=$$seed"
 
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
-	@$(VENV)/bin/python -m agent_rig $(AGENTS)
+	@$(VENV)/bin/python -m tests.agent_rig $(AGENTS)
 
 test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine (installs Ray), and a Slurm array job
-	$(call EDITABLE,ray)
+	$(call NEWEST,ray)
 	@$(VENV)/bin/python -m pytest -m cluster -rs tests/cli/test_ray.py tests/cli/test_ray_faults.py tests/test_cluster_recipes.py
 
 # harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither. uv finds versions that
@@ -95,7 +108,7 @@ docs: $(TESTABLE) ## docs/wire-format.md and docs/tools.md, made from the code
 	@$(VENV)/bin/python docs/build.py
 
 man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.md; pip installs them, too
-	@$(VENV)/bin/python release/man_pages.py
+	@$(VENV)/bin/python docs/man_pages.py
 
 bench: $(STAMP) ## time and memory beside every peer; writes bench/results.json and the curves of docs/
 	@$(VENV)/bin/python bench/run.py --write --curves

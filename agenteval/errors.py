@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.util import find_spec
 
 OK = 0
 FAILED = 1
@@ -63,8 +65,6 @@ class BadRecord(Exception):
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
     """Returns the known names that are spelled like this one or contain it, the most similar first."""
-    from difflib import get_close_matches
-
     plain = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), plain)
     close += [one for one in plain if len(name) > 1 and name.lower() in one and one not in close]
@@ -79,18 +79,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Returns what to type to install an extra where this program runs: an installed package or a checkout."""
-    import shlex
-    import shutil
-    from importlib.util import find_spec
-
-    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    what = f"'agenteval[{extra}]'"
-    if os.path.isfile(os.path.join(checkout, "pyproject.toml")):
-        what = "-e " + shlex.quote(f"{'.' if checkout == os.getcwd() else checkout}[{extra}]")
+    """Returns what to type to install an extra into the environment that this program runs in."""
     python = shlex.quote(sys.executable)
-    if find_spec("pip") is None:  # an environment that uv has made
-        return f"uv pip install --python {python} {what}"
-    on_path = shutil.which("pip")
-    own = on_path is not None and os.path.dirname(on_path) == os.path.dirname(sys.executable)
-    return f"{'pip' if own else f'{python} -m pip'} install {what}"
+    pip = f"{python} -m pip" if find_spec("pip") else f"uv pip --python {python}"  # uv makes environments without pip
+    return f"{pip} install 'agenteval[{extra}]'"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agenteval.cli.suite import own_tools
+from agenteval.cli.executables import own_tools
 from agenteval.wire.json_schema import SCHEMAS, schema_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_rig.catalogue import AGENTS
-from agent_rig.install import ROOT, NotInstalled, python_between
-from agent_rig.scenarios import SCENARIOS
-from agent_rig.table import Row, load, page
+from tests.agent_rig.catalogue import AGENTS
+from tests.agent_rig.install import ROOT, NotInstalled, python_between
+from tests.agent_rig.scenarios import SCENARIOS
+from tests.agent_rig.table import Row, load, page
 
 
 def test_the_page_is_that_of_the_stored_results() -> None:
-    rows = load(ROOT / "agent_rig" / "results.json")
+    rows = load(ROOT / "tests" / "agent_rig" / "results.json")
     others = [row for name, row in sorted(rows.items()) if name not in AGENTS]
     written = page([rows[name] for name in AGENTS if name in rows], others, list(SCENARIOS))
     assert (ROOT / "docs" / "agents.md").read_text() == written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from zipfile import ZipFile
 import pytest
 
 import agenteval
-from agenteval.errors import install_command
 from tests.cli.test_init import STARTS, tracked, written
 from tests.support.tool import ROOT, TOOLS, Done, run
 
@@ -121,43 +119,6 @@ def test_the_wheel_has_the_examples(release: Release, tmp_path: Path) -> None:
     assert "4 passed" in shown.stdout, shown
 
 
-# --- executables ---------------------------------------------------------------------------------
-
-
-def test_executables_are_scripts_of_our_own(release: Release, tmp_path: Path) -> None:
-    """The scripts that pip writes for entry points print a traceback on a Ctrl-C while they import `re`."""
-    names = ZipFile(release.wheel).namelist()
-    assert {Path(name).name for name in names if ".data/scripts/" in name} == set(TOOLS)
-    assert not any(name.endswith("entry_points.txt") for name in names), "pip would prefer these"
-    (tmp_path / "re.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
-    done = run(str(release.root / "bin" / "ae-run"), "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    done.expect(130, stderr="")
-
-
-@pytest.mark.parametrize("folder", ["with a space", "long" * 40])
-def test_executables_in_a_folder_that_no_shebang_line_can_hold(folder: str, release: Release, tmp_path: Path) -> None:
-    """The wheel has entry points there, for which pip writes scripts that start with sh."""
-    root = tmp_path / folder
-    python("-m", "venv", "--without-pip", root)
-    (site,) = root.glob("lib/python*/site-packages")
-    (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    own = str(root / "bin" / "python")
-    run(own, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path), cwd=release.source).expect(0)
-    run(
-        own,
-        "-m",
-        "pip",
-        "-q",
-        "install",
-        *OFFLINE,
-        "--force-reinstall",
-        str(tmp_path / release.wheel.name),
-        cwd=tmp_path,
-    ).expect(0)
-    done = run(str(root / "bin" / "ae"), "run", "--version", cwd=tmp_path)
-    assert done.expect(0, stderr="").stdout == f"ae-run {agenteval.__version__}\n"
-
-
 # --- man pages ----------------------------------------------------------------------------------
 
 
@@ -196,43 +157,26 @@ def test_groff_has_nothing_to_complain_about(release: Release) -> None:
 
 # --- extras -------------------------------------------------------------------------------------
 
-NO_OPENAI = """\
-import sys; sys.modules['openai'] = None
-from agenteval.models.chat import needs_openai
-try: needs_openai()
-except Exception as error: print(error)
+NO_PYARROW = """\
+import sys; sys.modules['pyarrow'] = None
+from agenteval.cli.tools.format import main
+main(["-f", "parquet", "-o", "out.parquet"])
 """
 
 
 def test_the_hint_of_a_missing_extra_can_be_typed(release: Release, tmp_path: Path) -> None:
-    """The command names the pip of the environment, which here is not the first on PATH, and pip knows the extra."""
-    for path, command in (("pip", "pip"), ("nowhere", f"{release.root}/bin/python -m pip")):
-        if path == "pip":
-            (release.root / "bin" / "pip").write_text(f'#!/bin/sh\nexec {release.root}/bin/python -m pip "$@"\n')
-            (release.root / "bin" / "pip").chmod(0o755)
-        else:
-            (release.root / "bin" / "pip").unlink()
-        message = release.run("python", "-c", NO_OPENAI, cwd=tmp_path).expect(0).stdout.strip()
-        assert message == f"needs the openai package: {command} install 'agenteval[judge]'"
-    typed = message.partition(": ")[2] + " --no-index --no-deps --dry-run"
-    done = release.run("/bin/sh", "-c", typed, cwd=tmp_path).expect(0)
-    assert "already satisfied: agenteval[judge]" in done.stdout and "does not provide" not in done.stderr
-
-
-def test_the_hint_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    words = shlex.split(install_command("judge"))
-    assert words == [sys.executable, "-m", "pip", "install", "-e", f"{ROOT}[judge]"]
-    monkeypatch.chdir(ROOT)
-    assert install_command("judge").endswith(" install -e '.[judge]'")
+    """The command names the Python of the environment, and pip knows the extra."""
+    message = release.run("python", "-c", NO_PYARROW, cwd=tmp_path).expect(2).stderr.strip()
+    command = message.rpartition(": ")[2]
+    assert command == f"{release.root}/bin/python -m pip install 'agenteval[parquet]'", message
+    done = release.run("/bin/sh", "-c", f"{command} --no-index --no-deps --dry-run", cwd=tmp_path).expect(0)
+    assert "already satisfied: agenteval[parquet]" in done.stdout and "does not provide" not in done.stderr
 
 
 def test_every_hint_names_an_extra() -> None:
-    calls = re.findall(
-        r'MissingExtra\(.*?"(\w+)"\)', "".join(path.read_text() for path in ROOT.glob("agenteval/**/*.py"))
-    )
-    assert set(calls) >= {"schema", "wikipedia"} and set(calls) <= set(EXTRAS)
+    source = "".join(path.read_text() for path in ROOT.glob("agenteval/**/*.py"))
+    calls = set(re.findall(r'MissingExtra\(.*?"(\w+)"\)', source)) - {"wikipedia"}
+    assert {"parquet", "ray", "schema"} <= calls <= set(EXTRAS)
     texts = [*ROOT.glob("agenteval/**/*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]
     named = {name for path in texts for name in re.findall(r"(?:agenteval|\.)\[([a-z,]+)\]'", path.read_text())}
     assert {name for names in named for name in names.split(",")} <= set(EXTRAS)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from release.entry_scripts import write_scripts
 from tests.support.tool import BIN, ROOT, TOOLS, run
 from tests.support.worked_examples import new_files, scripts
 
@@ -153,10 +152,11 @@ def edit(path: Path, before: str, line: str) -> None:
 
 
 def install(checkout: Path) -> None:
-    """Makes an environment with the scripts that pip installs for [project.scripts]."""
+    """Makes an environment for the checkout, as `make install` does; the packages it needs are those of this one."""
     root = checkout / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
     (site,) = root.glob("lib/python*/site-packages")
     (site / "needed.pth").write_text(f"{checkout}\n{sysconfig.get_path('purelib')}\n")
-    entries = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"]
-    write_scripts(root / "bin", entries, str(root / "bin" / "python"))
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--python", str(root / "bin" / "python")]
+    how = ["--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall"]
+    subprocess.run([*pip, "install", *how, "--editable", str(checkout)], check=True)

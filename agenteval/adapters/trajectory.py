@@ -5,7 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+<<<<<<< HEAD
 from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
+=======
+from agenteval.adapters.surrogates import joined
+from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
+>>>>>>> main
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -95,7 +100,13 @@ class Trajectory:
         if stop is not None:
             self.facts["stopReason"] = stop
         self.result = as_text(content)
+<<<<<<< HEAD
         self.result_errors = (error_texts(reason) or [self.result or UNEXPLAINED]) if is_true(failed) else []
+=======
+        self.result_errors = []
+        if is_true(failed):
+            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
+>>>>>>> main
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets those counts of the turn's usage that are not None."""
@@ -115,9 +126,16 @@ class Trajectory:
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
+<<<<<<< HEAD
         if content is None:
             return
         content = as_text(content)
+=======
+        if type(content) is not str:
+            if content is None:
+                return
+            content = as_text(content)
+>>>>>>> main
         if self.pieces:
             whole = self._join()
             if whole["type"] == kind and whole["content"] == content:

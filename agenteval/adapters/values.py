@@ -11,7 +11,7 @@ import msgspec
 
 from agenteval.streams.jsonl import integer_of
 from agenteval.streams.redaction import replace_texts
-from agenteval.streams.text import whole_number
+from agenteval.streams.jsonl import whole_number
 from agenteval.wire.records import LARGEST
 
 STATUS_WORDS = {

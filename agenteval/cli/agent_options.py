@@ -29,7 +29,12 @@ from agenteval.cli.options import (
     turn_timeout_option,
 )
 from agenteval.errors import UserError
+<<<<<<< HEAD
 from agenteval.processes.programs import find_program
+=======
+from agenteval.processes.process import find_program
+from agenteval.streams.jsonl import whole_number
+>>>>>>> main
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import whole_number
 

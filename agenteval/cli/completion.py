@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from agenteval.cli.suite import own_tools, places, plug_ins
+from agenteval.adapters.bundled import bundled_adapters
+from agenteval.cli.executables import own_tools, plug_ins, search_path
 
 if TYPE_CHECKING:
     from agenteval.cli.tool import Tool
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 
 def adapters() -> Mapping[str, str]:
     """Returns the adapter schemas that ship with the suite."""
+<<<<<<< HEAD
     from agenteval.adapters.schema_file import bundled_adapters
 
+=======
+>>>>>>> main
     return dict.fromkeys(bundled_adapters(), "adapter of the suite")
 
 
 def graders() -> Mapping[str, str]:
     """Returns the graders of the suite, and plug-ins that have a grader's name."""
-    others = plug_ins(places())
+    others = plug_ins(search_path())
     return {**own_tools("graders"), **{name: others[name] for name in others if name.startswith("ae-grader-")}}
 
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from agenteval.cli.suite import own_tools
+from agenteval.cli.executables import own_tools
 from agenteval.errors import StrictStop, UserError
 from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
 from agenteval.grading.verdict import GraderError, ending_of
+from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
 from agenteval.streams.guard import write_record
 from agenteval.streams.jsonl import encode

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from agenteval.cli.completion import starting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +40,7 @@ def parse_milliseconds(text: str) -> float:
     """Returns a time above 0: milliseconds, or a number with a unit."""
     unit = next((unit for unit in UNITS if text.endswith(unit)), "")
     number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
-    if not 0 < number < float("inf"):  # "nan" and "inf" are numbers, but no times
+    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
         raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
     return number
 
@@ -50,7 +50,7 @@ MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds: to Click, nan is within any."""
+    """A number within bounds; nan, which Click would accept, is not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it cannot be compared."""
@@ -68,8 +68,6 @@ class Names(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns the words that start with what is typed."""
-        from agenteval.cli.completion import starting
-
         return starting(incomplete, self.words())
 
 
@@ -79,7 +77,7 @@ def count_option(*names: str, least: int, help: str, default: int | None = None)
 
 
 def number_in(text: str) -> float:
-    """Returns the number that a text is; nan, which compares with nothing, if it is none."""
+    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
     try:
         return float(text)
     except ValueError:

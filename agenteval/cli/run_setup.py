@@ -20,7 +20,7 @@ from agenteval.streams.redaction import Redactor
 SHOWN = 3  # lines of the journal that are reported one by one
 
 if TYPE_CHECKING:
-    from agenteval.agents.workspaces.workspace import Workspaces
+    from agenteval.agents.workspaces import Workspaces
     from agenteval.grading.spec import GraderSpec
     from agenteval.processes.supervisor import ProcessSupervisor
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def conditions_of(settings: AgentSettings, agent: Agent) -> Conditions:
     """Returns what the options say of every prompt; the agent's schema may have variables of its own."""
     if settings.workspace_dir is not None:
-        from agenteval.agents.workspaces.git import forget_repository
+        from agenteval.agents.workspace_git import forget_repository
 
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
@@ -103,7 +103,7 @@ def open_workspaces(
     """Returns the workspaces that the options ask for; warns if they are inside a repository."""
     if settings.workspace_dir is None:
         return None
-    from agenteval.agents.workspaces.workspace import Workspaces  # what it needs takes a while to import
+    from agenteval.agents.workspaces import Workspaces
 
     workspaces = Workspaces(
         settings.workspace_dir,

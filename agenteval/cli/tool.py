@@ -14,9 +14,12 @@ from typing import NoReturn
 import click
 
 from agenteval import __version__
+from agenteval.cli.completion import ToolComplete
+from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
 from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.descriptors import replace_stdout
+from agenteval.streams.system_errors import describe
 from agenteval.streams.terminal.progress_line import PROGRESS
 
 EXIT_STATUS = {
@@ -58,8 +61,6 @@ class Tool(click.Command):
             if 0 <= (files := os.sysconf("SC_OPEN_MAX")) < FEWEST_FILES:
                 raise CannotGoOn(f"at most {files} files may be open, {FEWEST_FILES} are needed: raise ulimit -n")
             if os.environ.get("_AE_COMPLETE"):  # a shell wants the completions of a command line
-                from agenteval.cli.completion import ToolComplete
-
                 click.echo(ToolComplete(self, args).complete())
                 return OK
             return self.main(args, prog_name=name, standalone_mode=False) or OK
@@ -79,8 +80,6 @@ class Tool(click.Command):
         except Exception as error:
             if "--debug" in args:
                 raise
-            from agenteval.streams.system_errors import describe
-
             say(describe(error) or f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             return FAILED
         finally:
@@ -106,27 +105,16 @@ class Tool(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:
         """Returns the help page, wrapped to the terminal; Click itself would take 50 columns at least."""
-        from agenteval.cli.help.wrapping import help_columns
-
         ctx.terminal_width = help_columns()
         return super().get_help(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the docstring, in which examples keep their lines."""
-        from agenteval.cli.help.wrapping import wrap_page
-
         formatter.write_paragraph()
-        text = self.help
-        if not text:  # PYTHONOPTIMIZE=2 has removed the docstring
-            from agenteval.wire.json_schema import docstring_of
-
-            text = cleandoc(docstring_of(self.callback))
-        formatter.write(wrap_page(self.fill_help(text), formatter.width) + "\n")
+        formatter.write(wrap_page(self.fill_help(self.help or ""), formatter.width) + "\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options; on a narrow terminal each has its text below it."""
-        from agenteval.cli.help.wrapping import NARROW, option_list
-
         if formatter.width >= NARROW:
             super().format_options(ctx, formatter)
             return
@@ -136,8 +124,6 @@ class Tool(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the exit codes."""
-        from agenteval.cli.help.wrapping import wrap_page
-
         formatter.write_paragraph()
         lines = (f"  {code:<5}{meaning}" for code, meaning in self.exit_status.items())
         formatter.write(wrap_page("\n".join(["Exit status:", *lines]), formatter.width) + "\n")

@@ -9,7 +9,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from agenteval.errors import CannotGoOn, MissingExtra
+from agenteval.errors import MissingExtra
 from agenteval.models.chat_protocol import (
     FORMS,
     QUOTA_EXCEEDED,
@@ -28,8 +28,6 @@ from agenteval.models.chat_protocol import (
 )
 from agenteval.models.http_limits import RequestLimits, TooLarge, limit
 from agenteval.models.retry import on_this_machine
-from agenteval.streams.jsonl import MEMORY_IS_LIMITED
-from agenteval.streams.system_errors import MORE_MEMORY, has_room
 
 __all__ = ["FunctionCall", "Model", "ModelAnswer", "ModelError", "TokenUsage", "needs_openai"]
 
@@ -37,22 +35,12 @@ BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 LARGEST_REPLY = 16 << 20
-MEMORY_FOR_OPENAI = 96 << 20
-MEMORY_FOR_A_THREAD = 8 << 20
 
 
-def needs_openai(extra: str = "judge", threads: int = 1) -> None:
-    """Raises a UserError if the openai package is missing, or if there is too little memory for it.
-
-    It crashes where memory is refused. Under a limit it is imported here, as each thread that allocates takes 64 MiB.
-    """
+def needs_openai(extra: str = "judge") -> None:
+    """Raises a UserError if the openai package is missing."""
     if importlib.util.find_spec("openai") is None:
         raise MissingExtra("needs the openai package", extra)
-    if MEMORY_IS_LIMITED:
-        needed = MEMORY_FOR_OPENAI + threads * MEMORY_FOR_A_THREAD
-        if not has_room(needed):
-            raise CannotGoOn(f"not enough memory, {needed >> 20} MiB more are needed: {MORE_MEMORY}")
-        import openai  # noqa: F401
 
 
 class Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agenteval.wire.interval import ConfidenceInterval
-from agenteval.wire.records import Interval
+from agenteval.wire.records import GraderResult, Interval
 
 UNKNOWN = "–"
 
@@ -69,3 +69,8 @@ def duration_text(milliseconds: float | None) -> str:
         return f"{milliseconds / 1000:.2f} s"
     minutes, seconds = divmod(round(milliseconds / 1000), 60)
     return f"{minutes}m {seconds:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
+
+
+def verdict(grade: GraderResult) -> str:
+    """PASS or FAIL, and the score."""
+    return f"✅ {grade.score:.3f} (PASS)" if grade.pass_ else f"❌ {grade.score:.3f} (FAIL)"

@@ -1,8 +1,9 @@
-"""The forms of each kind of report, found by their file names: reports/results/csv.py is the form csv of results.
+"""The forms of a report (csv, html, …), how they are chosen, and how a report is written in one of them.
 
-A form is a module with `render(subject, context)`, which yields the report as bytes, piece by piece. To add a form, add
-the file: options, `--help`, completion and the choice by the extension of -o find it. Its docstring begins with
-`NAME: ` and a paragraph that describes it in `--help`. A form is imported only when it is used.
+A form is a function `render(subject, context)` that yields the report as bytes, piece by piece. A report with a few
+forms declares them as functions of one module. Those of results are files: reports/results/csv.py is the form csv. To
+add one, add the file; options, `--help`, completion and the choice by the extension of -o find it, and it is imported
+only when it is used. The docstring of a form begins with `NAME: ` and a paragraph that describes it in `--help`.
 """
 
 from __future__ import annotations
@@ -51,21 +52,26 @@ Form = Callable[[Any, ReportContext], Iterator[bytes]]
 
 
 class ReportForms:
-    """The forms of one kind of report: the files of one package below reports/."""
+    """The forms of one kind of report: functions by name, or the files of a folder below reports/."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, folder: str = "", /, **functions: Form) -> None:
+        self._folder, self._functions = folder, functions
 
     def names(self) -> list[str]:
         """The names of the forms, sorted; nothing is imported."""
-        files = sorted(os.listdir(os.path.join(HERE, self.kind)))
-        return [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
+        files = os.listdir(os.path.join(HERE, self._folder)) if self._folder else ()
+        found = [file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_")]
+        return sorted([*self._functions, *found])
 
     def description(self, name: str) -> list[str]:
         """The lines of the first paragraph of a form's docstring, without its name; nothing is imported."""
-        with open(os.path.join(HERE, self.kind, f"{name}.py"), encoding="utf-8") as file:
-            text = file.read().partition('"""')[2].partition('"""')[0]
-        return text.partition("\n\n")[0].rstrip().removeprefix(f"{name}: ").split("\n")
+        if function := self._functions.get(name):
+            text = function.__doc__ or ""
+        else:
+            with open(os.path.join(HERE, self._folder, f"{name}.py"), encoding="utf-8") as file:
+                text = file.read().partition('"""')[2].partition('"""')[0]
+        paragraph = text.partition("\n\n")[0].rstrip().removeprefix(f"{name}: ")
+        return [line.strip() for line in paragraph.split("\n")]
 
     def choose(self, asked: str | None, output: str | None, default: str) -> str:
         """The form that was asked for, else the one that the extension of the output names, else the default."""
@@ -75,8 +81,8 @@ class ReportForms:
 
     def render(self, name: str) -> Form:
         """The function that renders that form."""
-        render: Form = import_module(f"agenteval.reports.{self.kind}.{name}").render
-        return render
+        found: Form = self._functions.get(name) or import_module(f"agenteval.reports.{self._folder}.{name}").render
+        return found
 
     def write(self, name: str, subject: Any, output: Output, *, at_once: bool = False, **wishes: Any) -> None:
         """Writes the subject in that form, with these fields of the context, and closes the output.
@@ -91,21 +97,16 @@ class ReportForms:
 
 def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Joins pieces to larger ones; those that came before an error are not lost."""
-    waiting: list[bytes] = []
-    size = 0
+    waiting = bytearray()
     try:
         for piece in pieces:
-            waiting.append(piece)
-            size += len(piece)
-            if size >= WRITE_SIZE:
-                yield b"".join(waiting)
-                waiting, size = [], 0
-    except Exception:
+            waiting += piece
+            if len(waiting) >= WRITE_SIZE:
+                full, waiting = bytes(waiting), bytearray()
+                yield full
+    finally:
         if waiting:
-            yield b"".join(waiting)
-        raise
-    if waiting:
-        yield b"".join(waiting)
+            yield bytes(waiting)
 
 
 def context_of(output: Output) -> ReportContext:

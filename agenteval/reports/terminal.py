@@ -1,13 +1,17 @@
-"""Text for a terminal: colours, and lines broken at its width."""
+"""Text for a terminal: colours, lines broken at its width, and the bar chart of ae-balance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agenteval.streams.text import width
+from agenteval.streams.text import clip, one_line, pad, width
+from agenteval.wire.balance import Balance
 
 GREEN, RED, YELLOW, CYAN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m"
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+MOST_NAME = 24
+BAR, SHORT_BAR = "█", "▌"
+FEW = "  few"
 
 
 def paint(text: str, color: str, wanted: bool) -> str:
@@ -45,3 +49,26 @@ def hanging(title: str, text: str, column: int, columns: int) -> list[str]:
         return [title, *("  " + line for line in wrap(text, columns - 2))]
     first, *more = wrap(text, columns - column)
     return [title + " " * (column - width(title)) + first, *(" " * column + line for line in more)]
+
+
+# --- bars -----------------------------------------------------------------------------------------
+
+
+def chart(balance: Balance, columns: int) -> list[str]:
+    """A line per category, the longest bar as long as the columns allow; underrepresented ones are marked."""
+    names = [one_line(category.name, MOST_NAME) for category in balance.categories]
+    name_size = min(MOST_NAME, max(map(width, names), default=0))
+    count_size = len(f"{max((category.count for category in balance.categories), default=0):,}")
+    lines = []
+    for name, category in zip(names, balance.categories, strict=True):
+        head = f"{pad(clip(name, name_size), name_size)}  {category.count:>{count_size},}  {category.percentage:>5.1f}%"
+        mark = FEW if category.name in balance.underrepresented else ""
+        room = columns - 1 - len(FEW) - name_size - count_size - 12
+        line = f"{head}  {bar(category.count, balance.categories[0].count, room)}{mark}"
+        lines.append(clip(line.rstrip(), columns - 1))
+    return lines
+
+
+def bar(count: int, largest: int, room: int) -> str:
+    """A bar in proportion to the largest count; never empty if there is room."""
+    return BAR * (count * max(0, room) // largest) or (SHORT_BAR if room > 0 else "")

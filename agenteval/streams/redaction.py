@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from agenteval.streams.jsonl import Fragment, encode, value_of
+from agenteval.streams.jsonl import encode
 from agenteval.streams.secrets import forms_of, secrets_in
 from agenteval.wire.records import Record
 
@@ -110,8 +110,6 @@ def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
         for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
             if isinstance(inner, str):
                 place[key] = replace(inner)
-            elif isinstance(inner, Fragment):
-                place[key] = replace_texts(value_of(encode(inner)), replace)
             elif isinstance(inner, dict | list):
                 copy = {replace(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
                 place[key] = copy

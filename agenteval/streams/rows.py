@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import decode_record, require_room
+from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Refusals, Source, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Record
@@ -38,9 +38,8 @@ def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered
     Unless `answered` is False, a result must have an `output`.
     """
     try:
-        require_room(line)
         row: R = _decoder(depth)(line)
-    except (BadRecord, msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
         row = check(fields_of_kind(decode_record(line)), depth)
     _require_answer(row, answered)
     for key in keys:

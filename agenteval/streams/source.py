@@ -17,12 +17,11 @@ import msgspec
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.jsonl import decode_record, require_room
+from agenteval.streams.jsonl import decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
-Decode = Callable[[bytes], Record]
 CHUNK = 1 << 18
 KEPT = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -139,16 +138,14 @@ def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) 
             yield records
 
 
-def read_records(source: Source, kind: type[T], refusals: Refusals, decode: Decode = decode_record) -> Iterator[Record]:
+def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[Record]:
     """Yields checked records one by one."""
-    return (record for record, _ in read_checked(source, lambda record: check(record, kind), refusals, decode))
+    return (record for record, _ in read_checked(source, lambda record: check(record, kind), refusals))
 
 
-def read_checked(
-    source: Source, accept: Callable[[Record], R], refusals: Refusals, decode: Decode = decode_record
-) -> Iterator[tuple[Record, R]]:
+def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
     """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
-    return chain.from_iterable(checked_batch(source, batch, accept, refusals, decode) for batch in source.lines())
+    return chain.from_iterable(checked_batch(source, batch, accept, refusals) for batch in source.lines())
 
 
 def checked_batch(
@@ -156,12 +153,11 @@ def checked_batch(
     batch: list[tuple[int, bytes]],
     accept: Callable[[Record], R],
     refusals: Refusals,
-    decode: Decode = decode_record,
 ) -> Iterator[tuple[Record, R]]:
     """Yields the same of some lines."""
     for number, line in batch:
         try:
-            record = decode(line)
+            record = decode_record(line)
             accepted = accept(record)
         except BadRecord as error:
             refuse(source, number, line, error, refusals)
@@ -192,9 +188,8 @@ def read_typed_batches(
     def typed(batch: list[tuple[int, bytes]]) -> Iterator[T]:
         for number, line in batch:
             try:
-                require_room(line)
                 yield parse(line)
-            except (BadRecord, msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
                 try:
                     record = decode_record(line)
                     found = parts(record)

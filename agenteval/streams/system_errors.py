@@ -12,12 +12,11 @@ ATTEMPTS = {
     "getcwd": "looking up the current directory",
     "socket": "opening a connection",
 }
-MORE_MEMORY = "raise the limit on memory (ulimit -v)"
 ADVICE = {
     errno.EMFILE: "raise the limit on open files (ulimit -n), or lower -j",
     errno.ENFILE: "the whole system has too many open files",
     errno.EAGAIN: "raise the limit on processes (ulimit -u), or lower -j",
-    errno.ENOMEM: f"{MORE_MEMORY}, or lower -j",
+    errno.ENOMEM: "raise the limit on memory (ulimit -v), or lower -j",
 }
 NOT_LOADED = "failed to map segment"  # of dlopen's message
 NO_THREAD = "can't start new thread"  # the text of Python's RuntimeError
@@ -32,17 +31,6 @@ def describe(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and NO_THREAD in str(error):
         return f"starting a thread: {os.strerror(errno.EAGAIN)}; {ADVICE[errno.EAGAIN]}"
     return None
-
-
-def has_room(size: int) -> bool:
-    """Whether the system would give this process so many bytes more; nothing is used up."""
-    from mmap import mmap
-
-    try:
-        mmap(-1, size).close()
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def _is_of_memory(error: BaseException) -> bool:

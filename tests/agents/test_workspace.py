@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenteval.agents.workspaces.copy_tree import copy_tree
-from agenteval.agents.workspaces.git import forget_repository, git_environment
-from agenteval.agents.workspaces.workspace import workspace_name
+from agenteval.agents.workspace_git import forget_repository, git_environment
+from agenteval.agents.workspaces import copy_tree, workspace_name
 from agenteval.processes.remove_tree import remove_tree
 from tests.support.privileges import removed, unprivileged
 from tests.support.tool import run, script, write
@@ -160,7 +159,7 @@ def test_what_is_locked_is_removed_and_what_must_stay_costs_nothing_else(tmp_pat
     """Without root's privileges; in a read-only base, the workspace is emptied but cannot be removed itself."""
     code = """
 import os, sys
-from agenteval.agents.workspaces.copy_tree import copy_tree
+from agenteval.agents.workspaces import copy_tree
 from agenteval.processes.remove_tree import remove_tree
 os.makedirs("ws/locked/deep/none")
 open("ws/locked/deep/file", "w").close()
@@ -247,9 +246,9 @@ def test_git_of_ours_heeds_none_of_the_users_variables() -> None:
 
 KILLED = """
 import os, sys
-from agenteval.agents.workspaces import markers
+from agenteval.agents import workspaces
 
-write = markers.replace_file
+write = workspaces.replace_file
 
 def killed(path, content):
     if os.path.basename(path).startswith("prompt-"):
@@ -258,7 +257,7 @@ def killed(path, content):
         os.kill(os.getpid(), 9)
     write(path, content)
 
-markers.replace_file = killed
+workspaces.replace_file = killed
 from agenteval.cli.tools.run import main
 main(sys.argv[2:])
 """

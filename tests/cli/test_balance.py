@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.reports.balance_chart import bar, chart
+from agenteval.reports.terminal import bar, chart
 from agenteval.review.balance import PromptCounts, categories_of, kind_of, value_at
 from agenteval.streams.text import width
 from agenteval.wire.balance import Balance

@@ -150,11 +150,12 @@ def test_a_directory_that_was_removed(tmp_path: Path) -> None:
         finish(command, gone, jsonl(RECORD)).expect(code, stderr=said)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_the_tool_is_still_being_imported(signum: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_signal_while_the_tool_is_still_being_imported(signum: int, code: int, tmp_path: Path) -> None:
+    """Nothing is started yet, so SIGTERM may do what it does by default: a shell shows it as 143, too."""
     (tmp_path / "click.py").write_text(f"import os, time; os.kill(os.getpid(), {int(signum)}); time.sleep(60)")
     done = run("ae-run", "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    done.expect(128 + signum, stderr="")
+    done.expect(code, stderr="")
 
 
 @pytest.mark.parametrize("module", ["sitecustomize", "re"])
@@ -206,37 +207,6 @@ def test_schemas_without_docstrings() -> None:
 def test_few_open_files_are_one_line(tool: str, tmp_path: Path) -> None:
     said = f"{tool}: at most 7 files may be open, 20 are needed: raise ulimit -n\n"
     finish(limited("-n", 7, INSTALLED / tool, *COMMANDS.get(tool, [])), tmp_path).expect(1, stderr=said)
-
-
-@pytest.mark.parametrize(
-    "kilobytes, command",
-    [
-        (17_000, ["ae-extract", "-s", "text"]),  # modules cannot be loaded
-        (100_000, ["ae-grader-judge", "--model", "x"]),  # openai crashes, or loses the error
-        (60_000, ["ae-wikiagent", "Why?"]),
-        (140_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # so do msgspec when it reads
-        (200_000, ["ae-extract", "-s", "text", "large.jsonl"]),  # and orjson when it writes
-        (140_000, ["ae-format", "-f", "csv", "large.jsonl"]),
-    ],
-)
-def test_little_memory_is_one_line(kilobytes: int, command: list[str], tmp_path: Path) -> None:
-    if "large.jsonl" in command:
-        write(tmp_path / "large.jsonl", {**RECORD, "rawLines": ["y" * 1000] * 30_000, "output": "y" * 10_000_000})
-    tool, *args = command
-    env = {**clean_env(tmp_path), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    limit: list[str | Path] = limited("-v", kilobytes, INSTALLED / tool, *args)
-    done = subprocess.run(limit, cwd=tmp_path, env=env, input=jsonl(RECORD).encode(), capture_output=True, timeout=60)
-    lines = done.stderr.decode().splitlines()
-    assert (done.returncode, len(lines)) == (1, 1), done
-    assert lines[0].startswith(f"{tool}: ") and "not enough memory" in lines[0] and "ulimit -v" in lines[0]
-
-
-def test_a_large_record_costs_only_itself(tmp_path: Path) -> None:
-    large = {**RECORD, "id": "large", "rawLines": ["y" * 1000] * 20_000}
-    write(tmp_path / "raw.jsonl", {**RECORD, "id": "first"}, large, {**RECORD, "id": "last"})
-    done = finish(limited("-v", 100_000, INSTALLED / "ae-extract", "raw.jsonl", "-s", "text"), tmp_path).expect(1)
-    assert [record["id"] for record in done.records] == ["first", "last"]
-    assert done.stderr.startswith("ae-extract: raw.jsonl:2: 20,080,123 bytes, for which there is not enough memory: ")
 
 
 UNUSED_USERS = count(100_000 + 100 * os.getpid())  # the guardian of the last one may be still there

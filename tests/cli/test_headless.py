@@ -15,7 +15,7 @@ import pytest
 from agenteval.adapters.reader import Adapter, Reading, result_of
 from agenteval.adapters.schema_file import load_adapter
 from agenteval.adapters.trajectory import Trajectory
-from agenteval.agents.acp.updates import LiveTrajectory, result_chunk
+from agenteval.agents.acp.server import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
 from tests.support.transcripts import compiled_once
 from tests.support.watching import Running, expect_gone, marked, sleepers, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agenteval.cli.help.wrapping import wrap_page
+from agenteval.cli.help import wrap_page
 from tests.support.tool import on_terminal
 
 PAGE = """\

@@ -72,7 +72,7 @@ def test_what_runs_have_left_is_not_copied(tmp_path: Path) -> None:
     (package / "examples" / "qa" / "build" / "results.jsonl").write_text("{}")
     script(package / "examples" / "qa" / "agent", "echo hello").chmod(0o644)
     (package / "agenteval").symlink_to(ROOT / "agenteval")
-    code = "import sys; sys.argv[0] = 'ae'; from agenteval.cli.init import init; init(['out', '--from', 'qa'])"
+    code = "import sys; sys.argv[0] = 'ae'; from agenteval.cli.ae_commands import init; init(['out', '--from', 'qa'])"
     run(sys.executable, "-c", code, cwd=tmp_path, env={"PYTHONPATH": str(package)}).expect(0)
     assert written(tmp_path / "out") == {"agent": stat.S_IXUSR}, "a script is executable, whatever its mode was"
 

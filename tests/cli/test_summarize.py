@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.summary.jsonl import summary_of
-from agenteval.reports.summary.markdown import Sections, head_and_tail, text_at
+from agenteval.reports.summary import Sections, head_and_tail, summary_of, text_at
 from agenteval.streams.jsonl import encode
 from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
 from tests.support.tool import BIN, TIMEOUT, Record, jsonl, run, start, write

@@ -16,11 +16,10 @@ import pytest
 
 from agenteval.comparison.trial_rows import trial_row
 from agenteval.reports.forms import ReportContext, ReportForms
-from agenteval.reports.page import limits
-from agenteval.reports.page.chunks import ChunkWriter
-from agenteval.reports.page.histogram import histogram
+from agenteval.reports.page import document
+from agenteval.reports.page.document import ChunkWriter
+from agenteval.reports.page.overview import TrialCounts, histogram
 from agenteval.reports.page.rows import PageTrial, group_of, trials_status
-from agenteval.reports.page.trials_overview import TrialCounts
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.results import html
 from agenteval.streams.console import Console
@@ -92,9 +91,9 @@ def test_no_trajectories_leaves_out_the_steps() -> None:
 
 
 def test_a_page_that_would_be_too_large_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(limits, "MOST_BYTES", 1000)
+    monkeypatch.setattr(document, "MOST_BYTES", 1000)
     monkeypatch.setattr(html, "MOST_ROWS", 40)
-    monkeypatch.setattr(limits, "ChunkWriter", lambda kind: ChunkWriter(kind, size=8000))
+    monkeypatch.setattr(document, "ChunkWriter", lambda kind: ChunkWriter(kind, size=8000))
     source = Source(str(write(tmp_path / "r.jsonl", *(result(f"r{at}") for at in range(50)))))
     said: list[str] = []
     form = ReportForms("results").render("html")

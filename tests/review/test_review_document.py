@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenteval.reports.calibration.markdown import section
+from agenteval.reports.calibration import section
 from agenteval.review.calibration import Item
 from agenteval.review.document import escaped_json, harmless, read_reviews, review_block
 from agenteval.wire.calibration import Label, output_hash

@@ -50,10 +50,6 @@ class Imported:
 def serve_all(tools: str, descriptor: int) -> None:
     """Forks a server for each script whose path comes, with the descriptor of its link, until the test has ended."""
     sys.argv = [tools]  # on which it depends what the command line imports
-    if sys.flags.no_site:  # as the scripts do it
-        import site
-
-        site.main()
     __import__("agenteval.cli" if tools == "ae" else "agenteval.cli.tool")
     requests = _socket.socket(fileno=descriptor)
     while True:

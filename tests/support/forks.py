@@ -76,7 +76,7 @@ class _Base:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [*python.split(), "-P", SERVER, tools, str(theirs.fileno()), "-" * LONGEST_COMMAND],
+                [python, "-P", SERVER, tools, str(theirs.fileno()), "-" * LONGEST_COMMAND],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -147,7 +147,7 @@ def fork(
         return None
     server = _servers.get(tool)
     if server is None:
-        python = script.read_text().partition("\n")[0].removeprefix("#!")
+        python = script.read_text().removeprefix("#!").split()[0]
         alike = python, tool[: len("ae-")]
         if alike not in _bases:
             _bases[alike] = _Base(*alike, common)

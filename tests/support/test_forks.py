@@ -64,7 +64,7 @@ def test_the_command_line_is_that_of_a_start(tmp_path: Path) -> None:
             command = Path(f"/proc/{running.pid}/cmdline").read_text().rstrip("\0").split("\0")
             shown.append([command[0], *(Path(word).name for word in command[1:])])
             shown[-1].append(Path(f"/proc/{running.pid}/comm").read_text())
-    assert shown[0] == shown[1] and shown[0][2:] == ["ae-run", "--simple", "echo {}", "ae-run\n"]
+    assert shown[0] == shown[1] and shown[0][1:] == ["ae-run", "--simple", "echo {}", "ae-run\n"]
 
 
 def test_what_a_fork_imports_the_server_imports_too(monkeypatch: pytest.MonkeyPatch) -> None:

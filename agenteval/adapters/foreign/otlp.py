@@ -10,7 +10,7 @@ from agenteval.adapters.values import as_text, total
 from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
-from agenteval.streams.text import whole_number
+from agenteval.streams.jsonl import whole_number
 from agenteval.wire.records import Record
 
 USAGE = {

@@ -7,6 +7,8 @@ permission, for files. The older dialect of agent-eval-harness differs only in i
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 from agenteval import __version__
 from agenteval.adapters.trajectory import PERMISSIONS
 from agenteval.agents.acp import rpc
-from agenteval.agents.acp.files import WorkFiles
 from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import encode
@@ -23,6 +24,7 @@ PERMISSION = "session/request_permission"
 ALLOWED, DENIED = PERMISSIONS
 LONGEST_ID = 20  # digits of an id that may be one of ours
 ID_SHOWN = 100
+LARGEST_FILE = 16 << 20  # bytes of a file to read: it goes through a pipe, and stays in memory until it is read
 CANCELLED = "cancelled"
 AFTER_DENIAL = "the agent cancelled the turn when permission was denied (stopReason cancelled)"
 # Stop reasons of a turn that was not completed: later turns would make no sense.
@@ -167,6 +169,29 @@ class Client:
         return text
 
 
+def _is_progress(message: Message) -> bool:
+    """Whether a notification reports work on the prompt; others list commands, modes and the like."""
+    params = message.get("params")
+    update = params.get("update") if isinstance(params, dict) else None
+    kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+    return isinstance(kind, str) and kind.startswith(("agent_", "tool_call", "plan"))
+
+
+def _error_text(error: Any) -> str:
+    """Returns the text of a JSON-RPC error, with the details that some agents put into its data."""
+    if not isinstance(error, dict):
+        return encode(error).decode()[:1000]
+    text = str(error.get("message") or "no message")
+    data = error.get("data")
+    details = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    if isinstance(details, str) and details not in text:
+        text += f": {details}"
+    return f"{text[:1000]} (code {error.get('code')})"
+
+
+# --- what the agent asks for --------------------------------------------------------------------
+
+
 class RequestHandler:
     """Answers requests of an agent: grants or denies permission, serves `files` below one directory.
 
@@ -206,21 +231,81 @@ class RequestHandler:
         return {"outcome": "selected", "optionId": fitting[0].get("optionId")}
 
 
-def _is_progress(message: Message) -> bool:
-    """Whether a notification reports work on the prompt; others list commands, modes and the like."""
-    params = message.get("params")
-    update = params.get("update") if isinstance(params, dict) else None
-    kind = update.get("sessionUpdate") if isinstance(update, dict) else None
-    return isinstance(kind, str) and kind.startswith(("agent_", "tool_call", "plan"))
+class WorkFiles:
+    """Reads and writes text files below a directory for an agent, and no file outside it.
+
+    A path is resolved first, so that `..` and symbolic links work inside the directory. Then its components are opened
+    one by one without following links, so that a link put there in the meantime does not lead outside.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+
+    def read(self, path: str, line: int | None = None, limit: int | None = None) -> str:
+        """Returns the text of a file, or `limit` lines of it from number `line` on (1 is the first)."""
+        with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: larger than {LARGEST_FILE} bytes")
+        if line is not None or limit is not None:
+            start = max(1, line or 1) - 1
+            end = None if limit is None else start + max(0, limit)
+            data = b"".join(data.splitlines(keepends=True)[start:end])
+        return data.decode("utf-8", "replace")
+
+    def write(self, path: str, text: str) -> None:
+        """Replaces the content of a file; creates it, with its directories, if it does not exist."""
+        fd = self._open(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.truncate(0)
+                file.write(text.encode("utf-8", "replace"))
+        except OSError as error:  # a full disk
+            raise RequestError(rpc.INTERNAL_ERROR, f"{path}: {error.strerror}") from None
+
+    def _open(self, path: str, flags: int) -> int:
+        try:
+            parts = self._parts(path)
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for part in parts[:-1]:
+                fd = _enter(fd, part, create=bool(flags & os.O_CREAT))
+            # O_NONBLOCK: opening a FIFO would otherwise wait until its other end is opened.
+            fd = _open_at(fd, parts[-1], flags | os.O_NONBLOCK)
+        except OSError as error:
+            code = rpc.RESOURCE_NOT_FOUND if isinstance(error, FileNotFoundError) else rpc.INTERNAL_ERROR
+            raise RequestError(code, f"{path}: {error.strerror}") from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: not a regular file")
+        return fd
+
+    def _parts(self, path: str) -> list[str]:
+        """Returns the components of a path below the root; RequestError if it is outside."""
+        if not path or "\0" in path:
+            raise RequestError(rpc.INVALID_PARAMS, "the path is empty or has a NUL character")
+        real = os.path.realpath(os.path.join(self.root, path))
+        parts = os.path.relpath(real, self.root).split(os.sep)
+        if parts[0] in (os.pardir, os.curdir):
+            raise RequestError(rpc.INVALID_PARAMS, f"{path}: only files inside {self.root} can be read and written")
+        return parts
 
 
-def _error_text(error: Any) -> str:
-    """Returns the text of a JSON-RPC error, with the details that some agents put into its data."""
-    if not isinstance(error, dict):
-        return encode(error).decode()[:1000]
-    text = str(error.get("message") or "no message")
-    data = error.get("data")
-    details = data.get("details") or data.get("message") if isinstance(data, dict) else data
-    if isinstance(details, str) and details not in text:
-        text += f": {details}"
-    return f"{text[:1000]} (code {error.get('code')})"
+def _enter(directory: int, name: str, *, create: bool) -> int:
+    """Opens a directory inside another, which is closed."""
+    if create:
+        try:
+            os.mkdir(name, dir_fd=directory)
+        except FileExistsError:
+            pass
+        except OSError:
+            os.close(directory)
+            raise
+    return _open_at(directory, name, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _open_at(directory: int, name: str, flags: int) -> int:
+    """Opens a file in a directory, following no symbolic link; closes the directory."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=directory)
+    finally:
+        os.close(directory)

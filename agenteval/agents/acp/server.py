@@ -3,6 +3,7 @@
 Data flow: one thread reads requests from stdin and answers them. Each session/prompt gets a thread of its own, which
 runs the command line, reads its lines with the schema, writes them to stdout as session/update notifications, then
 writes the response. The main thread waits for the end of stdin, a closed stdout or a signal, and ends all processes.
+Read with the adapter `acp`, the updates give the same trajectory again.
 """
 
 from __future__ import annotations
@@ -11,21 +12,24 @@ import os
 import shlex
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from agenteval import __version__
 from agenteval.adapters.reader import Reading
+from agenteval.adapters.surrogates import held_back, without_halves
+from agenteval.adapters.trajectory import Step, Trajectory
+from agenteval.adapters.words import as_text, status_of
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
-from agenteval.agents.acp.updates import NOTHING_SECRET, LiveTrajectory, Update, result_chunk, text_block
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.outcome import failure_of, printed_lines
+from agenteval.processes.process import Command
 from agenteval.processes.shutdown import raise_on_signals
-from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
 from agenteval.streams.output import Output
@@ -34,9 +38,15 @@ from agenteval.streams.source import Source
 
 MOST_TURNS = 500  # turns that run at the same time; more wait
 FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
-
 OWN_SESSION = "session-"  # what the ids of session/new begin with
 WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
+NOTHING_SECRET = Redactor({})
+CHUNKS = {"message": "agent_message_chunk", "thought": "agent_thought_chunk"}
+SHOWN = 4000  # characters of a tool's output for clients to display; rawOutput has all of it
+TEXTS = ("content", "text", "step", "title", "description", "name")  # fields that may hold the text of a plan's entry
+PRIORITIES = ("high", "medium", "low")
+
+Update = dict[str, Any]
 
 
 class AcpServer:
@@ -110,8 +120,6 @@ class AcpServer:
 
     def _report(self, error: Exception) -> None:
         if self.trace is not None:
-            import traceback
-
             for line in traceback.format_exception(error):
                 self.trace(line.rstrip())
 
@@ -332,3 +340,126 @@ def _start_thread(work: Callable[..., None], *arguments: Any) -> threading.Threa
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()
     return thread
+
+
+# --- updates ------------------------------------------------------------------------------------
+
+
+class LiveTrajectory(Trajectory):
+    """A trajectory that sends each change as an update; a step's id is the id of its message or tool call."""
+
+    def __init__(self, record_id: str, send: Callable[[Update], None], redact: Redactor = NOTHING_SECRET) -> None:
+        super().__init__(record_id, None)  # each step is sent at once, and a session may be long
+        self._send, self._redact = send, redact
+        self._begun = ""  # of the open text: what is not sent yet
+
+    def send(self, update: Update) -> None:
+        """Sends an update, with the tool call that it belongs to if it is that of a sub-agent."""
+        if self.parent is not None:
+            parent = as_text(self.parent)
+            caller = self.step_of(parent) or {}
+            update["_meta"] = {"claudeCode": {"parentToolUseId": caller.get("stepId", parent)}}
+        self._send(without_halves(update) if self.has_halves else update)
+
+    def text(self, kind: str, content: Any) -> None:
+        """Adds a thought or message."""
+        count = len(self.steps)
+        super().text(kind, content)
+        if len(self.steps) > count:
+            self._send_text(kind, self.steps[-1]["content"])
+
+    def piece(self, kind: str, content: Any, message: Any = None) -> None:
+        """Adds a piece of a thought or message.
+
+        Half a character at its end, or what may be the beginning of a secret, is sent with the next piece.
+        """
+        count, last = len(self.pieces), self._last
+        super().piece(kind, content, message)
+        if len(self.pieces) == count and self._last is last:
+            return  # the piece was empty
+        whole, half = held_back(self._begun + self.pieces[-1])
+        whole, begun = self._redact.split_off_begun(whole)
+        self._begun = begun + half
+        if whole or len(self.pieces) == 1:
+            self._send_text(kind, whole)
+
+    def _join(self) -> Step:
+        if self._begun:
+            self._send_text(self.open_kind, self._begun)
+            self._begun = ""
+        return super()._join()
+
+    def plan(self, entries: Any) -> None:
+        """Adds a plan."""
+        super().plan(entries)
+        given = self.steps[-1]["entries"]
+        shown = [_entry(entry) for entry in given]
+        self.send(
+            {"sessionUpdate": "plan", "entries": shown, **({} if shown == given else {"_meta": {"entries": given}})}
+        )
+
+    def call(self, ident: Any, name: Any, given: Any) -> Step:
+        """Adds a tool call."""
+        count = len(self.steps)
+        step = super().call(ident, name, given)
+        if len(self.steps) > count:
+            self.send(_present({"sessionUpdate": "tool_call", **_named(step), "status": "pending", "rawInput": given}))
+        elif given is not None:
+            self.send({"sessionUpdate": "tool_call_update", "toolCallId": step["stepId"], "rawInput": given})
+        return step
+
+    def settle(self, ident: Any, name: Any, given: Any, status: str, output: Any, duration: Any) -> Step:
+        """Adds that a tool call runs, or its result."""
+        return self._send_change(super().settle(ident, name, given, status, output, duration), given, output)
+
+    def _amend(self, ident: Any, name: Any, given: Any, output: Any) -> Step:
+        return self._send_change(super()._amend(ident, name, given, output), given, output)
+
+    def add_output(self, step: Step, piece: Any) -> Step:
+        """Adds a piece to the output of a tool call."""
+        if piece is not None:
+            delta = {"terminal_output_delta": {"data": as_text(piece), "terminal_id": step["stepId"]}}
+            self.send({"sessionUpdate": "tool_call_update", "toolCallId": step["stepId"], "_meta": delta})
+        return super().add_output(step, piece)
+
+    def _send_change(self, step: Step, given: Any, output: Any) -> Step:
+        status = step["status"] if step["status"] != "pending" else None
+        change = {**_named(step), "status": status, "rawInput": given, "rawOutput": output}
+        shown = None if output is None else [{"type": "content", "content": text_block(as_text(output)[:SHOWN])}]
+        self.send(_present({"sessionUpdate": "tool_call_update", **change, "content": shown}))
+        return step
+
+    def _send_text(self, kind: str, text: str) -> None:
+        self.send({"sessionUpdate": CHUNKS[kind], "messageId": self.steps[-1]["stepId"], "content": text_block(text)})
+
+
+def result_chunk(text: str) -> Update:
+    """Returns an update with an output that no message had, for a person to read; the adapter `acp` ignores it."""
+    return {"sessionUpdate": "agent_message_chunk", "content": text_block(text), "_meta": {"result": True}}
+
+
+def _named(step: Step) -> Update:
+    return {"toolCallId": step["stepId"], "title": step["name"]}
+
+
+def text_block(text: str) -> Update:
+    """Returns a content block."""
+    return {"type": "text", "text": text}
+
+
+def _present(update: Update) -> Update:
+    return {field: value for field, value in update.items() if value is not None}
+
+
+def _entry(entry: Any) -> Update:
+    """Returns an entry of a plan with the fields of the protocol: content, priority and status."""
+    fields = entry if isinstance(entry, dict) else {"content": entry}
+    content = next((fields[name] for name in TEXTS if isinstance(fields.get(name), str)), None)
+    word = fields.get("status", fields.get("completed"))
+    status = "completed" if word is True else status_of(word) if isinstance(word, str) else None
+    priority = fields.get("priority")
+    return {
+        "content": as_text(entry) if content is None else content,
+        "priority": priority if priority in PRIORITIES else "medium",
+        "status": status if status in ("in_progress", "completed") else "pending",
+    }

@@ -103,11 +103,11 @@ def side_by_side(limit: int) -> AskJudges:
     return ask
 
 
-def open_models(names: Sequence[str], patience: float, retries: int, threads: int) -> list[Model]:
+def open_models(names: Sequence[str], patience: float, retries: int) -> list[Model]:
     """Returns the models on the user's server; raises UserError if they cannot be asked."""
     from agenteval.models.chat import Model, ModelError, needs_openai
 
-    needs_openai(threads=threads)
+    needs_openai()
     try:
         return [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
@@ -203,7 +203,7 @@ def main(
         panel = Panel([judge(OFFLINE, judge_by_rules, server=OFFLINE)], threshold, prices)
         return answer_all(panel.grade, path, output)
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
-    models = open_models(names, timeout / 1000 / rounds, retries, concurrency)
+    models = open_models(names, timeout / 1000 / rounds, retries)
     judges = [judge(one.name, one.ask, server=one.base_url) for one in models]
     ask_judges = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
     panel = Panel(judges, threshold, prices, ask_judges)

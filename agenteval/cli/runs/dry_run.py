@@ -45,8 +45,7 @@ def _directory(run: PromptRun, prompt: Record, trial: int | None) -> str:
     """Returns where the agent would work; a workspace is not made."""
     if run.settings.workspace_dir is None:
         return run.cwd
-    from agenteval.agents.workspaces.markers import Markers
-    from agenteval.agents.workspaces.workspace import workspace_name
+    from agenteval.agents.workspaces import Markers, workspace_name
 
     base = os.path.abspath(run.settings.workspace_dir)
     return os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=Markers(base).ignores_case()))

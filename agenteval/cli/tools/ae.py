@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import sys
 
-from agenteval.cli.suite import PREFIX, find, own_tools, places, plug_ins
+from agenteval.cli.executables import PREFIX, own_tools, plug_ins, search_path
 from agenteval.errors import USAGE, similar
+from agenteval.streams.console import Console
 
 OWN = ("init", "completion")
-
-# Click is imported only where ae answers itself: the tool that it becomes imports it anyway.
 
 
 def main() -> int:
@@ -23,23 +24,25 @@ def main() -> int:
     if command in OWN and (rest or not completing):
         _run_own(command, rest)
     if completing or command in ("", "help") or command.startswith("-"):
-        from agenteval.cli.front_page import front_page
-
-        front_page([command, *rest] if completing or command.startswith("-") else [])
-    return _refuse(become(command, rest))
+        _run_own("", [command, *rest] if completing or command.startswith("-") else [])
+    Console("ae", progress=False).say(become(command, rest))
+    return USAGE
 
 
 def _run_own(command: str, args: list[str]) -> None:
+    from agenteval.cli import ae_commands  # not at the top: the tool that `ae` becomes would import Click again
+
     if command == "init":
-        from agenteval.cli.init import init as own
+        ae_commands.init(args)
+    elif command == "completion":
+        ae_commands.completion(args)
     else:
-        from agenteval.cli.front_page import completion as own
-    own(args)
+        ae_commands.front_page(args)
 
 
 def become(command: str, args: list[str]) -> str:
     """Replaces this process by ae-COMMAND; returns only if that fails, with the message."""
-    path = find(PREFIX + command, places())
+    path = shutil.which(PREFIX + command, path=os.pathsep.join(search_path())) if os.sep not in command else None
     if path is None:
         return unknown(command)
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; ae-COMMAND expects to be killed by them
@@ -48,7 +51,7 @@ def become(command: str, args: list[str]) -> str:
         try:
             os.execv(path, [path, *args])
         except OSError as error:
-            if error.strerror != "Exec format error":
+            if error.errno != errno.ENOEXEC:
                 raise
             os.execv("/bin/sh", ["sh", path, *args])  # a script without #! is run as a shell does
     except OSError as error:
@@ -57,14 +60,7 @@ def become(command: str, args: list[str]) -> str:
 
 def unknown(command: str) -> str:
     """Returns the message for a command that does not exist, with those that are spelled like it."""
-    known = [name.removeprefix(PREFIX) for name in (*own_tools(), *plug_ins(places()))] + ["help", *OWN]
+    known = [name.removeprefix(PREFIX) for name in (*own_tools(), *plug_ins(search_path()))] + ["help", *OWN]
     close = similar(command, known)[:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return f'there is no command "{command}"{hint} (ae --help lists them)'
-
-
-def _refuse(why: str) -> int:
-    from agenteval.streams.console import Console
-
-    Console("ae", progress=False).say(why)
-    return USAGE

@@ -10,7 +10,7 @@ from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports.balance_chart import chart
+from agenteval.reports.terminal import chart
 from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output

@@ -21,7 +21,7 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
-from agenteval.reports.forms import ReportForms
+from agenteval.reports.calibration import FORMS
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from agenteval.wire.calibration import CalibrationReport, Label
 
 NAME = "ae-calibrate"
-FORMS = ReportForms("calibration")
 SAMPLE = 10
 IDS_SHOWN = 5
 ID_WIDTH = 40

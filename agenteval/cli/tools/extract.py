@@ -24,7 +24,6 @@ from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
-from agenteval.streams.jsonl import decode_raw
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, checked_batch, read_records
@@ -79,7 +78,7 @@ def main(
     target.encode = redact.line
     console.begin(None, "records")
     if explain:
-        records = read_records(source, Raw, console, decode_raw)
+        records = read_records(source, Raw, console)
         write_explanations(records, adapter.config, schema, target, console)
     else:
         extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
@@ -105,7 +104,7 @@ class Extraction:
         self.fit.finish()
 
     def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
-        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console, decode_raw):
+        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console):
             result = guarded(raw, self._extract, self._unread)
             write_record(self.target, result, self.console)
             self.fit.add(raw, result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -118,8 +117,6 @@ def main(
     along, and the filter runs in the directory that holds them (with --address local, in this one). If a
     worker or a node dies, its record goes to another one. It needs Ray: pip install 'agenteval[ray]'.
     """
-    if sys.flags.no_site:  # Ray starts its workers with the flags of this Python, and they would not find agenteval
-        os.execv(sys.executable, [sys.executable, "-P", *sys.argv])
     console = Console("ae-ray", progress=progress, output=output)
     words, secrets, asked = check_command(command), read_variables(env), slot_request(resources or {})
     for file in files:

@@ -19,8 +19,7 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
-from agenteval.reports.evaluation_facts import EvaluationReport, remarks
-from agenteval.reports.forms import ReportForms
+from agenteval.reports.evaluation import FORMS, EvaluationReport, remarks
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
@@ -29,7 +28,6 @@ from agenteval.wikipedia.score import ScoreWeights, Scoring
 from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
 NAME = "ae-score"
-FORMS = ReportForms("evaluation")
 MOST_WEIGHT = 10
 
 

@@ -7,10 +7,9 @@ import click
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import write_results
 from agenteval.cli.tool import tool
-from agenteval.reports.forms import ReportForms
+from agenteval.reports.summary import FORMS
 
 NAME = "ae-summarize"
-FORMS = ReportForms("summary")
 
 
 @tool(NAME)

@@ -8,11 +8,17 @@ from collections.abc import Iterator
 from agenteval import __version__
 from agenteval.reports.comparison_words import Report
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.assembly import PageParts
-from agenteval.reports.page.chunks import ChunkWriter, inline_json
 from agenteval.reports.page.comparison_overview import comparison_data, flipped, winners
 from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row
-from agenteval.reports.page.limits import FEWER_PROMPTS, MOST_ROWS, PageRoom, say_what_is_missing
+from agenteval.reports.page.document import (
+    FEWER_PROMPTS,
+    MOST_ROWS,
+    ChunkWriter,
+    PageParts,
+    PageRoom,
+    inline_json,
+    say_what_is_missing,
+)
 from agenteval.reports.page.overview import status_counts
 
 

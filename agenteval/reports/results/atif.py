@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agenteval.reports.exports.answers import ExportedAnswer, iso, read_answers
-from agenteval.reports.exports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
+from agenteval.reports.answers import ExportedAnswer, iso, read_answers
+from agenteval.reports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode

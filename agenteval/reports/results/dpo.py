@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.reports.exports.answers import ExportedAnswer, parse_answers
-from agenteval.reports.exports.chat import Chat, chat_of
-from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
+from agenteval.reports.answers import ExportedAnswer, parse_answers
+from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.files import Spool

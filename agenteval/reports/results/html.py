@@ -10,12 +10,16 @@ import msgspec
 
 from agenteval import __version__
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.assembly import PageParts
-from agenteval.reports.page.chunks import ChunkWriter, inline_json
-from agenteval.reports.page.limits import MOST_ROWS, PageRoom, say_what_is_missing
-from agenteval.reports.page.overview import ResultsOverview, status_counts
+from agenteval.reports.page.document import (
+    MOST_ROWS,
+    ChunkWriter,
+    PageParts,
+    PageRoom,
+    inline_json,
+    say_what_is_missing,
+)
+from agenteval.reports.page.overview import ResultsOverview, TrialsOverview, status_counts
 from agenteval.reports.page.rows import STATUSES, PageResult, PageRow, PageTrial
-from agenteval.reports.page.trials_overview import TrialsOverview
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.wire.records import Record

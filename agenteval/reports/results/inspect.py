@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.exports.answers import ExportedAnswer, iso, read_answers
-from agenteval.reports.exports.conversation import AgentTurn, exchanges
+from agenteval.reports.answers import ExportedAnswer, iso, read_answers
+from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.run_summary import Mean

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agenteval.reports.exports.answers import ExportedAnswer, read_prompts
+from agenteval.reports.answers import ExportedAnswer, read_prompts
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.rows import group_of
 from agenteval.reports.result_reader import ResultReader

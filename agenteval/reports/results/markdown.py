@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agenteval.reports.figures import number, percent, percent_span
+from agenteval.reports.figures import number, percent, percent_span, verdict
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, inline_all, normal_line_ends, table
 from agenteval.reports.result_reader import ResultReader
@@ -120,8 +120,3 @@ def score_block(row: ResultView, score: GraderResult, reasoning: str) -> str:
             why = f": {inline(grade.reasoning)}" if grade.reasoning else ""
             lines.append(f"- **{inline(name)}** {verdict(grade)}{why}")
     return "\n".join(lines)
-
-
-def verdict(score: GraderResult) -> str:
-    """PASS or FAIL and the score."""
-    return f"✅ {score.score:.3f} (PASS)" if score.pass_ else f"❌ {score.score:.3f} (FAIL)"

@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.exports.answers import ExportedAnswer, read_answers
-from agenteval.reports.exports.conversation import PENDING, text_of
+from agenteval.reports.answers import ExportedAnswer, read_answers
+from agenteval.reports.conversation import PENDING, text_of
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode

@@ -2,20 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from agenteval import __version__
 from agenteval.errors import MissingExtra, UserError
-from agenteval.reports.exports.answers import read_answers
+from agenteval.reports.answers import ExportedAnswer, read_answers
 from agenteval.reports.forms import ReportContext
+from agenteval.reports.page.rows import group_of
 from agenteval.reports.result_reader import ResultReader
+from agenteval.streams.jsonl import encode
+
+ROWS = 1000  # of a group at most, and less if they are large
+BYTES = 16 << 20  # of text in a group
+TEXT, TEXTS, FLAG, WHOLE, NUMBER, TIME = "text", "texts", "flag", "whole", "number", "time"
+
+Cell = Callable[[ExportedAnswer], Any]
+
+
+def json_text(value: Any) -> str | None:
+    """The value as JSON; None if there is none."""
+    return None if value is None else encode(value).decode()
+
+
+COLUMNS: dict[str, tuple[str, Cell]] = {
+    "id": (TEXT, lambda answer: answer.prompt_id),
+    "trial": (WHOLE, lambda answer: answer.trial),
+    "input": (TEXT, lambda answer: answer.result.turns("\n") or None),
+    "hint": (TEXT, lambda answer: answer.result.hint),
+    "output": (TEXT, lambda answer: answer.result.output),
+    "status": (TEXT, lambda answer: answer.status),
+    "pass": (FLAG, lambda answer: answer.result.grade.pass_ if answer.result.grade else None),
+    "score": (NUMBER, lambda answer: answer.result.grade.score if answer.result.grade else None),
+    "reasoning": (TEXT, lambda answer: answer.result.score.reasoning if answer.result.score else None),
+    "scores": (TEXT, lambda answer: json_text(answer.result.scores)),
+    "grader_error": (TEXT, lambda answer: answer.result.why_not_graded),
+    "errors": (TEXTS, lambda answer: answer.result.failures),
+    "tool_errors": (FLAG, lambda answer: answer.result.tool_errors),
+    "duration_ms": (NUMBER, lambda answer: answer.result.duration),
+    "input_tokens": (NUMBER, lambda answer: answer.usage("input_tokens")),
+    "output_tokens": (NUMBER, lambda answer: answer.usage("output_tokens")),
+    "cached_tokens": (NUMBER, lambda answer: answer.usage("cached_tokens")),
+    "cost_usd": (NUMBER, lambda answer: answer.usage("cost_usd")),
+    "started": (TIME, lambda answer: None if answer.start is None else int(answer.start)),
+    "agent": (TEXT, lambda answer: answer.metadata.get("agent") and answer.agent),
+    "model": (TEXT, lambda answer: answer.model),
+    "steps": (WHOLE, lambda answer: len(answer.steps)),
+    "tools": (TEXTS, lambda answer: [step.name for step in answer.steps if step.type == "tool_call" and step.name]),
+    "metadata": (TEXT, lambda answer: json_text(answer.result.metadata)),
+    "trajectory": (TEXT, lambda answer: json_text(answer.result.trajectory)),
+}
 
 
 def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
-    """Yields the file in pieces; memory holds one group of rows."""
+    """Yields the file, a group of rows at a time; memory holds one group."""
     if context.terminal:
         raise UserError("parquet is binary and stdout is a terminal: write it to a file with -o FILE")
     try:
-        from agenteval.reports.exports.columns import parquet_pieces
+        import pyarrow
+        from pyarrow import parquet
     except ImportError:
         raise MissingExtra("-f parquet needs the package pyarrow", "parquet") from None
-    yield from parquet_pieces(read_answers(results), context.by)
+    types = {TEXT: pyarrow.string(), TEXTS: pyarrow.list_(pyarrow.string()), FLAG: pyarrow.bool_()}
+    types |= {WHOLE: pyarrow.int64(), NUMBER: pyarrow.float64(), TIME: pyarrow.timestamp("ms", tz="UTC")}
+    columns = COLUMNS | {"category": (TEXT, lambda answer: group_of(answer.metadata, context.by) or None)}
+    schema = pyarrow.schema({name: types[kind] for name, (kind, _) in columns.items()}, {"agenteval": __version__})
+    sink = _Sink()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for group in groups(read_answers(results)):
+            arrays = [pyarrow.array([cell(one) for one in group], types[kind]) for kind, cell in columns.values()]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+            yield sink.take()
+    yield sink.take()
+
+
+class _Sink:
+    """A file that is written in pieces, which are taken out in between."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def groups(answers: Iterable[ExportedAnswer]) -> Iterator[list[ExportedAnswer]]:
+    """The answers in groups of a limited size."""
+    group: list[ExportedAnswer] = []
+    size = 0
+    for answer in answers:
+        group.append(answer)
+        size += len(answer.result.output) + sum(
+            len(step.content or "") + (len(step.output) if isinstance(step.output, str) else 1000)
+            for step in answer.steps
+        )
+        if len(group) >= ROWS or size >= BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from agenteval.reports.exports.answers import ExportedAnswer, read_answers
-from agenteval.reports.exports.chat import Chat, chat_of
-from agenteval.reports.exports.left_out import NO_REPLY, REASONS, say_left_out
+from agenteval.reports.answers import ExportedAnswer, read_answers
+from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.result_reader import ResultReader
 from agenteval.streams.jsonl import encode

@@ -18,7 +18,7 @@ from agenteval.reports.run_summary import (
     run_facts,
 )
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
-from agenteval.reports.timeline.timeline import OUTCOMES
+from agenteval.reports.timeline import OUTCOMES
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.result_view import UNGRADED, GroupedResult, ResultView
 

@@ -1,0 +1,468 @@
+"""Workspaces: a directory per prompt, named after its id, filled from the template, never outside its base.
+
+Workspaces.make creates one before an agent starts: it replaces what an earlier run of the suite left there, and uses
+what the user put there as it is. Markers tell the two apart: files DIR/.agenteval/<name> beside the workspaces, where
+neither an agent nor git sees them. With --workspace-git all files are committed and their baseline is kept
+(workspace_changes.py), so that what the agent changes can be found.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline, take_baseline
+from agenteval.agents.workspace_git import (
+    OWN_CONFIG,
+    GitOutcome,
+    RunGit,
+    commit_all,
+    find_work_tree,
+    git_environment,
+    git_error,
+    repository_of,
+)
+from agenteval.errors import CannotGoOn, UserError, WorkspaceError
+from agenteval.processes.process import Command, find_program
+from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.files import replace_file
+
+LONGEST_NAME = 100
+DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
+CLONE_TIMEOUT = 600.0
+GIT_OUTPUT = 1 << 28
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+PREFIX = "prompt-"
+GIT_FILES = ("config", "config.worktree")
+# A work tree elsewhere: a copy of the repository would still use the original's.
+WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
+MADE = "user.agenteval"  # extended attribute of a directory that the suite made
+
+Links = dict[tuple[int, int], str]  # device and inode of a file with several names → the first copy of it
+
+
+def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bool = False) -> str:
+    """Returns `prompt-<id>[-trial-<n>]`, with a digest if the id is not a safe file name, so that two never collide.
+
+    Where the file system ignores case, an id with capital letters or a dot at its end is not safe either.
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
+    looks_changed = re.search(r"-[0-9a-f]{32}$" if trial else r"-([0-9a-f]{32}|trial-\d+)$", safe) is not None
+    same_as_another = ignores_case and (safe != safe.lower() or safe.endswith("."))
+    if safe != prompt_id or looks_changed or same_as_another:
+        safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:DIGEST_LENGTH]}"
+    return f"{PREFIX}{safe}" + (f"-trial-{trial}" if trial is not None else "")
+
+
+class Workspaces:
+    """Creates and removes the workspaces below a base directory, each with the content of the template.
+
+    A directory that is there and that the suite did not make is used as it is and never removed, unless `fresh`;
+    `report` takes a line about the first of them.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        template: str | None,
+        processes: ProcessSupervisor,
+        *,
+        git: bool = False,
+        fresh: bool = False,
+        report: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        if not base:
+            raise UserError("--workspace-dir: it is empty; name a directory")
+        self.base = os.path.abspath(base)
+        self.git, self.fresh, self.report = git, fresh, report
+        if git:
+            find_program("git")
+        self.processes = processes
+        self.markers = Markers(self.base)
+        self._made: set[str] = set()  # in this run
+        self._baselines: dict[str, str] = {}  # of workspaces with an agent in it
+        self._reported = threading.Lock()
+        try:
+            os.makedirs(self.base, exist_ok=True)
+            if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(None, "cannot create directories there (Permission denied)")
+            self.markers.prepare()
+        except OSError as error:
+            raise UserError(f"--workspace-dir {base}: {error.strerror}") from None
+        self.ignores_case = self.markers.ignores_case()
+        try:
+            self.fill = _filler(template, self)
+        except OSError as error:
+            raise UserError(f"--workspace-template {template}: {error.filename}: {error.strerror}") from None
+        self.template = template
+
+    def path(self, prompt_id: str, trial: int | None = None) -> str:
+        """Returns the path of a prompt's workspace."""
+        return os.path.join(self.base, workspace_name(prompt_id, trial, ignores_case=self.ignores_case))
+
+    def repository_around(self) -> str | None:
+        """Returns the repository that git would find from a workspace, None if each workspace is one itself."""
+        if self.git or (self.template and _is_repository(self.template)):
+            return None
+        return find_work_tree(self.base)
+
+    def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
+        """Creates a workspace, replaces that of an earlier run, and returns its path; WorkspaceError if that fails."""
+        path = self.path(prompt_id, trial)
+        try:
+            self._make(path, key)
+        except OSError as error:
+            where = error.filename2 or error.filename
+            reason = f"{error.strerror}: {where}" if error.strerror and where else error.strerror or str(error)
+            raise WorkspaceError(reason, full=self._is_full(error)) from None
+        return path
+
+    def _make(self, path: str, key: int) -> None:
+        os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
+        self.markers.prepare()
+        if not self.markers.claim(path):
+            raise CannotGoOn(
+                f"{path}: another run is using it; wait for that, or name another --workspace-dir "
+                "(runs of different prompts may share one)"
+            )
+        if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
+            self._keep(path)
+            self._begin(path, key)
+            return
+        if os.path.lexists(path):
+            remove_tree(path)
+        self.markers.make(path)
+        self._made.add(path)
+        try:
+            self.fill(path, key)
+            self._begin(path, key)
+        except OSError:
+            with suppress(OSError):  # also if it was removed meanwhile: git would have made it again, without a marker
+                remove_tree(path)
+            raise
+
+    def _begin(self, path: str, key: int) -> None:
+        """Takes what is in a workspace for its state before the agent runs."""
+        drop_baseline(path)
+        if self.git:
+            self._commit(path, key)
+
+    def _is_full(self, error: OSError) -> bool:
+        """Whether no other workspace can be made either; git says so in its own words."""
+        if error.errno in FULL or any(os.strerror(number) in str(error) for number in FULL):
+            return True
+        with suppress(OSError):
+            left = os.statvfs(self.base)
+            return left.f_bavail == 0 or (left.f_files > 0 and left.f_favail == 0)
+        return False
+
+    def leave(self, prompt_id: str, trial: int | None = None) -> str | None:
+        """Takes note that the agent has ended; returns the digest of the workspace's baseline, if it has one.
+
+        If the agent made its directory anew, that is one of the suite's, too.
+        """
+        path = self.path(prompt_id, trial)
+        if path in self._made and not self.markers.has(path):
+            with suppress(OSError):
+                self.markers.put(path)
+        return self._baselines.pop(path, None)
+
+    def remove(self, prompt_id: str, trial: int | None = None) -> None:
+        """Removes a workspace that the suite made, as far as it can be."""
+        path = self.path(prompt_id, trial)
+        if self._is_ours(path):
+            with suppress(OSError):
+                remove_tree(path)
+                self.markers.drop(path)
+
+    def _is_ours(self, path: str) -> bool:
+        return path in self._made or self.markers.has(path)
+
+    def _keep(self, path: str) -> None:
+        """Checks that an agent can run in what the user put there, and reports the first of such directories."""
+        if not os.path.isdir(path):
+            raise NotADirectoryError(
+                f"{path} is not a directory, and was not made by the suite; --fresh-workspaces replaces it"
+            )
+        if self._reported.acquire(blocking=False):
+            without = ", without the content of --workspace-template" if self.template else ""
+            self.report(
+                f"{path} was there and was not made by the suite: agents run in such directories as they are{without} "
+                "(--fresh-workspaces replaces them)"
+            )
+
+    def clone(self, repository: str, path: str, key: int, *options: str) -> None:
+        """Clones a repository; git runs as a process of agent `key`."""
+        arguments = ["clone", "--quiet", "--template=", "--origin=origin", *options, "--", repository, path]
+        done = self._git_of(key)([*OWN_CONFIG, *arguments], self.base, git_environment(clone=True), b"")
+        if done.code != 0:
+            raise git_error(done)
+
+    def detach(self, source: str, path: str, key: int) -> None:
+        """Copies a directory whose repository is elsewhere: clones that, then copies the files as they are."""
+        self.clone(source, path, key, "--no-checkout")
+        within = repository_of(path, self._git_of(key))
+        within("remote", "remove", "origin")  # nothing may be pushed there
+        git = os.path.join(source, ".git")
+        copy_tree(source, path, lambda entry: entry.path == git or _points_outside(entry, source))
+        within("reset", "--quiet")
+
+    def _commit(self, path: str, key: int) -> None:
+        """Commits all files, in a new repository if there is none, and keeps outside of it what they are now."""
+        with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
+            commit_all(path, folder, self._git_of(key))
+        self._baselines[path] = keep_baseline(take_baseline(path), path)
+
+    def _git_of(self, key: int) -> RunGit:
+        """Returns a function that runs git as a process of agent `key`, so that it ends with the tool."""
+
+        def run(arguments: list[str], cwd: str, env: dict[str, str], stdin: bytes) -> GitOutcome:
+            command = Command(find_program("git"), ["git", *arguments], cwd, env, stdin or None, alone=True)
+            outcome = self.processes.run(key, command, timeout=CLONE_TIMEOUT, max_output=GIT_OUTPUT)
+            problem = outcome.error.encode() if outcome.error else outcome.stderr
+            return GitOutcome(None if outcome.error else outcome.exit_code, outcome.stdout, problem)
+
+        return run
+
+
+# --- which workspaces the suite has made ----------------------------------------------------------
+
+
+class Markers:
+    """The markers below a base directory, and a lock on each workspace that this process uses."""
+
+    def __init__(self, base: str) -> None:
+        self.folder = os.path.join(base, FOLDER)
+        self._locks: int | None = None
+        self._opening = threading.Lock()
+
+    def claim(self, path: str) -> bool:
+        """Locks a workspace until this process ends; returns False if another process has it.
+
+        The lock is that of a byte in one file, named by the workspace: thousands need one descriptor. Processes that
+        share a directory but no prompt, as those of several shards, do not meet.
+        """
+        with self._opening:
+            if self._locks is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._locks = os.open(os.path.join(self.folder, "locks"), flags, 0o666)
+        place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError as error:
+            return error.errno not in (errno.EACCES, errno.EAGAIN)  # else a file system without locks
+        return True
+
+    def prepare(self) -> None:
+        """Makes the folder of markers, which git ignores; OSError if that cannot be."""
+        if os.path.islink(self.folder):
+            raise OSError(None, f"{FOLDER} in it is a symbolic link; remove that")
+        if not os.path.isdir(self.folder):
+            os.makedirs(self.folder, exist_ok=True)
+            replace_file(os.path.join(self.folder, ".gitignore"), b"*\n")
+
+    def ignores_case(self) -> bool:
+        """Whether the file system takes `A` and `a` for the same name; a guess until the folder is there."""
+        if not os.path.isdir(self.folder):
+            return sys.platform == "darwin"
+        return os.path.exists(os.path.join(os.path.dirname(self.folder), FOLDER.upper()))
+
+    def make(self, path: str) -> None:
+        """Makes a workspace, marked before it is at its place: what a crash leaves never looks like the user's."""
+        self.prepare()
+        new = os.path.join(self.folder, f"new-{os.path.basename(path)}")
+        if os.path.lexists(new):
+            remove_tree(new)
+        os.mkdir(new)
+        try:
+            self._write_marker(path, new)
+            os.rename(new, path)
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(new)
+            raise
+
+    def put(self, path: str) -> None:
+        """Marks a workspace that is there as made by the suite."""
+        self.prepare()
+        self._write_marker(path, path)
+
+    def has(self, path: str) -> bool:
+        """Whether the suite has made what is at that path now."""
+        try:
+            with open(self._marker(path)) as file:
+                return file.read() == _identity(path)
+        except OSError:
+            return False
+
+    def drop(self, path: str) -> None:
+        """Forgets a workspace that is removed."""
+        with suppress(OSError):
+            os.unlink(self._marker(path))
+
+    def _write_marker(self, path: str, directory: str) -> None:
+        if sys.platform == "linux":
+            with suppress(OSError):
+                os.setxattr(directory, MADE, b"made", follow_symlinks=False)
+        replace_file(self._marker(path), _identity(directory).encode())
+
+    def _marker(self, path: str) -> str:
+        return os.path.join(self.folder, os.path.basename(path))
+
+
+def _identity(path: str) -> str:
+    """Returns what tells a directory from one that takes its place: a new one may get the inode of a removed one."""
+    status = os.lstat(path)
+    made = str(getattr(status, "st_birthtime", ""))  # which Python does not know on Linux
+    if sys.platform == "linux":
+        try:
+            made = os.getxattr(path, MADE, follow_symlinks=False).decode()
+        except PermissionError:  # its agent has made it unreadable
+            made = "made"
+        except OSError:  # it has no such attribute, or the file system has none
+            made = ""
+    return f"{status.st_dev} {status.st_ino} {made}\n"
+
+
+# --- templates ----------------------------------------------------------------------------------
+
+
+def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int], None]:
+    """Returns the function that creates a workspace at a path, as a process of an agent's key."""
+    if template is None:
+        return lambda _path, _key: None
+    source = os.path.realpath(template.removeprefix("file://"))
+    _check_template(template, source, os.path.realpath(workspaces.base))
+    if os.path.isdir(template) and not _is_bare_repository(template):
+        if not _is_linked(template, source):
+            return lambda path, _key: copy_tree(source, path, lambda entry: _points_outside(entry, source))
+        find_program("git")
+        return lambda path, key: workspaces.detach(source, path, key)
+    if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
+        raise UserError(f"--workspace-template {template}: no such directory or git repository")
+    find_program("git")
+    repository = source if os.path.isdir(template) else template
+    return lambda path, key: workspaces.clone(repository, path, key)
+
+
+def _check_template(template: str, source: str, base: str) -> None:
+    """Refuses a template that would be copied into itself, or that is a workspace itself; both paths are real."""
+    if not os.path.isdir(source):
+        return
+    is_copied = os.path.isdir(template) and not _is_bare_repository(template)
+    if is_copied and os.path.commonpath([source, base]) == source:
+        raise UserError(f"--workspace-template {template}: holds the workspace directory, and would copy itself")
+    inside, slash, name = source.partition(os.path.join(base, ""))
+    if slash and not inside and name.lower().startswith(PREFIX):
+        raise UserError(
+            f"--workspace-template {template}: is a workspace, which a run may replace; copy it, or name another "
+            "--workspace-dir"
+        )
+
+
+def _is_repository(template: str) -> bool:
+    """Whether workspaces made from a template are git repositories: clones or copies of one."""
+    return _is_bare_repository(template) or not os.path.isdir(template) or os.path.lexists(f"{template}/.git")
+
+
+def _is_bare_repository(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
+
+
+def _is_linked(template: str, source: str) -> bool:
+    """Whether a copy of its .git would still use the original repository, as in a linked worktree or a submodule."""
+    git = os.path.join(source, ".git")
+    if os.path.isdir(git) and not os.path.islink(git):
+        return _has_links(git) or any(_has_work_tree(os.path.join(git, name)) for name in GIT_FILES)
+    if not os.path.lexists(git):
+        return False
+    if (target := _git_file(git)) is None or not os.path.isdir(os.path.join(source, target)):
+        raise UserError(f"--workspace-template {template}: its .git points to no repository; remove or repair it")
+    return True
+
+
+def _has_links(folder: str) -> bool:
+    """Whether there is a symbolic link at or below a directory: what git writes there may end up elsewhere."""
+    with os.scandir(folder) as entries:
+        return any(entry.is_symlink() or (entry.is_dir() and _has_links(entry.path)) for entry in entries)
+
+
+def _has_work_tree(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return WORK_TREE_ELSEWHERE.search(file.read()) is not None
+
+
+def _points_outside(entry: os.DirEntry[str], root: str) -> bool:
+    """Whether an entry is a .git file or link to a repository outside the root, which a copy would share."""
+    if entry.name != ".git" or (target := _git_file(entry.path)) is None:
+        return False
+    there = os.path.realpath(os.path.join(os.path.dirname(entry.path), target))
+    return os.path.isabs(target) or os.path.commonpath([there, root]) != root
+
+
+def _git_file(path: str) -> str | None:
+    """Returns the path in a .git file or link; None if it is a directory or has no path."""
+    if os.path.islink(path):
+        return os.readlink(path)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        word, _space, target = file.read(1 << 13).partition(b" ")
+    return os.fsdecode(target.strip(b"\r\n")) if word == b"gitdir:" else None
+
+
+# --- copies -------------------------------------------------------------------------------------
+
+
+def copy_tree(source: str, target: str, leave: Callable[[os.DirEntry[str]], bool] = lambda _entry: False) -> None:
+    """Copies a directory with its links, hard links, modes and times, without sockets, devices and what to `leave`."""
+    directories = [(source, target)]
+    links: Links = {}
+    for here, there in directories:  # the list grows: a parent always stands before its children
+        if there != target or not os.path.isdir(target):
+            os.mkdir(there, 0o700)
+        directories += _copy_entries(here, there, links, leave)
+    for here, there in reversed(directories):  # last: the copied mode may forbid writing
+        shutil.copystat(here, there)
+
+
+def _copy_entries(
+    here: str, there: str, links: Links, leave: Callable[[os.DirEntry[str]], bool]
+) -> Iterator[tuple[str, str]]:
+    """Copies the files in a directory; yields its directories, which are still to be copied."""
+    with os.scandir(here) as entries:
+        for entry in entries:
+            if leave(entry):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.path, os.path.join(there, entry.name)
+            else:
+                _copy_entry(entry, os.path.join(there, entry.name), links)
+
+
+def _copy_entry(entry: os.DirEntry[str], target: str, links: Links) -> None:
+    status = entry.stat(follow_symlinks=False)
+    if stat.S_ISFIFO(status.st_mode):
+        os.mkfifo(target)
+        shutil.copystat(entry.path, target)
+    elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+        shutil.copy2(entry.path, target, follow_symlinks=False)
+    elif stat.S_ISREG(status.st_mode):
+        first = links.setdefault((status.st_dev, status.st_ino), target)
+        if first == target:
+            shutil.copy2(entry.path, target)
+        else:
+            os.link(first, target)

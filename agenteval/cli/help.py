@@ -1,0 +1,96 @@
+"""Wraps a help page to the width of the terminal; examples keep their lines, so that they can be copied."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import groupby
+from textwrap import wrap
+
+WIDEST = 100
+NO_TERMINAL = 80  # columns of a page that goes to a pipe
+NARROW = 60  # columns below which an option and its text are not side by side
+DEEP = 6  # columns by which the text below an option is indented
+DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what it means
+
+
+def help_columns() -> int:
+    """Returns the width of a help page: that of the terminal, up to a limit."""
+    return min(WIDEST, shutil.get_terminal_size((NO_TERMINAL, 24)).columns)
+
+
+def wrap_page(text: str, columns: int) -> str:
+    """Returns the page with paragraphs and lists wrapped; those that fit stay as they are."""
+    lines: list[str] = []
+    heading = ""
+    for indented, group in groupby(text.splitlines(), key=lambda line: line[:1] == " "):
+        block = list(group)
+        if indented and heading.startswith("Example"):
+            lines += block
+        else:
+            lines += [part for item in _items(block) for part in _wrap_item(item, columns)]
+            heading = heading if indented else block[-1]
+    return "\n".join(lines)
+
+
+def _items(block: list[str]) -> Iterator[list[str]]:
+    """Yields the parts of a block that are wrapped by themselves: paragraphs, and list items with their lines."""
+    least = min((_indent(line) for line in block if line.strip()), default=0)
+    item: list[str] = []
+    for line in block:
+        starts = not line.strip() or (_indent(line) == least > 0) or line.lstrip().startswith("- ")
+        if item and (starts or not item[-1].strip()):
+            yield item
+            item = []
+        item.append(line)
+    if item:
+        yield item
+
+
+def _wrap_item(item: list[str], columns: int) -> list[str]:
+    if all(len(line) <= columns for line in item):
+        return item
+    first, indent = item[0], _indent(item[0])
+    found = DEFINITION.match(first) if indent else None
+    hang = (
+        len(found[1])
+        if found and len(found[1]) <= columns // 2
+        else indent + 2 * (indent > 0 or first.startswith("- "))
+    )
+    text = " ".join(line.strip() for line in item)
+    if found:  # the gap must survive the wrapping
+        term = found[1].strip()
+        lines = wrap_words(text[len(term) :], columns, hang)
+        start = f"{' ' * indent}{term}"
+        if len(start) < hang:
+            return [start.ljust(hang) + lines[0].lstrip(), *lines[1:]]
+        return [start, *wrap_words(text[len(term) :], columns, indent + 4)]
+    return wrap_words(text, columns, hang, first=indent)
+
+
+def wrap_words(text: str, columns: int, indent: int, first: int | None = None) -> list[str]:
+    """Returns the lines of a text below an indent, that of the first line may differ; no word is broken."""
+    start = " " * (indent if first is None else first)
+    return wrap(
+        " ".join(text.split()),
+        columns,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def option_list(records: list[tuple[str, str]], columns: int) -> str:
+    """Returns options with their texts below them, for a narrow terminal."""
+    lines = [
+        line
+        for name, text in records
+        for line in (*wrap_words(name, columns, 4, first=2), *wrap_words(text, columns, DEEP))
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

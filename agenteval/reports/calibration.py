@@ -1,0 +1,360 @@
+"""ae-calibrate: the document that a person reviews (figures, records with boxes to tick), or the report as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from agenteval.reports.figures import UNKNOWN, breakdown, number, percent, percent_span, span, verdict, whole
+from agenteval.reports.forms import ReportContext, ReportForms
+from agenteval.reports.markup import fenced, inline, table
+from agenteval.review.calibration import Calibration, Item
+from agenteval.review.document import TITLE, harmless, review_block
+from agenteval.streams.text import clip, counted, first_few, one_line, plain_text, pretty_json, preview
+from agenteval.wire.calibration import (
+    Agreement,
+    CalibrationReport,
+    CorrectedPassRate,
+    Label,
+    ReviewSample,
+    VerdictChanges,
+    output_hash,
+)
+from agenteval.wire.records import GraderResult, Step
+from agenteval.wire.result_view import ResultView, ResultWithSteps
+
+TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
+SHORT = 200
+CELL = 1000
+ID_SHOWN = 100
+IDS_SHOWN = 20
+STEPS_HEAD, STEPS_TAIL = 7, 4
+STEP_WIDTH = 100
+RUN_FIELDS = {"agent", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut", "workspaceDir"}
+
+HOW_TO = """\
+## How to review
+
+For each record below tick one box, as in `[x]`, and add remarks after *Note:*. Then
+
+    ae-calibrate --read calibration.md >> labels.jsonl
+    ae-calibrate graded.jsonl --labels labels.jsonl
+
+report how far the grader can be trusted. Records without a tick are left out."""
+
+SECTIONS = {
+    "label": ("Disagreements with the labels", "A grader disagrees with the label of a person."),
+    "rescored": ("Verdicts that differ", "The second grader does not agree with the recorded verdict."),
+    "sample": ("Sample", ""),
+}
+RIGHT, WRONG = "the answer is right", "the answer is wrong"
+MEANINGS = {
+    False: {"pass": f"{RIGHT}, a grader bug", "fail": f"{WRONG}, a valid failure"},
+    True: {"pass": f"{RIGHT}, a valid pass", "fail": f"{WRONG}, a grader bug"},
+    None: {"pass": RIGHT, "fail": WRONG},
+}
+BEYOND_CHANCE = {"kappa": "Cohen's kappa (0: chance, 1: perfect)", "ac1": "Gwet's AC1 (0: chance, 1: perfect)"}
+OTHER_VERDICT = {"passes": "failures", "failures": "passes"}
+AMBIGUOUS = {"ambiguous": "the task leaves open what is right"}
+
+
+def as_json(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
+    """json: every figure, as `ae-schemas CalibrationReport` describes it"""
+    yield pretty_json(calibration.report())
+
+
+def as_markdown(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
+    """markdown: a document to review: the figures, then each record that a person should review, with boxes to tick"""
+    report = calibration.report()
+    parts = [TITLE, "\n".join(head(report, calibration.ambiguous))]
+    if report.recorded is not None:
+        parts += [*pass_rate_section(report.pass_rate), agreement_section(report.recorded, report.rescored)]
+    if report.changes is not None:
+        parts.append(changes_section(report.changes, report.sample))
+    if report.items:
+        parts.append(HOW_TO)
+    yield ("\n\n".join(parts) + "\n").encode()
+    place = 0
+    for name, items in calibration.shown.items():
+        title, why = SECTIONS[name]
+        if name == "sample" and calibration.shown["rescored"]:
+            title = "The rest of the sample"
+        if items:
+            yield ("\n" + "\n\n".join(filter(None, [f"## {title} ({len(items):,})", why])) + "\n").encode()
+        for item in items:
+            place += 1
+            yield f"\n{section(place, item)}\n".encode()
+
+
+FORMS = ReportForms(json=as_json, markdown=as_markdown)
+
+
+# --- the figures --------------------------------------------------------------------------------
+
+
+def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
+    """Counts of the records, of the sample and of the labels."""
+    counts = report.records
+    yield f"- **Records**: {counts.total:,}" + breakdown(
+        (counts.passed, "passed"),
+        (counts.failed, "did not pass"),
+        (counts.errors, "agent failed" if counts.errors == 1 else "agents failed"),
+        (counts.ungraded, "ungraded"),
+        (counts.grader_errors, "grader error" if counts.grader_errors == 1 else "grader errors"),
+    )
+    labels = report.labels
+    yield f"- **To review**: {drawn(report.sample, labelled=labels is not None)}"
+    if labels is None:
+        return
+    yield f"- **Labels**: {labels.used:,} of {labels.total:,} used" + breakdown(
+        (labels.ambiguous, "ambiguous"),
+        (labels.stale, "for another output"),
+        (labels.ungraded, "for a record without a verdict"),
+        (labels.unknown, "for an unknown id"),
+    )
+    if ambiguous:
+        yield f"- **Ambiguous tasks**: {first_few([_id(name) for name in ambiguous], IDS_SHOWN)}"
+
+
+def drawn(sample: ReviewSample, *, labelled: bool) -> str:
+    """The sample in words."""
+    what = counted(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
+    what += " without a label" if labelled else ""
+    if sample.size == sample.of:
+        return f"{what}, all there are" if sample.of else what
+    return f"{sample.size:,} of {what}, drawn at random (seed {sample.seed})"
+
+
+def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
+    """How often the verdict of the second grader differs."""
+    labelled = changes.n - changes.sampled
+    sampled = "sampled failure" if sample.drawn_from == "failures" else "sampled record"
+    of = [counted(labelled, "labelled record")] if labelled else []
+    of += [counted(changes.sampled, sampled)] if changes.sampled or not labelled else []
+    graders = " and ".join(map(inline, changes.graders))
+    text = (
+        f"Of the {' and '.join(of)}, {changes.differ:,} ({percent(changes.share)}) got another verdict from {graders}."
+    )
+    if changes.grader_errors:
+        text += f" It could not grade {changes.grader_errors:,} more."
+    failed, passed = changes.failed_before, changes.n - changes.failed_before
+    before = (
+        (passed - changes.pass_to_fail, changes.pass_to_fail),
+        (changes.fail_to_pass, failed - changes.fail_to_pass),
+    )
+    return "\n\n".join(["## Re-scored", text, two_by_two("The recorded verdict", "Second grader", *before)])
+
+
+# --- agreement with the labels --------------------------------------------------------------------
+
+
+def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
+    """The pass rate of the run as the person would grade it, beside the recorded one; nothing without labels."""
+    if found is None or not found.labelled_passes + found.labelled_failures:
+        return []
+    recorded = f"The grader passed {percent(found.recorded)} of {counted(found.n, 'record')}."
+    if found.corrected is None:
+        missing = "failure" if found.labelled_passes else "pass"
+        return [f"## Pass rate\n\n{recorded} What a person would pass is not known: no recorded {missing} has a label."]
+    estimated = f"**A person would pass {percent(found.corrected)}** (95 % interval {percent_span(found.interval)})"
+    labels = f"{found.labelled_passes:,} of recorded passes and {found.labelled_failures:,} of recorded failures"
+    return [f"## Pass rate\n\n{recorded} {estimated}, estimated from labels: {labels}."]
+
+
+def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
+    """How well each grader agrees with the labels, side by side."""
+    columns = [("recorded", recorded)] + ([("second grader", rescored)] if rescored else [])
+    rows = [figure_cells(*row) for row in zip(*(figures(found) for _, found in columns), strict=True)]
+    titles = [title for name, _ in columns for title in (name.capitalize(), "95 % interval", "Labels")]
+    parts = ["## Agreement with the labels", basis(recorded), "\n".join(table(["Figure", *titles], rows))]
+    for name, found in columns:
+        title = "The recorded verdict" if name == "recorded" else f"The {name}'s verdict"
+        counts = found.table
+        passes, failures = (counts.true_pass, counts.false_pass), (counts.false_fail, counts.true_fail)
+        parts.append(two_by_two(title, "Human", passes, failures))
+    return "\n\n".join(part for part in parts if part)
+
+
+Row = tuple[str, str, str, int]
+
+
+def figures(found: Agreement) -> list[Row]:
+    """Name, value, interval and number of labels of each figure."""
+    counts, n = found.table, found.n
+    on = "" if found.scope == "all" or not n else f" on {found.scope}"
+    rows = [("Labelled records (n)", whole(n), UNKNOWN, n)]
+    rows.append((f"Agreement{on}", percent(found.agreement), percent_span(found.interval), n))
+    for field, name in BEYOND_CHANCE.items():
+        rows.append((name, number(getattr(found, field)), span(getattr(found.intervals, field)), n))
+    for field, name, labels in (
+        ("human_pass_rate", "Base rate: human passes", n),
+        ("grader_pass_rate", "Grader passes", n),
+        ("precision", "Precision: of the grader's passes, the human's", counts.grader_passes),
+        ("recall", "Recall: of the human's passes, the grader's", counts.human_passes),
+        ("failure_precision", "Precision of failures", n - counts.grader_passes),
+        ("failure_recall", "Recall of failures", n - counts.human_passes),
+    ):
+        rows.append((name, percent(getattr(found, field)), percent_span(getattr(found.intervals, field)), labels))
+    return rows
+
+
+def figure_cells(*columns: Row) -> list[str]:
+    """The row of one figure: value, interval and labels of each grader."""
+    cells = [columns[0][0]]
+    for _, value, interval, labels in columns:
+        cells += [value, interval, whole(labels) if value != UNKNOWN else UNKNOWN]
+    return cells
+
+
+def basis(found: Agreement) -> str:
+    """What the figures are about, in words."""
+    if not found.n:
+        return ""
+    if found.scope == "all":
+        return (
+            "The figures are about all graded records: each label counts for its share of the records with the same "
+            "recorded verdict. They hold if, of each verdict, the labelled records were drawn at random."
+        )
+    other = OTHER_VERDICT[found.scope]
+    return (
+        f"All labelled records are recorded as {found.scope}: this tells nothing about the grader's {other}, so that "
+        f"recall, kappa and the pass rate are not known. Draw from all records with `--all`."
+    )
+
+
+def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tuple[int, int]) -> str:
+    """Counts by two verdicts: how many of the passes, and of the failures, the other passes and fails."""
+    rows = [["pass", *map(whole, passes)], ["fail", *map(whole, failures)]]
+    return "\n".join(table([recorded, f"{other}: pass", f"{other}: fail"], rows))
+
+
+# --- one record ---------------------------------------------------------------------------------
+
+
+def section(place: int, item: Item) -> str:
+    """One record: input, output, trajectory, verdicts, and boxes to tick."""
+    row = item.row
+    parts = [f"### {place}. {_id(row.id)}"]
+    if facts := metadata_line(row):
+        parts.append(facts)
+    parts += [text_block(*turn) for turn in turns_of(row)]
+    if row.hint:
+        parts.append(text_block("Hint", row.hint))
+    if isinstance(reference := item.record.get("reference"), str):
+        parts.append(text_block("Reference", reference))
+    parts.append(output_block(row.output))
+    parts += [f"❌ **Error**: {inline(preview(failure, CELL))}" for failure in row.failures]
+    if row.trajectory:
+        parts.append(trajectory_block(row.trajectory))
+    parts += [*verdict_parts(item), "**Review**", boxes(item)]
+    return "\n\n".join([*parts, "---"])
+
+
+def _id(name: str) -> str:
+    return inline(preview(name, ID_SHOWN)) or "(blank)"
+
+
+def metadata_line(row: ResultWithSteps) -> str | None:
+    """Returns the metadata of the prompt, such as its category, without that of the run; None if there is none."""
+    facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_FIELDS}
+    parts = [
+        f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
+    ]
+    return f"**Metadata**: {', '.join(parts)}" if parts else None
+
+
+def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:
+    """Each turn of the input with its title."""
+    if isinstance(row.input, list):
+        yield from ((f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1))
+    elif row.input is not None:
+        yield "Input", row.input
+
+
+def text_block(name: str, text: str) -> str:
+    """A short text behind its name, a longer one in a block below it."""
+    if len(text) <= SHORT and len(text.splitlines()) <= 1:
+        return f"**{name}**: {inline(text)}"
+    return f"**{name}**{_length(text)}:\n\n{block(text)}"
+
+
+def output_block(output: str) -> str:
+    """The output; if it is long, its beginning and end."""
+    return f"**Output**{_length(output)}:\n\n{block(output)}" if output.strip() else "**Output**: (empty)"
+
+
+def _length(text: str) -> str:
+    return f" ({len(text):,} characters)" if len(text) > TEXT_HEAD + TEXT_TAIL else ""
+
+
+def block(text: str) -> str:
+    """The text between fences that it cannot close; if it is long, its beginning and end."""
+    omitted = len(text) - TEXT_HEAD - TEXT_TAIL
+    if omitted > 0:
+        text = f"{text[:TEXT_HEAD]}\n[… {omitted:,} characters left out …]\n{text[-TEXT_TAIL:]}"
+    return harmless(fenced(text, "text"))
+
+
+def trajectory_block(steps: Sequence[Step]) -> str:
+    """Counts of the steps by type, then the first and the last of them."""
+    kinds = Counter(step.type for step in steps)
+    calls = Counter(step.status or "unknown" for step in steps if step.type == "tool_call")
+    bad = [f"{count:,} {status}" for status, count in calls.items() if status != "completed"]
+    counts = [counted(count, kind.replace("_", " ")) for kind, count in kinds.items()]
+    summary = f"**Trajectory**: {', '.join(counts)}" + (f" (calls: {', '.join(map(inline, bad))})" if bad else "")
+    lines = [step_line(place, step) for place, step in enumerate(steps, 1)]
+    omitted = len(lines) - STEPS_HEAD - STEPS_TAIL
+    if omitted > 1:
+        lines = [*lines[:STEPS_HEAD], f"    [… {omitted:,} steps left out …]", *lines[-STEPS_TAIL:]]
+    return f"{summary}\n\n" + block("\n".join(lines))
+
+
+def step_line(place: int, step: Step) -> str:
+    """One step on one line."""
+    if step.type == "tool_call":
+        given = "" if step.input is None else plain_text(step.input)
+        text = f"{step.name or '?'} [{step.status or '?'}] {given}"
+    elif step.type == "plan":
+        text = f"{len(step.entries or ())} entries"
+    else:
+        text = step.content or ""
+    return clip(f"{place:>3} {step.type:<9} {one_line(text, STEP_WIDTH)}".rstrip(), STEP_WIDTH)
+
+
+def verdict_parts(item: Item) -> Iterator[str]:
+    """The verdicts on the answer; a table if there are several."""
+    rows = [*verdict_rows("recorded", item.row), *(verdict_rows("second grader", item.again) if item.again else ())]
+    if item.human is not None and item.label is not None:
+        human = "✅ PASS" if item.human else "❌ FAIL"
+        rows.append(["**human**", human, inline(preview(item.label.note or "", CELL))])
+    if len(rows) > 1:
+        yield "\n".join(table(["", "Verdict", "Reasoning"], rows, names=3))
+        return
+    yield f"**Verdict**: {rows[0][1]}"
+    if item.row.score and item.row.score.reasoning:
+        yield text_block("Reasoning", item.row.score.reasoning)
+
+
+def verdict_rows(name: str, row: ResultView) -> Iterator[list[str]]:
+    """A row for the verdict and, if several graders made it, one for each."""
+    if row.why_not_graded is not None:
+        yield [f"**{name}**", "⚠️ grader error", inline(preview(row.why_not_graded, CELL))]
+    elif row.score is not None:
+        yield _verdict_row(f"**{name}**", row.score)
+    if row.scores and len(row.scores) > 1:
+        for grader, grade in row.scores.items():
+            yield _verdict_row(f"{name}: {inline(grader)}", grade)
+
+
+def _verdict_row(name: str, grade: GraderResult) -> list[str]:
+    return [name, verdict(grade), inline(preview(grade.reasoning or "", CELL))]
+
+
+def boxes(item: Item) -> str:
+    """The boxes to tick; ticked if there is a label."""
+    verdicts = set(item.verdicts)
+    meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None] | AMBIGUOUS
+    word = None if item.human is None else "pass" if item.human else "fail"
+    note = item.label.note if item.label else None
+    label = Label(id=item.row.id, label=word, note=note, output_hash=output_hash(item.row.output))
+    return review_block(label, meanings)

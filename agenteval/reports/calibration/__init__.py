@@ -1,1 +1,0 @@
-"""The forms of calibrations of a grader, for ae-calibrate."""

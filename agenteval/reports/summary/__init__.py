@@ -1,1 +1,0 @@
-"""The forms of short views of results, for ae-summarize."""

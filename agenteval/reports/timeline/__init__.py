@@ -1,1 +1,0 @@
-"""A record as a timeline on the terminal, for ae-show."""

@@ -1,1 +1,0 @@
-"""What the build of a wheel writes: executables and man pages."""

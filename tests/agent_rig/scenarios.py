@@ -1,0 +1,281 @@
+"""The scenarios that are run with each agent, and the checks of the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.agent_rig.catalogue import (
+    CACHED,
+    EXIT,
+    KILLED,
+    RUNNING,
+    STOP,
+    THOUGHT_TOKENS,
+    THOUGHTS,
+    TOKENS,
+    TOOLS,
+    Agent,
+)
+from tests.agent_rig.script import (
+    AGAIN,
+    ANSWER,
+    BEFORE,
+    CODEWORD,
+    COMPLETE,
+    FILE,
+    REFUSAL,
+    REMEMBERED,
+    SUBMIT,
+    THOUGHT,
+    Script,
+)
+from tests.agent_rig.server import ScriptedModel
+
+PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
+PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
+PRINTED = "it-was-written"
+STARTED = "started.txt"
+FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
+PATIENCE = 400_000  # ms: some agents retry a failing model for five minutes
+ENDS_WITHIN = 6.0  # seconds from the timeout or Ctrl-C to the exit of ae-capture; two of them are the grace period
+INTERRUPTED = 130
+
+Record = dict[str, Any]
+Problems = Iterator[str]
+
+
+class Run(NamedTuple):
+    """A scenario that has been run with an agent."""
+
+    agent: Agent
+    record: Record
+    code: int
+    stderr: str
+    workspace: Path
+    model: ScriptedModel
+    started: bool
+    """The tool was running, or for agents without tools the model was waiting, when the run was stopped."""
+    overtime: float
+    """Seconds from the timeout or Ctrl-C to the exit of ae-capture."""
+
+    def reports(self, fact: str) -> bool:
+        """Returns whether the program prints that fact at all."""
+        return fact not in self.agent.unreported
+
+
+class Scenario(NamedTuple):
+    """One column of the table."""
+
+    name: str
+    script: Script
+    check: Callable[[Run], Problems]
+    prompt: str | list[str] = PROMPT
+    timeout: int | None = PATIENCE
+    """ms; None: the agent's `time_out`."""
+    interrupted: bool = False
+    needs_tool: bool = False
+    """It does not apply to agents without tools."""
+
+
+# --- checks of a record ----------------------------------------------------------------------------
+
+
+def tool_used(run: Run) -> Problems:
+    """Checks a run with one prompt, one tool call and one answer."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    yield from _tool_step(run, "completed")
+    yield from _steps(run)
+    yield from _tokens(run)
+    yield from _file(run)
+
+
+def tool_failed(run: Run) -> Problems:
+    """Checks that after a command that exits with 3 the step is failed, but the agent is not."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    yield from _tool_step(run, "failed" if run.reports(EXIT) else "completed")
+    if run.reports(TOOLS) and run.reports(EXIT) and not run.record["toolErrors"]:
+        yield "toolErrors is false"
+    yield from _tokens(run)
+
+
+def resumed(run: Run) -> Problems:
+    """Checks that the second turn has the context of the first, and that the tokens of both are counted once."""
+    yield from _no_trouble(run)
+    yield from _output(run, REMEMBERED)
+    yield from _tool_step(run, "completed")
+    yield from _tokens(run)
+    yield from _file(run)
+
+
+def refused(run: Run) -> Problems:
+    """Checks that the agent's own message is in `errors` when the model answers 500."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}"
+    if not run.model.refused:
+        yield "the model received no request"
+    errors = run.record.get("errors") or []
+    if not any(REFUSAL in error or run.agent.failure in error for error in errors):
+        yield f"errors do not mention the refusal: {errors}"
+    if run.record["metadata"].get("timedOut"):
+        yield "the agent did not give up in time"
+
+
+def timed_out(run: Run) -> Problems:
+    """Checks that a run that timed out has a record with what the agent printed before."""
+    yield from _cut_short(run, code=0)
+    if not run.record["metadata"].get("timedOut"):
+        yield "timedOut is false"
+    if not any("timeout" in error for error in run.record.get("errors") or []):
+        yield f"errors do not mention the timeout: {run.record.get('errors')}"
+    if run.reports(TOOLS) and run.reports(RUNNING):
+        yield from _pending(run)
+
+
+def interrupted(run: Run) -> Problems:
+    """Checks that ae-capture exits soon after Ctrl-C."""
+    yield from _cut_short(run, code=INTERRUPTED)
+
+
+def cut_off(run: Run) -> Problems:
+    """Checks that the record says so if the answer ended at the limit of tokens, unless the agent failed."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}"
+    reason = run.record["metadata"].get("stopReason")
+    if run.reports(STOP) and not run.record.get("errors") and reason != "length":
+        yield f"stopReason is {reason}, not length"
+    if not run.reports(STOP) and reason == "length":
+        yield "stopReason is length, although the agent is listed as one that does not report it"
+
+
+def child_left(run: Run) -> Problems:
+    """Checks that the answer arrives although the tool leaves a background process running."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("tool", Script(f"echo hello > {FILE} && echo {PRINTED}"), tool_used),
+        Scenario("failing tool", Script(f"echo {PRINTED}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
+        Scenario("two turns", Script(f"echo hello > {FILE} && echo {PRINTED}"), resumed, [PROMPT, PROMPT_AGAIN]),
+        Scenario("500", Script("true", status=500), refused),
+        Scenario("cut off", Script("true", cut=True), cut_off),
+        Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
+        Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=None),
+        Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
+    )
+}
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _no_trouble(run: Run) -> Problems:
+    if run.code:
+        yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
+    if errors := run.record.get("errors"):
+        yield f"errors: {errors}"
+
+
+def _output(run: Run, wanted: str) -> Problems:
+    output = run.record.get("output")
+    exact = run.reports(TOOLS)
+    if not isinstance(output, str) or not (output.strip() == wanted if exact else wanted in output):
+        yield f"output is {_short(output)}"
+
+
+def _trajectory(run: Run) -> list[Record]:
+    """Returns the steps without the tool call by which some agents end."""
+    return [step for step in run.record["trajectory"] if not _is_ending(step)]
+
+
+def _is_ending(step: Record) -> bool:
+    return step.get("name") == COMPLETE or SUBMIT in json.dumps(step.get("input"))
+
+
+def _calls(run: Run) -> list[Record]:
+    return [step for step in _trajectory(run) if step["type"] == "tool_call"]
+
+
+def _tool_step(run: Run, status: str) -> Problems:
+    if not run.reports(TOOLS):
+        return
+    calls = _calls(run)
+    if len(calls) != 1:
+        yield f"{len(calls)} tool calls instead of one: {_short([call['name'] for call in calls])}"
+        return
+    call = calls[0]
+    if f"echo {PRINTED}" not in json.dumps(call.get("input")):
+        yield f"tool input is {_short(call.get('input'))}"
+    if PRINTED not in json.dumps(call.get("output")):
+        yield f"tool output is {_short(call.get('output'))}"
+    if call["status"] != status:
+        yield f"tool status is {call['status']}, not {status}"
+
+
+def _pending(run: Run) -> Problems:
+    calls = _calls(run)
+    if len(calls) != 1 or (calls[0]["status"] == "completed" and run.reports(KILLED)):
+        yield f"the unfinished tool call is {_short([(call['name'], call['status']) for call in calls])}"
+
+
+def _steps(run: Run) -> Problems:
+    """Checks for thought, message, tool call and answer, each once and in this order."""
+    if not run.reports(TOOLS):
+        return
+    wanted = [("thought", THOUGHT)] * run.reports(THOUGHTS) + [
+        ("message", BEFORE),
+        ("tool_call", ""),
+        ("message", ANSWER),
+    ]
+    steps = [(step["type"], step.get("content", "").strip()) for step in _trajectory(run)]
+    if steps != wanted:
+        yield f"steps are {_short(steps)}"
+
+
+def _tokens(run: Run) -> Problems:
+    timing = run.record["timing"]
+    if not run.reports(TOKENS):
+        return
+    main, aside = run.model.spent()
+    unreported = 0 if run.reports(THOUGHT_TOKENS) else main.reasoning
+    for name, task, side in (
+        ("inputTokens", main.input, aside.input),
+        ("cachedTokens", main.cached, aside.cached),
+        ("outputTokens", main.output - unreported, aside.output),
+    ):
+        wanted = task + side * run.agent.counts_side_requests
+        if name == "cachedTokens" and not run.reports(CACHED):
+            continue
+        if timing.get(name) != wanted:
+            yield f"{name} is {timing.get(name)}, not {wanted} (side requests {side})"
+
+
+def _file(run: Run) -> Problems:
+    if not run.agent.writes_files:
+        return
+    path = run.workspace / FILE
+    if not path.exists():
+        yield f"{FILE} was not written"
+    elif path.read_text().strip() != "hello":
+        yield f"{FILE} holds {_short(path.read_text())}"
+
+
+def _cut_short(run: Run, code: int) -> Problems:
+    if run.code != code:
+        yield f"ae-capture exited with {run.code}, not {code}: {run.stderr.strip()[-300:]}"
+    if not run.started:
+        yield "the tool had not started"
+    if run.overtime > ENDS_WITHIN:
+        yield f"ae-capture took {run.overtime:.1f} s to exit"
+
+
+def _short(value: object) -> str:
+    shown = json.dumps(value, ensure_ascii=False)
+    return shown if len(shown) <= 300 else f"{shown[:300]}…"
