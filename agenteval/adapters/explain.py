@@ -247,13 +247,12 @@ class TracedTrajectory(Trajectory):
             self.tracer.add("(dropped)", f"the same {kind} as the pieces from line {began} on")
         self.tracer.find({"extract.content": content})
 
-    def piece(self, kind: str, content: Any, message: Any = None) -> bool:
+    def piece(self, kind: str, content: Any, message: Any = None) -> None:
         """Adds a piece of a thought or message."""
         count = len(self.steps)
-        added = super().piece(kind, content, message)
+        super().piece(kind, content, message)
         self._note_text(kind, content, message, len(self.steps) > count)
         self.tracer.find({"extract.content": content, "extract.id": message})
-        return added
 
     def _note_text(self, kind: str, content: Any, message: Any, is_new: bool) -> None:
         if content is None:
@@ -354,7 +353,9 @@ class TracedTrajectory(Trajectory):
             self.tracer.add("output", value(text))
         elif not errors:
             paths = as_list(result and result.content_path)
-            self.tracer.add(EMPTY, f"contentPath {' or '.join(paths)} finds nothing" if paths else "it has no contentPath")
+            self.tracer.add(
+                EMPTY, f"contentPath {' or '.join(paths)} finds nothing" if paths else "it has no contentPath"
+            )
         self.tracer.find({"isErrorPath": failed})
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:

@@ -1,7 +1,8 @@
 """The rules of a schema, compiled to functions: which events a rule matches, and what it adds to the trajectory.
 
-A condition becomes a test of an event. An entry of `outputEvents`, `result`, `usage` or `metadata` becomes a Rule: tests,
-and an act that calls a method of the Trajectory with what paths find. `Rules` gives each event to the rules that match.
+A condition becomes a test of an event. An entry of `outputEvents`, `result`, `usage` or `metadata` becomes a Rule:
+tests, and an act that calls a method of the Trajectory with what paths find. `Rules` gives each event to the rules that
+match it.
 """
 
 from __future__ import annotations
@@ -474,65 +475,7 @@ def _block(rule: Rule) -> Block:
         act(event, event, out)
         return takes
 
-<<<<<<< HEAD
     return block
-=======
-    def values(self, texts: str | list[str] | None, name: str) -> list[Value]:
-        """Returns what looks up each path; one that begins with ^ in the event, others in the item."""
-        return [self._value(text, f"{self.field}.{name}") for text in as_list(texts) if text]
-
-    def _value(self, text: str, field: str) -> Value:
-        if self.is_step and text.startswith("^"):
-            get = self.compiler.path(text[1:], field).get
-            return lambda item, event: get(event)
-        path = self.compiler.path(text, field)
-        get, name = path.get, path.name
-        if name is not None:  # the usual path, without a second call
-            return lambda item, event: item.get(name) if type(item) is dict else None
-        return lambda item, event: get(item)
-
-    def call(self, method: str, values: dict[str, Value]) -> Act:
-        """Returns what calls a method of the trajectory with the values."""
-        if self.compiler.trace is not None:
-            return self._traced(method, values)
-        getters = tuple(values.values())
-        # By name: ae-headless has a subclass of Trajectory.
-        return lambda item, event, out: getattr(out, method)(*[get(item, event) for get in getters])
-
-    def then(self, first: Act, method: str, values: dict[str, Value]) -> Act:
-        """Returns what calls a method with the step that `first` returns, and the values."""
-
-        def act(item: Any, event: Any, out: Trajectory) -> Any:
-            step = first(item, event, out)
-            return self.call(method, {"step": _constant(step), **values})(item, event, out)
-
-        return act
-
-    def call_if_any(self, method: str, values: dict[str, Value], otherwise: Act | None = None) -> Act:
-        """Returns what calls a method with a dict of the values if one is not None, else does something else."""
-        trace = self.compiler.trace
-
-        def act(item: Any, event: Any, out: Trajectory) -> None:
-            found = {name: get(item, event) for name, get in values.items()}
-            is_any = any(value is not None for value in found.values())
-            if trace is not None and (is_any or otherwise is None):
-                trace(self.field, None, getattr(out, method), found)
-            elif is_any:
-                getattr(out, method)(found)
-            elif otherwise is not None:
-                otherwise(item, event, out)
-
-        return act
-
-    def _traced(self, method: str, values: dict[str, Value]) -> Act:
-        trace, field, is_step = self.compiler.trace, self.field, self.is_step
-
-        def act(item: Any, event: Any, out: Trajectory) -> Any:
-            found = {name: get(item, event) for name, get in values.items()}
-            return trace(field, item if is_step else None, getattr(out, method), found)  # type: ignore[misc]
-
-        return act
->>>>>>> main
 
 
 def _lone_block(rule: Rule) -> Block:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-<<<<<<< HEAD
 from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
-=======
-from agenteval.adapters.surrogates import joined
-from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
->>>>>>> main
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -100,13 +95,7 @@ class Trajectory:
         if stop is not None:
             self.facts["stopReason"] = stop
         self.result = as_text(content)
-<<<<<<< HEAD
         self.result_errors = (error_texts(reason) or [self.result or UNEXPLAINED]) if is_true(failed) else []
-=======
-        self.result_errors = []
-        if is_true(failed):
-            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
->>>>>>> main
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets those counts of the turn's usage that are not None."""
@@ -126,33 +115,25 @@ class Trajectory:
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
-<<<<<<< HEAD
         if content is None:
             return
         content = as_text(content)
-=======
-        if type(content) is not str:
-            if content is None:
-                return
-            content = as_text(content)
->>>>>>> main
         if self.pieces:
             whole = self._join()
             if whole["type"] == kind and whole["content"] == content:
                 return
         self._add({"type": kind, "content": content})
 
-    def piece(self, kind: str, content: Any, message: Any = None) -> bool:
-        """Adds a piece of a thought or message to the pieces just before it, and returns whether it was added.
+    def piece(self, kind: str, content: Any, message: Any = None) -> None:
+        """Adds a piece of a thought or message to the pieces just before it, unless its message id is another one.
 
-        A piece with another message id begins another text. An empty piece is ignored, unless it begins a message and
-        gives its id.
+        An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = content if type(content) is str else as_text(content)
         is_open = bool(self.pieces)
         other = is_open and (self.open_kind != kind or self._last.get("parentId") != self.parent)
         if not text and (other or message is None or content is None):
-            return False
+            return
         if other or (is_open and message is not None and message != self._message):
             self._join()
             is_open = False
@@ -160,7 +141,6 @@ class Trajectory:
             self._add({"type": kind, "content": ""})
             self.open_kind, self._message = kind, message
         self.pieces.append(text)
-        return True
 
     def step_of(self, ident: str) -> Step | None:
         """Returns the step of the tool call with this id in the current turn, None if there is none."""

@@ -29,14 +29,9 @@ from agenteval.cli.options import (
     turn_timeout_option,
 )
 from agenteval.errors import UserError
-<<<<<<< HEAD
-from agenteval.processes.programs import find_program
-=======
 from agenteval.processes.process import find_program
 from agenteval.streams.jsonl import whole_number
->>>>>>> main
 from agenteval.streams.patterns import Pattern
-from agenteval.streams.text import whole_number
 
 
 def parse_size(text: str) -> int:

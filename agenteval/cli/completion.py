@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from agenteval.adapters.bundled import bundled_adapters
+from agenteval.adapters.schema_file import bundled_adapters
 from agenteval.cli.executables import own_tools, plug_ins, search_path
 
 if TYPE_CHECKING:
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 def adapters() -> Mapping[str, str]:
     """Returns the adapter schemas that ship with the suite."""
-<<<<<<< HEAD
-    from agenteval.adapters.schema_file import bundled_adapters
-
-=======
->>>>>>> main
     return dict.fromkeys(bundled_adapters(), "adapter of the suite")
 
 

@@ -44,12 +44,8 @@ from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
-<<<<<<< HEAD
     from agenteval.adapters.schema_file import SchemaFit
-    from agenteval.agents.workspaces.workspace import Workspaces
-=======
     from agenteval.agents.workspaces import Workspaces
->>>>>>> main
     from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.sessions.session_file import session_formats
+from agenteval.adapters.sessions.schema import session_formats
 from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from tests.support.tool import ROOT, Done, run
 

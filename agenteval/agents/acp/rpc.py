@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.reader import decode_leniently
+from agenteval.adapters.values import decode_leniently
 from agenteval.errors import BadRecord
 from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import decode, encode
@@ -67,11 +67,6 @@ def find_message(line: bytes) -> Message | None:
     try:
         message = decode(line)
     except BadRecord:
-<<<<<<< HEAD
-        from agenteval.adapters.values import decode_leniently
-
-=======
->>>>>>> main
         message = decode_leniently(line.decode("utf-8", "replace"))
     return message if isinstance(message, dict) else None
 
