@@ -10,7 +10,6 @@ import msgspec
 
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
 from agenteval.agents.rate_limit import parse_rate
-from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import (
     Decorator,
     F,
@@ -28,10 +27,11 @@ from agenteval.cli.options import (
     stream_option,
     turn_timeout_option,
 )
+from agenteval.cluster.shards import parse_shard
 from agenteval.errors import UserError
 from agenteval.processes.process import find_program
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
+from agenteval.streams.text import whole_number
 
 
 def parse_size(text: str) -> int:

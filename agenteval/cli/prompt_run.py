@@ -37,17 +37,16 @@ from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
-from agenteval.streams.output import open_output
+from agenteval.streams.output import Syncer, open_output
 from agenteval.streams.source import Source
-from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
     from agenteval.adapters.schema_file import SchemaFit
     from agenteval.agents.workspaces import Workspaces
-    from agenteval.comparison.sequential.early_stop import EarlyStop
     from agenteval.grading.apply import GraderSet
+    from agenteval.statistics.sequential import EarlyStop
 
 T = TypeVar("T")
 R = TypeVar("R")

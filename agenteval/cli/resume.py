@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.streams.file_kind import RAW, RESULTS, TRIALS, kind_of
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import Output
+from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:

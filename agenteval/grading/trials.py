@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenteval.comparison.pass_at_k import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.wire.records import Record
 
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.

@@ -1,21 +1,24 @@
-"""A tool's stderr: messages and progress."""
+"""A tool's stderr: messages, and progress in the last line of a terminal, which the tools of a pipeline share."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import threading
 import time
-from _thread import allocate_lock  # threading.Lock, but threading takes 1 ms to import
+import traceback
 from collections.abc import Callable, Iterable
 from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
-from agenteval.streams.terminal.progress_line import PROGRESS, is_terminal
+from agenteval.streams import descriptors
 
 BAR_WIDTH = 24
-LEAST_BAR = 8  # a shorter one shows nothing
+LEAST_BAR = 8  # columns; a shorter bar shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REDRAW = 0.1  # seconds between two drawings of the bar
+ERASE = "\r\x1b[K"
 
 
 class Ending(Enum):
@@ -45,7 +48,7 @@ class Console:
         self._bar = is_terminal(2) and progress is not False and not shared
         self.shows_each = bool(progress) and not self._bar  # a line for each record, with its name
         self.shows_progress = self._bar or self.shows_each
-        self._lock = allocate_lock()
+        self._lock = threading.Lock()
         self._counting = False  # whether the bar has begun, and is not finished
         self.total: int | None = None
         self._noun = "records"
@@ -70,8 +73,6 @@ class Console:
         reason = describe_fault(error)
         self.say(f"{where}: {reason} (--debug shows where)")
         if "--debug" in sys.argv:
-            import traceback
-
             for line in traceback.format_exception(error):
                 self.say(line.rstrip())
         return reason
@@ -155,11 +156,8 @@ def describe_fault(error: Exception) -> str:
     """Returns one line about an unexpected error."""
     if isinstance(error, BadRecord):
         return str(error)
-    if isinstance(error, MemoryError | SystemError | ImportError):
-        from agenteval.streams.system_errors import describe
-
-        if found := describe(error):
-            return found
+    if isinstance(error, MemoryError):
+        return "not enough memory"
     return f"internal error: {type(error).__name__}: {' '.join(str(error).split())[:FAULT_LENGTH]}"
 
 
@@ -184,3 +182,93 @@ def _columns() -> int:
 def supports_color() -> bool:
     """Returns whether stdout is a terminal, and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and is_terminal(1)
+
+
+# --- the line of progress ----------------------------------------------------------------------
+
+
+class ProgressLine:
+    """The last line of stderr, if that is a terminal: text that is replaced in place, with messages above it.
+
+    The tools of a pipeline have one stderr. The one that shows progress first holds a lock on the terminal until it is
+    done; the others draw nothing, and erase that line before a message, after which its owner draws it again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._text = ""
+
+    def show(self, text: str) -> None:
+        """Replaces the text, unless another tool shows its own."""
+        with self._lock:
+            if self._text or _take(2):
+                self._text = text
+                self._write(f"{ERASE}{text}")
+
+    def say(self, line: str, *, alone: bool = False) -> None:
+        """Writes a line above it; `alone` also removes what the terminal itself may have put there, such as ^C."""
+        with self._lock:
+            self._write(f"{self._erase(always=alone)}{line}\n{self._text}")
+
+    def end(self, line: str | None = None) -> None:
+        """Removes it, or replaces it by a line that stays; another tool may show its own then."""
+        with self._lock:
+            if not self._text and line is None:
+                return
+            erase = self._erase()
+            shown, self._text = self._text, ""
+            self._write(erase if line is None else f"{erase}{line}\n")
+            if shown:
+                _release(2)
+
+    def abandon(self) -> None:
+        """Removes it in a signal handler that exits at once: the thread that has the lock will not run again."""
+        if self._text:
+            self._write(ERASE)
+
+    def _erase(self, *, always: bool = False) -> str:
+        if self._text:
+            return ERASE
+        return ERASE if is_terminal(2) and (always or another_shows(2)) else ""
+
+    def _write(self, text: str) -> None:
+        try:
+            descriptors.write(2, [text.encode("utf-8", "replace")])
+        except OSError:
+            pass  # stderr is closed or full; the data on stdout still counts
+
+
+def is_terminal(fd: int) -> bool:
+    """Returns whether it is a terminal that understands escape sequences."""
+    return os.environ.get("TERM") != "dumb" and os.isatty(fd)
+
+
+def another_shows(fd: int) -> bool:
+    """Returns whether another process shows its progress on this terminal; this one must not."""
+    taken = _take(fd)
+    if taken:
+        _release(fd)
+    return not taken
+
+
+# A lock of fcntl belongs to the process, although all of a pipeline have inherited the same open terminal.
+
+
+def _take(fd: int) -> bool:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # POSIX allows either
+        return False
+    except OSError:
+        pass  # a terminal that cannot be locked, or is open for reading only
+    return True
+
+
+def _release(fd: int) -> None:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+    except OSError:
+        pass
+
+
+PROGRESS = ProgressLine()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 
 from agenteval.errors import CannotGoOn, ClosedPipe
@@ -38,8 +39,6 @@ def write(fd: int, parts: list[bytes]) -> None:
 
 
 def _wait(fd: int, *, for_writing: bool) -> None:
-    import select  # hardly ever needed
-
     poll = select.poll()
     poll.register(fd, select.POLLOUT if for_writing else select.POLLIN)
     poll.poll()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from _thread import get_ident
+import tempfile
+import threading
 from collections.abc import Iterator
 from typing import IO
 
 from agenteval.errors import CannotGoOn
 
 PIECE = 1 << 16  # bytes that are written or read at a time
-NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_directories(path: str) -> None:
@@ -38,7 +39,7 @@ def create_file(path: str, mode: int = 0o666) -> int:
 
 def replace_file(path: str, content: bytes) -> None:
     """Writes a small file in one step: a reader sees the old content or the new one."""
-    new = f"{path}.{os.getpid()}.{get_ident()}.new"
+    new = f"{path}.{os.getpid()}.{threading.get_ident()}.new"
     try:
         with os.fdopen(create_file(new), "wb") as file:
             file.write(content)
@@ -65,7 +66,7 @@ class Spool:
 
     def __init__(self) -> None:
         try:
-            self.file = _nameless_file()
+            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
         except OSError as error:
             raise _cannot_keep(error) from None
 
@@ -88,17 +89,6 @@ class Spool:
         """Yields what was kept, in pieces of any length."""
         file = self.rewind()
         return iter(lambda: file.read(PIECE), b"")
-
-
-def _nameless_file() -> IO[bytes]:
-    """Opens a file that ends with the process."""
-    try:
-        fd = os.open(os.environ.get("TMPDIR") or "/tmp", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        return os.fdopen(fd, "w+b", PIECE)
-    except (OSError, AttributeError):  # a file system or a kernel without O_TMPFILE
-        import tempfile  # takes 5 ms
-
-        return tempfile.TemporaryFile()
 
 
 def _cannot_keep(error: OSError) -> CannotGoOn:

@@ -6,18 +6,20 @@ It is read in chunks and split into lines: what has arrived is passed on at once
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import decode, decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
@@ -109,11 +111,8 @@ def text_lines(source: Source) -> Iterator[str]:
 
 def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
     """Refuses a line; UserError if it is the first one of a file that is of another kind, the only message then."""
-    if number == source.first_line:
-        from agenteval.streams.file_kind import other_kind
-
-        if found := other_kind(line, str(error), source.name):
-            raise UserError(f"{source.name}: {found}")
+    if number == source.first_line and (found := other_kind(line, str(error), source.name)):
+        raise UserError(f"{source.name}: {found}")
     refusals.refuse(f"{source.name}:{number}", str(error))
 
 
@@ -198,3 +197,118 @@ def read_typed_batches(
                     refuse(source, number, line, error, refusals)
 
     return map(typed, source.lines())
+
+
+# --- files of another kind ---------------------------------------------------------------------
+
+ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
+CSV = "looks like CSV, not like a JSON object per line; mlr --icsv --ojsonl cat {file} makes lines of it"
+COMPRESSED = "is compressed; read it with {command} {file} | …"
+PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
+RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
+TRIALS = "holds trials, as ae-trials writes them; ae-format, ae-show, ae-gate and ae-compare read them"
+RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
+PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
+COMPRESSORS = {
+    b"\x1f\x8b": "gzip -dc",
+    b"BZh": "bzip2 -dc",
+    b"\xfd7zXZ": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"PK\x03\x04": "unzip -p",
+}
+NAMED = rb"(?=.*\b(?:id|input|prompt|question|output)\b)"  # a column that records have, by one of its usual names
+HEADER = rb"(?i)" + NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+'
+MISSING = r'"(output|rawLines|input|trials|k)" is missing'
+OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
+
+
+def other_kind(line: bytes, why: str, name: str) -> str | None:
+    """Returns what a file is, by its first line and why a tool refuses it; None if it may be of the right kind."""
+    if not re.match(OF_ANOTHER_KIND, why):
+        return None
+    text = line.strip()
+    file = name if name != "stdin" else ""
+    if command := next((command for magic, command in COMPRESSORS.items() if line.startswith(magic)), None):
+        return COMPRESSED.format(command=command, file=file).replace("  ", " ")
+    try:
+        record = decode(text)
+    except BadRecord:
+        form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
+        form = form or (CSV if re.fullmatch(HEADER, text) else None)
+        return form and form.format(file=file).replace("  ", " ")
+    if isinstance(record, list):
+        return ARRAY.format(file=file).replace("  ", " ") if record and isinstance(record[0], dict) else None
+    return kind_of(record)
+
+
+def kind_of(record: object) -> str | None:
+    """Returns what a record is, and what reads it; None if that is not known."""
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+        return None
+    if isinstance(record.get("trials"), list) and "k" in record:
+        return TRIALS
+    if isinstance(record.get("output"), str) and isinstance(record.get("trajectory"), list):
+        return RESULTS  # with --keep-raw it has rawLines, too
+    if isinstance(record.get("rawLines"), list):
+        return RAW
+    return PROMPTS if "input" in record and "output" not in record else None
+
+
+# --- files of other programs -------------------------------------------------------------------
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Source]:
+    """Opens a file or stdin (-) to read, and closes it."""
+    source = Source(path)
+    try:
+        yield source
+    finally:
+        if source.path is not None:
+            os.close(source.fd)
+
+
+def read_objects(path: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
+    """Yields the objects of a file: one a line, or one that is the whole file; other lines are refused."""
+    with opened(path) as source:
+        batches = source.lines()
+        first = next(batches, [])
+        if first and _goes_on(first[0][1]):
+            lines = [*first, *(line for batch in batches for line in batch)]
+            if (document := _document(lines)) is not None:
+                yield document
+                return
+            batches, first = iter(()), lines
+        for batch in chain([first], batches):
+            yield from _objects(batch, source.name, refusals)
+
+
+def _objects(batch: list[tuple[int, bytes]], name: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
+    for number, line in batch:
+        try:
+            value = decode(line)
+            if type(value) is not dict:
+                raise BadRecord("not a JSON object")
+        except BadRecord as error:
+            refusals.refuse(f"{name}:{number}", str(error))
+        else:
+            yield value
+
+
+def _goes_on(line: bytes) -> bool:
+    """Returns whether a line is the beginning of a document of several lines, and not a line that was cut off."""
+    return line.rstrip().endswith((b"{", b"[", b",")) and line.lstrip().startswith((b"{", b"["))
+
+
+def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
+    """Returns the object that all lines together are, None if they are none."""
+    with suppress(BadRecord):
+        value = decode(b"\n".join(line for _, line in lines))
+        return value if type(value) is dict else {"items": value}
+    return None
+
+
+def report_unreadable(path: str, error: Exception, refusals: Refusals) -> None:
+    """Reports a file that cannot be opened or read."""
+    text = str(error)
+    refusals.refuse(path, text.removeprefix(f"{path}: ") if isinstance(error, UserError) else text)

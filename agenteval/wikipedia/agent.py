@@ -11,10 +11,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from agenteval.errors import BadRecord
-from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError
+from agenteval.models.chat import FunctionCall, ModelAnswer, ModelError
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wikipedia.http_api import WikiError
-from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, WikiError, WikiPage
 from agenteval.wire.records import Record
 
 INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions", "wikiagent.txt")
@@ -77,6 +76,14 @@ class AskModel(Protocol):
     def __call__(
         self, messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None
     ) -> ModelAnswer: ...
+
+
+class SearchableWiki(Protocol):
+    """Wikipedia, or what stands in for it."""
+
+    def search(self, query: str, count: int = 5) -> list[SearchHit]: ...
+
+    def page(self, title: str) -> WikiPage: ...
 
 
 class AgentFailed(Exception):
@@ -216,7 +223,7 @@ def _checked(found: Record) -> Record:
 # --- the tools ----------------------------------------------------------------------------------
 
 
-def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
+def wiki_tools(wiki: SearchableWiki, results: int) -> dict[str, Tool]:
     """Returns the agent's two tools; a page that does not exist is a result for the model, not an error."""
 
     def search(query: str) -> Record:

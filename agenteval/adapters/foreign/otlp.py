@@ -8,7 +8,8 @@ from typing import Any
 from agenteval.adapters.foreign.builder import ForeignResult, objects
 from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import decode, whole_number
+from agenteval.streams.jsonl import decode
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record
 
 USAGE = {

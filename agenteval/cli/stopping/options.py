@@ -11,7 +11,7 @@ from agenteval.errors import UserError
 
 if TYPE_CHECKING:
     from agenteval.cli.prompt_run import PromptRun
-    from agenteval.comparison.sequential.early_stop import EarlyStop
+    from agenteval.statistics.sequential import EarlyStop
 
 AHEAD = 4  # prompts of each worker that may be started before the slowest is done
 
@@ -50,8 +50,8 @@ def stop_early(run: PromptRun) -> None:
 
 def early_stop(run: PromptRun) -> EarlyStop:
     """Returns the test with all prompts in its order, those of an earlier run included."""
-    from agenteval.comparison.planning.pilot import read_pilot
-    from agenteval.comparison.sequential.early_stop import EarlyStop
+    from agenteval.comparison.plan import read_pilot
+    from agenteval.statistics.sequential import EarlyStop
     from agenteval.streams.source import Source
 
     settings = run.settings

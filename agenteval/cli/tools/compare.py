@@ -32,10 +32,9 @@ from agenteval.comparison.run_names import label_runs, named_runs
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.streams.text import counted, first_few
+from agenteval.streams.text import counted, first_few, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
