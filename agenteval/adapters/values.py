@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from agenteval.streams.jsonl import integer_of, whole_number
+from agenteval.streams.jsonl import integer_of
 from agenteval.streams.redaction import replace_texts
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import LARGEST
 
 STATUS_WORDS = {

@@ -13,8 +13,7 @@ from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
 from agenteval.adapters.values import as_text, epoch_milliseconds, stop_reason, total
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.streams.jsonl import decode
-from agenteval.streams.recorded.documents import read_objects
-from agenteval.streams.source import Refusals
+from agenteval.streams.source import Refusals, read_objects
 from agenteval.streams.text import one_line
 from agenteval.wire.records import Record
 

@@ -22,8 +22,7 @@ from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode, encode
-from agenteval.streams.recorded.documents import read_objects, report_unreadable
-from agenteval.streams.source import Refusals
+from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record
 from agenteval.wire.richness import richness_of
 
