@@ -38,7 +38,7 @@ TYPE_VALUES = "passthroughTypeMap.typeValues"
 Event = dict[str, Any]
 Test = Callable[[Any], bool]
 Value = Callable[[Any, Any], Any]  # item, event → what a path finds; the item is the event itself, or in a list of it
-Act = Callable[[Any, Any, Trajectory], None]  # item, event, trajectory
+Act = Callable[[Any, Any, Trajectory], object]  # item, event, trajectory
 Block = Callable[[Event, Trajectory], bool]  # returns whether no later rule gets the event
 
 
@@ -276,9 +276,8 @@ def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
     elif event.emit_as == "end":
         act = lambda item, event, out: out.end_pieces()  # noqa: E731
     else:
-        is_piece = event.delta
-        if isinstance(event.delta, str):
-            is_piece = _first(_values(compiler, event.delta, f"{field}.delta", in_items=True))
+        paths = event.delta if isinstance(event.delta, str) else None
+        is_piece = _first(_values(compiler, paths, f"{field}.delta", in_items=True)) if paths else bool(event.delta)
         act = _text_act(event.emit_as, found, is_piece)
     return _within(_first(parent), act) if parent else act
 

@@ -75,7 +75,7 @@ class _Sample:
             **{name: value for name, value in as_object(sample.get("metadata")).items() if name != "agenteval"},
             "model": output.get("model") or self.task.get("model"),
             "task": self.task.get("task"),
-            "stopReason": f"max_{limit}" if limit else stop_reason(choice.get("stop_reason")),
+            "stopReason": f"max_{limit}" if limit else stop_reason([choice.get("stop_reason")]),
         }
         target = sample.get("target")
         built.hint = "\n".join(map(as_text, target)) if isinstance(target, list) else as_text(target)
