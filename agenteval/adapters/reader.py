@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
-from agenteval.adapters.rules import Event, Rules, SchemaCompiler, Trace, compile_actions, compile_step_rules
+from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
 from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
 from agenteval.adapters.values import as_text, decode_leniently, may_have_halves, without_halves
 from agenteval.streams.jsonl import encode
@@ -45,7 +45,7 @@ class Adapter:
     def __init__(self, config: HeadlessAdapter, source: str, trace: Trace | None = None) -> None:
         self.config = config
         compiler = SchemaCompiler(source, trace)
-        self.rules = Rules(compile_step_rules(compiler, config), compile_actions(compiler, config))
+        self.rules = RuleSet(compile_step_rules(compiler, config), compile_actions(compiler, config))
         path = (config.resume.session_id_path if config.resume else None) or SESSION_ID
         self._session = compiler.path(path, "resume.sessionIdPath").get
         self._unfold = compile_unfolding(compiler, config)

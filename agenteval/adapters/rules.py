@@ -1,7 +1,7 @@
 """The rules of a schema, compiled to functions: which events a rule matches, and what it adds to the trajectory.
 
 A condition becomes a test of an event. An entry of `outputEvents`, `result`, `usage` or `metadata` becomes a Rule:
-tests, and an act that calls a method of the Trajectory with what paths find. `Rules` gives each event to the rules that
+tests, and an act that calls a method of the Trajectory with what paths find. `RuleSet` gives each event to the rules that
 match it.
 """
 
@@ -265,6 +265,9 @@ def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
         for name, paths in msgspec.to_builtins(event.extract or {}).items()
     }
     parent = found.pop("parent", None)
+    is_piece: bool | Value = event.delta is True
+    if isinstance(event.delta, str):
+        is_piece = _first(_values(compiler, event.delta, f"{field}.delta", in_items=True))
     if event.emit_as == "tool_call":
         act = _tool_act(found)
     elif event.emit_as == "plan":
@@ -276,8 +279,6 @@ def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
     elif event.emit_as == "end":
         act = lambda item, event, out: out.end_pieces()  # noqa: E731
     else:
-        paths = event.delta if isinstance(event.delta, str) else None
-        is_piece = _first(_values(compiler, paths, f"{field}.delta", in_items=True)) if paths else bool(event.delta)
         act = _text_act(event.emit_as, found, is_piece)
     return _within(_first(parent), act) if parent else act
 
@@ -404,7 +405,7 @@ def _if_there(texts: list[str], act: Act) -> Act:
 # --- which rules get an event -------------------------------------------------------------------
 
 
-class Rules:
+class RuleSet:
     """Gives events to rules: of `steps` the first that matches gets it, of `actions` all that match.
 
     Most events of an agent match nothing. So the path that most rules compare with a string, usually `$.type`, is
