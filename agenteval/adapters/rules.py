@@ -1,8 +1,8 @@
 """The rules of a schema, compiled to functions: which events a rule matches, and what it adds to the trajectory.
 
 A condition becomes a test of an event. An entry of `outputEvents`, `result`, `usage` or `metadata` becomes a Rule:
-tests, and an act that calls a method of the Trajectory with what paths find. `RuleSet` gives each event to the rules that
-match it.
+tests, and an act that calls a method of the Trajectory with what paths find. A RuleSet gives each event to the rules
+that match it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agenteval.adapters.reader import Adapter
     from agenteval.adapters.schema_file import SchemaFit
     from agenteval.agents.workspaces import Workspaces
-    from agenteval.grading.apply import GraderSet
+    from agenteval.grading.run import GraderSet
     from agenteval.statistics.sequential import EarlyStop
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ class PromptRun:
         try:
             self.workspaces = open_workspaces(settings, self.processes, self.console.say)
             if self.specs:
-                from agenteval.grading.apply import GraderSet
+                from agenteval.grading.run import GraderSet
 
                 self.graders = GraderSet(
                     self.specs,

@@ -21,7 +21,7 @@ SHOWN = 3  # lines of the journal that are reported one by one
 
 if TYPE_CHECKING:
     from agenteval.agents.workspaces import Workspaces
-    from agenteval.grading.spec import GraderSpec
+    from agenteval.grading.graders import GraderSpec
     from agenteval.processes.supervisor import ProcessSupervisor
 
 
@@ -51,7 +51,7 @@ def _wants_warm_up(settings: AgentSettings, agent: Agent) -> bool:
 
 def specs_of(settings: AgentSettings) -> list[GraderSpec]:
     """Returns the graders that the options name."""
-    from agenteval.cli.grader_run import named_graders  # ae-run has no graders
+    from agenteval.grading.graders import named_graders
 
     return named_graders(settings.grader, stream=settings.stream)
 

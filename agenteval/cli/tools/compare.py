@@ -114,7 +114,7 @@ def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
 
 def open_grader(grader: str, sources: Sequence[RunSource], **options: Any) -> Ask:
     """Starts the comparison grader, which gets records that are read again from the files."""
-    from agenteval.cli.grader_run import comparison_grader
+    from agenteval.grading.run import comparison_grader
 
     ask = comparison_grader(grader, **options)
     for source in sources:

@@ -14,8 +14,7 @@ from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
-from agenteval.grading.trials import trial_of, trials_record
-from agenteval.grading.verdict import ending_of
+from agenteval.grading.verdict import ending_of, trial_of, trials_record
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
