@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,20 +29,8 @@ def identity_of(agent: Agent, extract: Adapter | None = None) -> AgentIdentity:
     if extract is not None:
         name = extract.config.name
         parts.append(extract.config)
-    digest = _sha256(msgspec.json.encode(parts, order="deterministic"))
+    digest = sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
     return AgentIdentity(name, digest[:DIGEST_LENGTH])
-
-
-def _sha256(data: bytes) -> str:
-    """Returns the digest in hexadecimal, by what hashlib uses if there is no OpenSSL, which takes 2 ms to load."""
-    try:
-        if sys.version_info >= (3, 12):
-            from _sha2 import sha256
-        else:
-            from _sha256 import sha256  # type: ignore[import-not-found]
-    except ImportError:  # a Python that was built without it
-        from hashlib import sha256
-    return str(sha256(data).hexdigest())
 
 
 def _content(agent: Agent) -> tuple[str, Any]:
