@@ -260,7 +260,7 @@ Agent = TurnAgent | AcpAgent
 
 @cache
 def _bundled(name: str) -> Adapter:
-    from agenteval.adapters.bundled import load_adapter
+    from agenteval.adapters.schema_file import load_adapter
 
     return load_adapter(name)
 

@@ -249,7 +249,7 @@ class PromptJob:
         fields, last = answer.raw, raw.last
         if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
             return _Attempt(answer, fields["errors"][0])
-        from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
+        from agenteval.adapters.reader import read_raw
 
         reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter(), answer.reading)
         answer = Answer(fields, reading)

@@ -216,7 +216,7 @@ def agent_of(settings: AgentSettings, say: Callable[[str], None]) -> Agent:
     if settings.no_acp_fs:
         raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
     if settings.schema is not None:
-        from agenteval.adapters.bundled import load_adapter
+        from agenteval.adapters.schema_file import load_adapter
 
         return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
     if settings.simple is not None:

@@ -42,8 +42,8 @@ from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 if TYPE_CHECKING:
-    from agenteval.adapters.fit import SchemaFit
     from agenteval.adapters.reader import Adapter
+    from agenteval.adapters.schema_file import SchemaFit
     from agenteval.agents.workspaces import Workspaces
     from agenteval.grading.run import GraderSet
     from agenteval.statistics.sequential import EarlyStop
@@ -65,7 +65,7 @@ class PromptRun:
             self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
         self._extract: Adapter | None = None
         if settings.extract is not None:
-            from agenteval.adapters.bundled import load_adapter
+            from agenteval.adapters.schema_file import load_adapter
 
             self._extract = load_adapter(settings.extract)
         self.identity = identity_of(self.agent, self._extract)
@@ -210,7 +210,7 @@ class PromptRun:
         """Returns the adapter for the agent's output: of the schema that --extract names, else the agent's own."""
         adapter = self._extract or self.agent.adapter()
         adapter.max_steps = self.settings.max_steps
-        from agenteval.adapters.fit import SchemaFit
+        from agenteval.adapters.schema_file import SchemaFit
 
         self.fit = SchemaFit(adapter.config.name, self.console.say)
         return adapter
@@ -256,7 +256,7 @@ class PromptRun:
         self, prompt: Record, adapter: Adapter, trial: int | None = None, *, keep_raw: bool = False
     ) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        from agenteval.adapters.extract import failed_result, result_of
+        from agenteval.adapters.reader import failed_result, result_of
 
         answer = self.attempt(prompt, trial)
         if answer is None:
