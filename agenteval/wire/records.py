@@ -342,8 +342,13 @@ RAW_FIELDS = (
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
-RUN_METADATA = (
-    *("agent", "agentDigest", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
-    *("workspaceDir", "workspaceBaseline"),
+RUN_METADATA = frozenset(
+    (
+        *("agent", "agentDigest", "agentArgs", "workspaceDir", "workspaceBaseline"),
+        *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
+    )
 )
+AGENT_METADATA = frozenset(
+    ("model", "agentVersion")
+)  # what schemas read in an agent's output; prompts may have it, too
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

@@ -16,7 +16,7 @@ from agenteval.adapters.reader import decode_leniently
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
-from agenteval.agents.rate_limit import parse_rate
+from agenteval.agents.session import parse_rate
 from agenteval.cli.agent_options import parse_pattern, parse_size
 from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import parse_milliseconds
