@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from agenteval.adapters.filters import NotPlainError, compile_query
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
+from agenteval.streams.text import whole_number
 
 Getter = Callable[[Any], Any]
 Key = str | int

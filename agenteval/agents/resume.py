@@ -17,10 +17,10 @@ import msgspec
 
 from agenteval.agents.kinds import AgentIdentity
 from agenteval.errors import BadRecord, CannotGoOn, UserError
-from agenteval.streams.file_kind import RAW, RESULTS, TRIALS, kind_of
 from agenteval.streams.files import create_file, describe_kind, make_directories
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output
+from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
 from agenteval.wire.records import Input, Record, Wire
 from agenteval.wire.validation import check
 

@@ -50,12 +50,11 @@ from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
-from agenteval.streams.output import Output, open_output
+from agenteval.streams.output import Output, Syncer, open_output
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
-from agenteval.streams.watched_file import Syncer
 from agenteval.wire.records import Record
 
 T = TypeVar("T")

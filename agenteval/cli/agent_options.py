@@ -6,8 +6,6 @@ import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
 from agenteval.agents.session import parse_rate
-from agenteval.cli.cluster.share import parse_shard
-from agenteval.cli.grader_run import named_graders
 from agenteval.cli.options import (
     Decorator,
     F,
@@ -26,16 +24,18 @@ from agenteval.cli.options import (
     stream_option,
     turn_timeout_option,
 )
-from agenteval.comparison.planning.pilot import read_pilot
-from agenteval.comparison.sequential.early_stop import EarlyStop
+from agenteval.cluster.shards import parse_shard
+from agenteval.comparison.plan import read_pilot
 from agenteval.errors import UserError
-from agenteval.grading.apply import GraderSet
+from agenteval.grading.graders import named_graders
+from agenteval.grading.run import GraderSet
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.statistics.sequential import EarlyStop
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
+from agenteval.streams.text import whole_number
 
 
 def parse_size(text: str) -> int:

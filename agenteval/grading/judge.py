@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from agenteval.comparison.statistics import mean
 from agenteval.errors import BadRecord
 from agenteval.grading.sources import final_object, sources_of
-from agenteval.models.chat_protocol import ModelAnswer, ModelError
+from agenteval.models.chat import ModelAnswer, ModelError
+from agenteval.models.tokens import count_tokens
+from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import decode, encode
 from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check
@@ -170,8 +171,6 @@ class Judge(NamedTuple):
         scores = scores_in(answer)
         if answer.usage is not None:
             return Verdict(scores, answer.model or None, answer.usage.input, answer.usage.output)
-        from agenteval.models.tokens import count_tokens
-
         prompt = "\n".join(message["content"] for message in messages)
         sent, received = (count_tokens(text, self.name).tokens for text in (prompt, answer.text))
         return Verdict(scores, answer.model or None, sent, received, counted=True)

@@ -16,7 +16,7 @@ import threading
 import time
 from itertools import count
 
-from agenteval.errors import CannotGoOn
+from agenteval.errors import CannotGoOn, describe_system_error
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, RunningProcess
@@ -40,7 +40,6 @@ from agenteval.processes.tree import (
     send_signal,
     tree_of,
 )
-from agenteval.streams.system_errors import describe
 
 OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 DESCRIPTORS_EACH = 8
@@ -139,7 +138,7 @@ class ProcessSupervisor:
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
                     error.filename = command.program
-                    raise CannotGoOn(f"cannot start {describe(error)}") from None
+                    raise CannotGoOn(f"cannot start {describe_system_error(error)}") from None
             self.pause(START_INTERVAL)
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:

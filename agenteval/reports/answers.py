@@ -11,7 +11,8 @@ import msgspec
 from agenteval.reports.page.overview import FACTS, LATEST
 from agenteval.reports.result_reader import ResultReader
 from agenteval.reports.trial_views import trial_views
-from agenteval.streams.jsonl import decode_record, whole_number
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record, Step
 from agenteval.wire.result_view import Number, ResultWithSteps, is_trial
 from agenteval.wire.validation import check

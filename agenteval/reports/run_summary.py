@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from agenteval.comparison.row_facts import metadata_path, metadata_text
-from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
+from agenteval.statistics.intervals import wilson
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
 from agenteval.wire.records import GraderResult, Interval
 from agenteval.wire.result_view import Number, ResultView, TrialView, is_grader_error
@@ -136,15 +137,15 @@ class TrialPrompts:
 
     def interval(self) -> Interval | None:
         """The interval of the share of trials that pass: those of a prompt are a cluster."""
-        from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
+        from agenteval.statistics.intervals import bounds, clustered_rate_interval
 
         found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
         return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
 
     def estimate(self, sign: str, j: int) -> PassEstimate | None:
         """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
-        from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
-        from agenteval.comparison.pass_at_k import pass_at, pass_exp
+        from agenteval.statistics.intervals import bounds, clustered_rate_interval
+        from agenteval.statistics.samples import pass_at, pass_exp
 
         of = pass_at if sign == "@" else pass_exp
         values = [

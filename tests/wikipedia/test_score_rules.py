@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.wikipedia.criteria import check_criteria, load_criteria, parse_minimum
-from agenteval.wikipedia.score import ScoreWeights, Scoring, combined_score, score_question
+from agenteval.wikipedia.score import (
+    ScoreWeights,
+    Scoring,
+    check_criteria,
+    combined_score,
+    load_criteria,
+    parse_minimum,
+    score_question,
+)
 from agenteval.wire.evaluation import QuestionScore
 
 Outcome = dict[str, Any]

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.recorded.documents import read_objects, report_unreadable
+from agenteval.streams.source import read_objects, report_unreadable
 from agenteval.wire.records import Record
 
 FOREIGN = {

@@ -11,8 +11,7 @@ from agenteval.adapters.rules import total
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.words import as_text, stop_reason
 from agenteval.errors import BadRecord
-from agenteval.streams.recorded.documents import read_objects
-from agenteval.streams.source import Refusals
+from agenteval.streams.source import Refusals, read_objects
 from agenteval.wire.records import Record
 
 VALUES = {"C": 1, "P": 0.5, "I": 0, "N": 0}  # correct, partly, incorrect, no answer

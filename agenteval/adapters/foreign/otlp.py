@@ -10,7 +10,8 @@ from agenteval.adapters.rules import total
 from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.words import as_text
 from agenteval.errors import BadRecord
-from agenteval.streams.jsonl import decode, whole_number
+from agenteval.streams.jsonl import decode
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record
 
 USAGE = {

@@ -12,8 +12,7 @@ from agenteval.adapters.sessions.session import RecordedSession
 from agenteval.adapters.sessions.session_file import SessionSchema
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.jsonl import decode
-from agenteval.streams.recorded.documents import read_objects, report_unreadable
-from agenteval.streams.source import Refusals
+from agenteval.streams.source import Refusals, read_objects, report_unreadable
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
 

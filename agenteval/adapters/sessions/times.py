@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agenteval.adapters.words import iso_milliseconds
-from agenteval.streams.jsonl import whole_number
+from agenteval.streams.text import whole_number
 
 SECONDS_BELOW = 1e11  # as seconds since 1970 that is the year 5138, as milliseconds 1973
 MICROSECONDS_FROM = 1e14

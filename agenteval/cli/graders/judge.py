@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -31,11 +31,10 @@ from agenteval.grading.judge import (
     VerdictCache,
     one_by_one,
 )
+from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.serve import answer_all
+from agenteval.models.chat import Model, ModelError
 from agenteval.models.tokens import OFFLINE
-
-if TYPE_CHECKING:
-    from agenteval.models.chat import Model
 
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -93,8 +92,6 @@ def cache_in(directory: str | None) -> VerdictCache | None:
 
 def side_by_side(limit: int) -> AskJudges:
     """Returns a function that asks several judges at a time."""
-    from concurrent.futures import ThreadPoolExecutor
-
     threads = ThreadPoolExecutor(limit)
 
     def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
@@ -105,9 +102,6 @@ def side_by_side(limit: int) -> AskJudges:
 
 def open_models(names: Sequence[str], patience: float, retries: int) -> list[Model]:
     """Returns the models on the user's server; raises UserError if they cannot be asked."""
-    from agenteval.models.chat import Model, ModelError, needs_openai
-
-    needs_openai()
     try:
         return [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
@@ -181,7 +175,7 @@ def main(
     has scores outside 0 to 1 or comes from another model is an error, not a zero. With several judges the score is
     their mean, and the answer passes if more than half of them pass it; each is in outcome.judges, their agreement in
     outcome.agreement. With --cache, a verdict given before is marked `cached`, shows the tokens of then, and costs 0.
-    --offline needs no model, key, network or openai package: rules compare words, which says little about truth.
+    --offline needs no model, key or network: rules compare words, which says little about truth.
 
     Examples:
       ae-grade results.jsonl -g judge=ae-grader-judge
@@ -198,8 +192,6 @@ def main(
     judge = partial(Judge, instructions=instructions, temperature=temperature, cache=cached, any_model=any_model)
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
     if offline:
-        from agenteval.wikipedia.offline.model import judge as judge_by_rules
-
         panel = Panel([judge(OFFLINE, judge_by_rules, server=OFFLINE)], threshold, prices)
         return answer_all(panel.grade, path, output)
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together

@@ -15,8 +15,8 @@ from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.grading.serve import answer_all
 from agenteval.grading.sources import final_object
-from agenteval.streams.jsonl import decode, read_json, whole_number
-from agenteval.streams.text import first_few, one_line, preview
+from agenteval.streams.jsonl import decode, read_json
+from agenteval.streams.text import first_few, one_line, preview, whole_number
 from agenteval.wire.records import Record
 
 SHOWN = 5  # items of a list in the reasoning

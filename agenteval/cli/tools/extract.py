@@ -28,10 +28,9 @@ from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.streams.source import Source, checked_batch, read_records
+from agenteval.streams.source import Source, read_records
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
-from agenteval.wire.validation import check
 
 
 @tool("ae-extract")
@@ -101,26 +100,18 @@ class Extraction:
 
     def run(self) -> None:
         """Works through the input."""
-        for batch in self.source.lines():
-            self._write_batch(batch)
-        self.fit.finish()
-
-    def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
-        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console):
+        for raw in read_records(self.source, Raw, self.console):
             result = guarded(raw, self._extract, self._unread)
             write_record(self.target, result, self.console)
             self.fit.add(raw, result)
             self.console.advance(raw["id"])
+        self.fit.finish()
 
     def _extract(self, raw: Record) -> Record:
         return result_of(raw, self.adapter, keep_raw=self.keep_raw)
 
     def _unread(self, raw: Record, error: Exception) -> Record:
         return failed_result(raw, self.adapter, self.console.fault(raw["id"], error))
-
-
-def _as_raw(record: Record) -> Raw:
-    return check(record, Raw)
 
 
 def write_explanations(

@@ -15,6 +15,7 @@ from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
 from agenteval.streams.guard import write_record
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import line_without_tokens, redact_tokens
 from agenteval.wire.records import Record
 
 
@@ -82,9 +83,7 @@ def main(
     records = results(format_, list(paths), console)
     target = Output(output)
     if not no_redact:
-        from agenteval.streams.recorded.secret_patterns import redact, redacted_line
-
-        target.encode, console.redact = redacted_line, redact
+        target.encode, console.redact = line_without_tokens, redact_tokens
     console.begin(None, "sessions")
     folder = os.path.realpath(cwd) if cwd is not None else None
     for record in with_unique_ids(records, console):

@@ -19,12 +19,20 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.models.tokens import count_tokens
 from agenteval.reports.evaluation import FORMS, EvaluationReport, remarks
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
-from agenteval.wikipedia.criteria import Criterion, check_criteria, in_words, load_criteria, parse_minimum
-from agenteval.wikipedia.score import ScoreWeights, Scoring
+from agenteval.wikipedia.score import (
+    Criterion,
+    ScoreWeights,
+    Scoring,
+    check_criteria,
+    in_words,
+    load_criteria,
+    parse_minimum,
+)
 from agenteval.wire.evaluation import Evaluation, EvaluationMetadata
 
 NAME = "ae-score"
@@ -33,8 +41,6 @@ MOST_WEIGHT = 10
 
 def count_text(text: str, model: str) -> int:
     """Counts the tokens of a text, for an agent that reports none; loads the vocabulary at first use."""
-    from agenteval.models.tokens import count_tokens
-
     return count_tokens(text, model).tokens
 
 

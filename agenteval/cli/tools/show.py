@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 import click
 
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
+from agenteval.reports import timeline
 from agenteval.reports.forms import context_of
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline import View, timeline
+from agenteval.reports.timeline import View
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -49,16 +52,20 @@ def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[st
     """The lines of the selected records, one after another."""
     for row in reader.views(ResultWithSteps):
         if selection.takes(row):
-            yield from timeline(row, view)
+            yield from timeline.timeline(row, view)
 
 
 def show(shown: Iterator[str], target: Output) -> None:
-    """Writes the lines; on a terminal that they do not fit on, through $PAGER."""
-    if target.path is None and target.isatty():
-        from agenteval.streams.terminal.pager import page
-
-        page(shown, target.write_bytes, rows=os.get_terminal_size(1).lines)
-        return
+    """Writes the lines; on a terminal, those that do not fit on the screen go through $PAGER."""
+    if target.path is None and target.isatty() and os.isatty(0):
+        rows = os.get_terminal_size(1).lines
+        first = list(islice(shown, rows))
+        shown = chain(first, shown)
+        if len(first) == rows:
+            os.environ.setdefault("LESS", "FRX")  # as git does: colours, and the text stays on the screen
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
+            click.echo_via_pager((f"{line}\n" for line in shown), color=True)
+            return
     for line in shown:
         target.write_bytes(f"{line}\n".encode())
 

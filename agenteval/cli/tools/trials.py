@@ -20,8 +20,7 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
-from agenteval.grading.trials import trial_of, trials_record
-from agenteval.grading.verdict import ending_of
+from agenteval.grading.verdict import ending_of, trial_of, trials_record
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from agenteval.comparison.statistics import percentile
 from agenteval.comparison.trial_rows import TrialRow, trial_row
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.rows import (
@@ -29,6 +28,7 @@ from agenteval.reports.page.rows import (
     trials_text,
 )
 from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary, TrialPrompts
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.result_view import Measured, Number
