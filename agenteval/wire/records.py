@@ -348,7 +348,6 @@ RUN_METADATA = frozenset(
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )
 )
-AGENT_METADATA = frozenset(
-    ("model", "agentVersion")
-)  # what schemas read in an agent's output; prompts may have it, too
+# What schemas read in an agent's output; the metadata of a prompt may have it, too.
+AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason"))
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")
