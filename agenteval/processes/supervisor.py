@@ -120,20 +120,18 @@ class ProcessSupervisor:
 
     # --- start ---
 
-    def start(
-        self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int, *, patient: bool = True
-    ) -> Child:
+    def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started.
 
-        What our own limits refuse is not the program's failure: unless the caller can do without it (not `patient`), it
-        is tried again while others run, or for a moment, then CannotGoOn is raised.
+        What our own limits refuse is not the program's failure: it is tried again while others run, or for a moment,
+        then CannotGoOn is raised.
         """
         give_up_at = None
         while True:
             try:
                 return self._spawn(key, command, stdin, stdout, stderr)
             except OSError as error:
-                if error.errno not in OWN_LIMITS or not patient:
+                if error.errno not in OWN_LIMITS:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
