@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client
 from agenteval.errors import UserError
 from agenteval.processes.process import ANSWER_FILE, Command, find_program

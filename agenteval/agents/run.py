@@ -16,9 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import failed_result, result_of
-from agenteval.adapters.fit import SchemaFit
+from agenteval.adapters.reader import failed_result, result_of
+from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
 from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.kinds import (

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from agenteval.adapters.extract import read_raw
-from agenteval.adapters.reader import Reading
+from agenteval.adapters.reader import Reading, read_raw
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.kinds import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import parse_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import parse_adapter
 from agenteval.errors import UserError
 from agenteval.wire.adapter_schema import SUITE_METADATA
 from tests.support.schema_building import adapter

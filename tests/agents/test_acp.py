@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Reading
+from agenteval.adapters.reader import Reading, result_of
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client, RequestHandler
 from agenteval.agents.acp.rpc import find_message
 from tests.support.tool import BIN, ROOT, TIMEOUT, Done, Record, jsonl, run, write

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.reader import Adapter, Reading, result_of
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.adapters.trajectory import Trajectory
 from agenteval.agents.acp.server import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
