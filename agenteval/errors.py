@@ -35,7 +35,7 @@ class CannotGoOn(UserError):
 
 
 class WorkspaceError(Exception):
-    """A workspace that cannot be made: no failure of the agent; `full` if none can, because the disk is full."""
+    """A workspace cannot be made, which is not the agent's failure; `full` if the reason is a full disk."""
 
     def __init__(self, message: str, *, full: bool = False) -> None:
         super().__init__(message)

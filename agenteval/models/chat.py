@@ -294,14 +294,10 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Cached(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
 class _Tokens(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _Cached | None = None
+    prompt_tokens_details: dict[str, Any] | None = None
 
 
 class _Completion(msgspec.Struct):
@@ -347,8 +343,8 @@ def _call(number: int, call: _ToolCall) -> FunctionCall:
 def _usage(tokens: _Tokens | None) -> TokenUsage | None:
     if tokens is None or tokens.prompt_tokens is None:
         return None
-    details = tokens.prompt_tokens_details
-    return TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, (details and details.cached_tokens) or 0)
+    cached = (tokens.prompt_tokens_details or {}).get("cached_tokens")
+    return TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, cached if isinstance(cached, int) else 0)
 
 
 # --- failures -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ ERASE = "\r\x1b[K"
 
 
 class Ending(Enum):
-    """How a record ended that did not end well, as progress counts it."""
+    """What progress counts beside the records that are done: how some of them did not end well."""
 
     AGENT_FAILED = "agent failed", "agents failed"
     NOT_PASSED = "did not pass", "did not pass"
@@ -95,7 +95,7 @@ class Console:
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
     def advance(self, label: str, ending: Ending | None = None) -> None:
-        """Counts one more as done, and how it ended if not well."""
+        """Counts one more as done, and how it ended if it did not end well."""
         self.done += 1
         if ending:
             self._endings[ending] = self._endings.get(ending, 0) + 1
@@ -109,13 +109,13 @@ class Console:
                 self._draw()
 
     def redraw(self) -> None:
-        """Brings the bar up to date: what was counted just after the last drawing, the time left."""
+        """Draws the bar again: what was counted since the last drawing, the time left."""
         with self._lock:
             if self._counting and time.monotonic() - self._drawn >= REDRAW:
                 self._draw()
 
     def finish(self) -> None:
-        """Replaces the bar by one line of summary; one that another tool shows stays below it."""
+        """Replaces the bar by one line of summary; the bar of another tool stays below it."""
         with self._lock:
             if self._counting:
                 self._counting = False
@@ -123,7 +123,7 @@ class Console:
                 PROGRESS.end(", ".join([f"{self.tool}: {self.count()} in {took}", *self._bad()]))
 
     def _bad(self) -> list[str]:
-        """Returns how many ended in each way that is not well."""
+        """Returns how many did not end well, for each way."""
         counts = ((ending, self._endings.get(ending, 0)) for ending in Ending)
         return [f"{count} {ending.one if count == 1 else ending.many}" for ending, count in counts if count]
 
@@ -142,7 +142,7 @@ class Console:
 
 
 def fit_progress(tool: str, share: float | None, parts: list[str], width: int) -> str:
-    """Returns the line of progress: the bar gets what the text leaves of the width, and long text loses its end."""
+    """Returns the line of progress: the text, cut if it is too long, and a bar if there is room for one."""
     text = "  ".join(part for part in parts if part)
     bar = min(BAR_WIDTH, width - len(f"{tool}:   {text}"))
     if share is not None and bar >= LEAST_BAR:
@@ -190,8 +190,8 @@ def supports_color() -> bool:
 class ProgressLine:
     """The last line of stderr, if that is a terminal: text that is replaced in place, with messages above it.
 
-    The tools of a pipeline have one stderr. The one that shows progress first holds a lock on the terminal until it is
-    done; the others draw nothing, and erase that line before a message, after which its owner draws it again.
+    The tools of a pipeline share one stderr. The first that shows progress holds a lock on the terminal until it is
+    done; the others draw no progress, and erase that line before a message, after which its owner draws it again.
     """
 
     def __init__(self) -> None:

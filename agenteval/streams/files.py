@@ -1,4 +1,4 @@
-"""Files of our own: made new, never through a link that was put in their place, and replaced in one step."""
+"""Files that the suite itself creates: never through a link that somebody put there, and replaced in one step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CL
 
 
 def make_directories(path: str) -> None:
-    """Makes the directories of a file that are missing; NotADirectoryError names the one that is a file."""
+    """Creates the missing directories of a file; NotADirectoryError names the part of the path that is a file."""
     folder = os.path.dirname(path)
     try:
         if folder:
@@ -31,7 +31,7 @@ def make_directories(path: str) -> None:
 
 
 def create_file(path: str, mode: int = 0o666) -> int:
-    """Makes a new file and returns its descriptor; what a crash left there, or a link, is removed first."""
+    """Creates a file and returns its descriptor; what a crash left there, or a link, is removed first."""
     if os.path.lexists(path):
         os.unlink(path)
     return os.open(path, NEW, mode)
@@ -51,7 +51,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def describe_kind(mode: int) -> str | None:
-    """Returns what is no regular file, as a user would call it; None for a regular file."""
+    """Returns what a user would call a file that is not regular, such as "a named pipe"; None for a regular file."""
     kinds = {
         stat.S_IFDIR: "a directory",
         stat.S_IFLNK: "a symbolic link",

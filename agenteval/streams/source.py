@@ -1,6 +1,8 @@
 """The input of a tool: lines and records from a file or stdin, as they arrive.
 
-It is read in chunks and split into lines: what has arrived is passed on at once, and a chunk costs one system call.
+A Source reads chunks and splits them into lines; what has arrived is passed on at once. The read_ functions decode and
+check the lines, and report those that are refused; if the first line shows that the whole file is of another kind, that
+is said once, with the tool that reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -25,7 +26,6 @@ from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
 CHUNK = 1 << 18
-KEPT = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
 
@@ -61,29 +61,21 @@ class Source:
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """Yields lists of (line number, line) without blank lines: the lines that one read completed."""
         number = 0
-        pieces: list[bytes] = []
-        ended = False
-        bytes(KEPT)  # once freed, glibc keeps memory of up to this size instead of getting it anew for each chunk
-        while not ended:
+        begun: list[bytes] = []  # the pieces of a line that has not ended yet
+        chunk = b"\n"
+        while chunk:
             chunk = self._read()
-            ended = not chunk
-            first, *more = BytesIO(chunk or b"\n").readlines()  # the last line may lack its end; split() is slower
-            if first[-1:] != b"\n":
-                pieces.append(first)
-                continue
-            last = more.pop() if more and more[-1][-1:] != b"\n" else b""
-            lines = [b"".join([*pieces, first[:-1]]), *[line[:-1] for line in more]]
-            pieces = [last]
-            if number == 0:
-                lines[0] = lines[0].removeprefix(BOM)
-            if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
-                self.first_line = self.first_line or batch[0][0]
-                yield batch
-            number += len(lines)
-
-    def left(self) -> int:
-        """Returns how many bytes of a regular file are not read yet; 0 for what may come from elsewhere."""
-        return os.fstat(self.fd).st_size - os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
+            *lines, rest = (chunk or b"\n").split(b"\n")  # the last line may lack its end
+            if lines:
+                lines[0] = b"".join([*begun, lines[0]])
+                begun = []
+                if number == 0:
+                    lines[0] = lines[0].removeprefix(BOM)
+                if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
+                    self.first_line = self.first_line or batch[0][0]
+                    yield batch
+                number += len(lines)
+            begun.append(rest)
 
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
@@ -97,7 +89,7 @@ class Source:
 
 
 def text_lines(source: Source) -> Iterator[str]:
-    """Yields the lines of a document, blank ones too."""
+    """Yields the lines of a text file, blank ones too."""
     expected = 1
     for batch in source.lines():
         for number, line in batch:
@@ -110,7 +102,7 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
-    """Refuses a line; UserError if it is the first one of a file that is of another kind, the only message then."""
+    """Reports a line that is refused; UserError if it is the first one and the file is of another kind."""
     if number == source.first_line and (found := other_kind(line, str(error), source.name)):
         raise UserError(f"{source.name}: {found}")
     refusals.refuse(f"{source.name}:{number}", str(error))
@@ -144,17 +136,7 @@ def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[
 
 def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
     """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
-    return chain.from_iterable(checked_batch(source, batch, accept, refusals) for batch in source.lines())
-
-
-def checked_batch(
-    source: Source,
-    batch: list[tuple[int, bytes]],
-    accept: Callable[[Record], R],
-    refusals: Refusals,
-) -> Iterator[tuple[Record, R]]:
-    """Yields the same of some lines."""
-    for number, line in batch:
+    for number, line in chain.from_iterable(source.lines()):
         try:
             record = decode_record(line)
             accepted = accept(record)
@@ -223,7 +205,7 @@ OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
 
 
 def other_kind(line: bytes, why: str, name: str) -> str | None:
-    """Returns what a file is, by its first line and why a tool refuses it; None if it may be of the right kind."""
+    """Returns what a file holds, from its first line and why that was refused; None if it may be of the right kind."""
     if not re.match(OF_ANOTHER_KIND, why):
         return None
     text = line.strip()
@@ -242,7 +224,7 @@ def other_kind(line: bytes, why: str, name: str) -> str | None:
 
 
 def kind_of(record: object) -> str | None:
-    """Returns what a record is, and what reads it; None if that is not known."""
+    """Returns what kind of record it is, and which tools read it; None for an unknown kind."""
     if not isinstance(record, dict) or not isinstance(record.get("id"), str):
         return None
     if isinstance(record.get("trials"), list) and "k" in record:
@@ -296,12 +278,12 @@ def _objects(batch: list[tuple[int, bytes]], name: str, refusals: Refusals) -> I
 
 
 def _goes_on(line: bytes) -> bool:
-    """Returns whether a line is the beginning of a document of several lines, and not a line that was cut off."""
+    """Returns whether a line is the beginning of JSON that is spread over lines."""
     return line.rstrip().endswith((b"{", b"[", b",")) and line.lstrip().startswith((b"{", b"["))
 
 
 def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
-    """Returns the object that all lines together are, None if they are none."""
+    """Returns the JSON object that all lines together make, a list as its `items`; None if they are not JSON."""
     with suppress(BadRecord):
         value = decode(b"\n".join(line for _, line in lines))
         return value if type(value) is dict else {"items": value}

@@ -17,7 +17,6 @@ MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 # C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)))
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
@@ -25,22 +24,12 @@ _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\
 
 def visible(text: str) -> str:
     """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
-    if text.isprintable() or _is_visible(text.encode("utf-8", "surrogatepass")):
-        return text
-    return _CONTROLS.sub(_picture, text)
+    return text if text.isprintable() else _CONTROLS.sub(_picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
     """The same in UTF-8."""
-    data = text.encode()
-    return data if _is_visible(data) else _CONTROLS.sub(_picture, text).encode()
-
-
-def _is_visible(data: bytes) -> bool:
-    """Whether UTF-8 has no control character in it, as nearly every text; much faster than the pattern."""
-    if b"\xc2" in data and re.search(b"\xc2[\x80-\x9f]", data):
-        return False
-    return len(data.translate(None, _ASCII_CONTROLS)) == len(data)
+    return visible(text).encode()
 
 
 def _picture(found: re.Match[str]) -> str:

@@ -48,8 +48,7 @@ class Article(NamedTuple):
 
     title: str
     redirects: list[str]
-    options: list[str]
-    """The titles that a disambiguation page lists; none for an article."""
+    options: list[str]  # the titles that a disambiguation page lists
     text: str
     occurrences: Counter[str]
 
@@ -82,7 +81,7 @@ class OfflineWiki:
         self._by_title = {other.lower(): one for one in articles for other in (one.title, *one.redirects)}
         self._having = Counter(word for one in articles for word in one.occurrences)
 
-    def search(self, query: str, count: int = 5) -> list[SearchHit]:
+    def search(self, query: str, most: int = 5) -> list[SearchHit]:
         """Returns the articles with any word of the query, best first: many words, rare words, words of the title."""
         if not query.strip():
             raise WikiError("there is nothing to search for: the query is empty")
@@ -91,7 +90,7 @@ class OfflineWiki:
         if exact := self._by_title.get(query.strip().lower()):
             scores[exact.title] = float("inf")
         best = sorted((one for one in self.articles if scores[one.title]), key=lambda one: -scores[one.title])
-        return [SearchHit(one.title, _snippet(one, wanted)) for one in best[:count]]
+        return [SearchHit(one.title, _snippet(one, wanted)) for one in best[:most]]
 
     def page(self, title: str) -> WikiPage:
         """Returns the article with this title or redirect; raises Ambiguous or NoPage."""
@@ -130,18 +129,14 @@ class Work(NamedTuple):
 
     question: str
     queries: list[str]
-    hits: list[list[SearchHit]]
-    """The results of each query."""
-    asked: list[str]
-    """The titles of the pages requested."""
-    offered: list[str]
-    """Titles that were offered in place of a page."""
-    pages: dict[str, str]
-    """The texts of the pages read, by title."""
+    hits: list[list[SearchHit]]  # the results of each query
+    asked: list[str]  # the titles of the pages requested
+    offered: list[str]  # titles that were offered in place of a page
+    pages: dict[str, str]  # the texts of the pages read, by title
 
 
 def ask(messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None) -> ModelAnswer:
-    """Returns the next tool calls, or the answer if enough was read or no tools are offered; as JSON with a schema."""
+    """Returns the next tool calls, or the answer as JSON if enough was read or no tools are offered."""
     work = work_so_far(messages)
     instructions = "\n".join(message["content"] for message in messages if message["role"] == "system")
     searches, pages = (_number(rf"\bat least (\d+) {what}", instructions) for what in ("search", "page"))
@@ -153,7 +148,7 @@ def ask(messages: list[Record], *, tools: list[Record] | None = None, schema: Re
         for number, (name, parameter, value) in enumerate(requests, len(work.queries) + len(work.asked) + 1)
     ]
     if not calls:
-        return offline_answer(messages, final_answer(work, structured=schema is not None), [], tools)
+        return offline_answer(messages, final_answer(work), [], tools)
     plan = f'search for "{queries[0]}"' if queries else f"read {', '.join(titles)}"
     return offline_answer(messages, f"To answer this, I {plan}.", calls, tools)
 
@@ -235,8 +230,8 @@ class Sentence(NamedTuple):
     score: float
 
 
-def final_answer(work: Work, *, structured: bool) -> str:
-    """Returns the answer with its sources as text, or as the JSON object that the agent asks for."""
+def final_answer(work: Work) -> str:
+    """Returns the JSON object that the agent asks for: the best sentences of the pages, and which these are."""
     terms = key_roots(work.question)
     chosen = choose([one for title, text in work.pages.items() for one in scored(title, text, terms)], terms)
     covered = share(terms, frozenset().union(*(one.matches for one in chosen)))
@@ -245,8 +240,6 @@ def final_answer(work: Work, *, structured: bool) -> str:
     text = " ".join(one.text for title in sources for one in chosen if one.page == title)
     if not chosen:
         text = f"The pages that I read ({read}) do not answer this." if work.pages else "I found no page about this."
-    if not structured:
-        return "\n\n".join([text, *([f"Sources: {'; '.join(sources)}"] if sources else [])])
     searched = " and ".join(f'"{query}"' for query in work.queries) or "nothing"
     fields = {
         "answer": text,

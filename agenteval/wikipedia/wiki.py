@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from html import unescape
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -57,31 +58,24 @@ class WikiPage(NamedTuple):
 
 
 class WikiError(Exception):
-    """Why the wiki gave no answer, in one line."""
+    """Why the wiki gave no answer, in one line; `titles` are those of pages to read instead.
+
+    A transient failure may not happen again, after as many seconds as the server asks to wait.
+    """
+
+    def __init__(
+        self, why: str, titles: Iterable[str] = (), *, transient: bool = False, wait: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.titles, self.transient, self.wait = list(titles), transient, wait
 
 
 class NoPage(WikiError):
-    """There is no such page; the suggestions are titles of existing pages."""
-
-    def __init__(self, message: str, suggestions: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.suggestions = list(suggestions)
+    """There is no such page; `titles` are similar ones."""
 
 
 class Ambiguous(WikiError):
-    """The title has several meanings; the options are the titles of their pages."""
-
-    def __init__(self, message: str, options: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.options = list(options)
-
-
-class _Failure(Exception):
-    """Why an attempt failed, whether another may succeed, and how long the server asks to wait before it."""
-
-    def __init__(self, why: str, *, transient: bool = False, wait: float | None = None) -> None:
-        super().__init__(why)
-        self.transient, self.wait = transient, wait
+    """The title has several meanings, the pages named by `titles`."""
 
 
 class Wiki:
@@ -104,7 +98,8 @@ class Wiki:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.api_url = _address(language, api_url)
-        self._place = urlsplit(self.api_url).netloc.rpartition("@")[2]  # without a password
+        self._shown_url = re.sub(r"//[^/@]*@", "//", self.api_url)  # without a password
+        self._place = urlsplit(self._shown_url).netloc
         self.user_agent = (user_agent or USER_AGENT).strip()
         if not (self.user_agent.isascii() and self.user_agent.isprintable() and self.user_agent):
             raise UserError(f"{_quoted(self.user_agent)} cannot be a user agent: ASCII letters, digits and signs only")
@@ -112,18 +107,18 @@ class Wiki:
         self._sleep = sleep
         self._last_call = float("-inf")
 
-    def search(self, query: str, count: int = 5) -> list[SearchHit]:
+    def search(self, query: str, most: int = 5) -> list[SearchHit]:
         """Returns the best matches in the wiki's order; a query that is too long loses its last words."""
         query = one_line(query)
         if len(query) > LONGEST_QUERY:
             query = query[: LONGEST_QUERY + 1].rpartition(" ")[0] or query[:LONGEST_QUERY]
         if not query:
             raise WikiError("there is nothing to search for: the query is empty")
-        count = min(max(count, 1), MOST_HITS)
-        params = {"list": "search", "srsearch": query, "srlimit": count, "srprop": "snippet", "srinfo": "totalhits"}
+        most = min(max(most, 1), MOST_HITS)
+        params = {"list": "search", "srsearch": query, "srlimit": most, "srprop": "snippet", "srinfo": "totalhits"}
         try:
             found = self._retried(lambda: self._request(params))["query"]["search"]
-            return [SearchHit(hit["title"], one_line(unescape(TAG.sub("", hit["snippet"])))) for hit in found][:count]
+            return [SearchHit(hit["title"], one_line(unescape(TAG.sub("", hit["snippet"])))) for hit in found][:most]
         except (KeyError, TypeError) as error:
             raise WikiError(f"{self._place}: the answer has an unexpected form ({error!r:.{LONGEST_REASON}})") from None
 
@@ -164,13 +159,13 @@ class Wiki:
                 return found, found.content or ""
         except ValueError:  # not JSON
             self._request({"titles": title})
-            raise _Failure("the answer is not JSON", transient=True) from None
+            raise WikiError("the answer is not JSON", transient=True) from None
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError):
             self._request({"titles": title})  # an error, or a title that cannot have a page (Special:Random, de:Apfel)
             raise wikipedia.PageError(title) from None
 
     def _request(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the decoded answer of the API; raises _Failure if it is an error."""
+        """Returns the decoded answer of the API; raises WikiError if it is an error."""
         import requests
 
         params = {"action": "query", "format": "json", **params}
@@ -182,34 +177,35 @@ class Wiki:
             why = f"answered {status} {answer.reason or ''}".rstrip()
             why += f", and asks to wait {wait:.0f} s before the next request" if wait and wait > LONGEST_WAIT else ""
             why += ": it may require a user agent with a contact address (--user-agent)" if status == 403 else ""
-            why += f": is {self.api_url} the address of a MediaWiki API?" if status == 404 else ""
-            raise _Failure(why, transient=status == 429 or (status >= 500 and status != 501), wait=wait)
+            why += f": is {self._shown_url} the address of a MediaWiki API?" if status == 404 else ""
+            raise WikiError(why, transient=status == 429 or (status >= 500 and status != 501), wait=wait)
         try:
             decoded = answer.json()
         except ValueError:
             decoded = None
         if not isinstance(decoded, dict):
-            raise _Failure(f"the answer is not one of a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
+            raise WikiError(f"the answer is not one of a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
         if error := decoded.get("error"):
             code, info = (error.get("code"), error.get("info")) if isinstance(error, dict) else (None, error)
-            raise _Failure(f"refused: {short(info or code)}", transient=code in BUSY, wait=wait)
+            reason = one_line(str(info or code))[:LONGEST_REASON]
+            raise WikiError(f"refused: {reason}", transient=code in BUSY, wait=wait)
         return decoded
 
     def _retried(self, call: Callable[[], T]) -> T:
         """Returns what the call returns, repeated while that may help; else raises WikiError."""
-        for attempt in range(1, self._retries + 2):
+        for attempt in count(1):
             if (pause := self._last_call + self._pause - time.monotonic()) > 0:
                 self._sleep(pause)
             self._last_call = time.monotonic()
             try:
                 return self._attempt(call)
-            except _Failure as failure:
+            except WikiError as failure:
                 wait = backoff(attempt) if failure.wait is None else failure.wait
                 if not failure.transient or wait > LONGEST_WAIT or attempt > self._retries:
                     attempts = f" (tried {attempt} times)" if attempt > 1 else ""
                     raise WikiError(f"{self._place}: {failure}{attempts}") from None
                 self._sleep(wait)
-        raise AssertionError("the last attempt returns or raises")
+        raise AssertionError("count() does not end")
 
     def _attempt(self, call: Callable[[], T]) -> T:
         from requests.exceptions import ChunkedEncodingError, ConnectionError, SSLError, Timeout
@@ -220,9 +216,9 @@ class Wiki:
                 return call()
         except OSError as error:  # all errors of requests are
             if isinstance(error, Timeout | TimeoutError) or time.monotonic() >= deadline:
-                raise _Failure(f"no answer within {self._timeout:g} s", transient=True) from None
+                raise WikiError(f"no answer within {self._timeout:g} s", transient=True) from None
             transient = isinstance(error, ConnectionError | ChunkedEncodingError) and not isinstance(error, SSLError)
-            raise _Failure(f"cannot be reached: {_innermost(error)}", transient=transient) from None
+            raise WikiError(f"cannot be reached: {_innermost(error)}", transient=transient) from None
 
 
 @contextmanager
@@ -246,7 +242,7 @@ def _innermost(error: BaseException) -> str:
     while isinstance(inner := getattr(error, "reason", None) or (error.args and error.args[0]), BaseException):
         error = inner
     found = re.search(r"\[Errno -?\d+\] ([^)]*)", str(error))
-    return short(found[1] if found else str(error))
+    return one_line(found[1] if found else str(error))[:LONGEST_REASON]
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -281,12 +277,11 @@ def _address(language: str, api_url: str | None) -> str:
         return f"https://{language}.wikipedia.org{ENDPOINT}"
     try:
         parts = urlsplit(api_url.strip())
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
     except ValueError:
-        good = False
-    if not good:
-        raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
-    return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
+        pass
+    raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
 
 
 def one_line(text: str) -> str:
@@ -294,11 +289,5 @@ def one_line(text: str) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def short(value: object) -> str:
-    """Returns the beginning of a text on one line."""
-    text = one_line(str(value))
-    return text if len(text) <= LONGEST_REASON else text[:LONGEST_REASON] + "…"
-
-
 def _quoted(text: str) -> str:
-    return f'"{short(text)}"'
+    return f'"{one_line(text):.{LONGEST_REASON}}"'

@@ -43,10 +43,10 @@ def search(query: str, **_more: Any) -> FunctionCall:
 class Shelf:
     """A wiki of one page."""
 
-    def search(self, query: str, count: int) -> list[SearchHit]:
+    def search(self, query: str, most: int = 5) -> list[SearchHit]:
         if query == "down":
             raise WikiError("https://wiki answered 503 (tried 4 times)")
-        return [SearchHit("Loss aversion", f"{query}: losses loom larger")][:count]
+        return [SearchHit("Loss aversion", f"{query}: losses loom larger")][:most]
 
     def page(self, title: str) -> WikiPage:
         if title == "Losses":

@@ -63,10 +63,10 @@ def test_pages(articles: OfflineWiki) -> None:
     assert cut.truncated and len(cut.text) <= 500
     with pytest.raises(Ambiguous) as ambiguous:
         articles.page("Nudge")
-    assert ambiguous.value.options[0] == "Nudge theory"
+    assert ambiguous.value.titles[0] == "Nudge theory"
     with pytest.raises(NoPage, match='there is no page "Loss aversions"') as missing:
         articles.page("Loss aversions")
-    assert missing.value.suggestions[0] == "Loss aversion"
+    assert missing.value.titles[0] == "Loss aversion"
 
 
 # --- a whole conversation -----------------------------------------------------------------------

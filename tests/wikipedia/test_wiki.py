@@ -19,7 +19,8 @@ from agenteval import __version__
 from agenteval.errors import UserError
 from agenteval.wikipedia.wiki import ENDPOINT, Ambiguous, NoPage, SearchHit, Wiki, WikiError, truncate
 from tests.support.http_server import App, Request, Response, json_response, serving
-from tests.support.model_server import raw_server
+from tests.support.model_server import answering, completion, raw_server
+from tests.support.tool import run
 from tests.support.watching import PATIENCE
 
 PARAGRAPH = "This sentence is one of many that are alike. " * 20
@@ -76,7 +77,7 @@ def test_search_gives_titles_and_plain_snippets(wiki: Wiki) -> None:
         SearchHit("Apple", "A fruit. It is <sweet> & round. == Use == Eat it."),
         SearchHit("Tree", "A plant with a trunk. An apple grows on it."),
     ]
-    assert [hit.title for hit in wiki.search("apples", count=1)] == ["Apple"]
+    assert [hit.title for hit in wiki.search("apples", most=1)] == ["Apple"]
     assert wiki.search("zzz") == []
 
 
@@ -98,7 +99,7 @@ def test_a_long_page_is_cut(url: str) -> None:
 def test_a_missing_page_has_suggestions(wiki: Wiki) -> None:
     with pytest.raises(NoPage, match='^there is no page "Apple trees"$') as missing:
         wiki.page("Apple trees")
-    assert missing.value.suggestions == ["Apple", "Tree"]
+    assert missing.value.titles == ["Apple", "Tree"]
 
 
 @pytest.mark.parametrize("title", ["", "  ", "#Use", "a|b", "<b>", "[[Apple]]", "x" * 256, "\0"])
@@ -110,13 +111,13 @@ def test_what_can_be_no_title_is_not_asked_for(wiki: Wiki, title: str) -> None:
 def test_half_a_sign_is_no_reason_to_break(wiki: Wiki) -> None:
     with pytest.raises(NoPage):
         wiki.page("\ud800")
-    assert wiki.search("apple \ud83d", count=1)[0].title == "Apple"
+    assert wiki.search("apple \ud83d", most=1)[0].title == "Apple"
 
 
 def test_an_ambiguous_page_has_options(wiki: Wiki) -> None:
     with pytest.raises(Ambiguous, match='^"plant" may mean several pages$') as ambiguous:
         wiki.page("plant")
-    assert ambiguous.value.options == ["Tree", "Factory"]
+    assert ambiguous.value.titles == ["Tree", "Factory"]
 
 
 def test_an_empty_query_is_refused_and_a_long_one_shortened(wiki: Wiki) -> None:
@@ -320,7 +321,7 @@ def test_suggestions_that_fail_are_none() -> None:
     missing = json_response({"query": {"pages": {"-1": {"missing": ""}}}})
     with scripted(missing, failed(400)) as (wiki, _, _), pytest.raises(NoPage) as found:
         wiki.page("Apple")
-    assert found.value.suggestions == []
+    assert found.value.titles == []
 
 
 def test_a_slow_server_is_not_waited_for() -> None:
@@ -428,6 +429,31 @@ def test_truncate(text: str, limit: int, kept: str, truncated: bool) -> None:
     assert limit == 0 or len(truncate(text, limit)[0]) <= limit
 
 
+# --- the agent over HTTP ------------------------------------------------------------------------
+
+
+def test_the_agent_with_a_model_and_a_wiki_over_http(url: str) -> None:
+    def call(name: str, **arguments: str) -> Response:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        return completion(None, tool_calls=[{"id": name, "type": "function", "function": function}])
+
+    final = {"answer": "A fruit.", "confidence": 0.9, "sources_used": ["Apple"], "reasoning": "The page says so."}
+    search, pages = (
+        call("wikipedia_search", query="apples"),
+        [call("wikipedia_get_page", title=t) for t in ("No", "plant")],
+    )
+    page = call("wikipedia_get_page", title="Malus domestica")
+    with answering(search, *pages, page, completion(json.dumps(final))) as server:
+        env = {"OPENAI_BASE_URL": server.url}
+        done = run("ae-wikiagent", "-p", "What is an apple?", "--api-url", url, env=env).expect(0, stderr="")
+    found, missing, ambiguous, read = (event["output"] for event in done.records if event["type"] == "tool_result")
+    assert [hit["title"] for hit in found["results"]] == ["Apple", "Tree"]
+    assert missing["error"] == 'there is no page "No"' and ambiguous["options"] == ["Tree", "Factory"]
+    assert read["title"] == "Apple" and read["text"].startswith("A fruit.")
+    assert done.records[-1]["result"] == final
+    assert done.records[-1]["usage"] == {"input_tokens": 50, "output_tokens": 25, "cached_tokens": 0}
+
+
 # --- the real one -------------------------------------------------------------------------------
 
 
@@ -439,7 +465,7 @@ def test_the_real_wikipedia() -> None:
     assert page.title == "Consumer behaviour" and page.truncated and 1000 < len(page.text) <= 2000
     with pytest.raises(Ambiguous) as ambiguous:
         wiki.page("Nudge")
-    assert "Nudge theory" in ambiguous.value.options
+    assert "Nudge theory" in ambiguous.value.titles
     with pytest.raises(NoPage) as missing:
         wiki.page("Consumer behavoir of the qwertz")
-    assert isinstance(missing.value.suggestions, list)
+    assert isinstance(missing.value.titles, list)
