@@ -37,7 +37,7 @@ from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
 from agenteval.statistics.intervals import bootstrap_mean_interval, bounds
 from agenteval.statistics.paired import mid_p, sign_test
-from agenteval.statistics.samples import commonest, pass_exp
+from agenteval.statistics.samples import pass_exp
 from agenteval.streams.text import counted
 from agenteval.wire.comparison import (
     ComparisonReport,
@@ -139,13 +139,13 @@ class Comparison:
         if not self.trials:
             return ReportMeta(**facts)
         ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
-        every = [row.k for row in _all_rows(runs)]
+        every = {k for counts in ks.values() for k in counts}
         mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
         return TrialsMeta(
             **facts,
-            trials_per_prompt=commonest(every) if every else None,
+            trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
             input_format="trials",
-            mixed_k=mixed if len(set(every)) > 1 else None,
+            mixed_k=mixed if len(every) > 1 else None,
         )
 
     def _clusters(self, runs: Sequence[RunRows]) -> int | None:

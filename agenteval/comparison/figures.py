@@ -1,8 +1,8 @@
 """The figures of a run and of two runs: how each is computed, and its declaration for the reports.
 
-A figure is a field of a report (wire/comparison.py) that a function here computes. `Figure` declares where it is, what
-it is called, its unit and its interval; tables, markdown and pages show what the tuples of declarations name, so that a
-new statistic is a field on the wire, its computation and its declaration.
+A figure is a field of a report (wire/comparison.py) that a function here computes. `RunFigure` declares where it is,
+what it is called, its unit and its interval; tables, markdown and pages show what the tuples of declarations name. So a
+new statistic is a field on the wire, and here its computation and its declaration.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get
 # --- declarations -------------------------------------------------------------------------------
 
 
-class Figure(NamedTuple):
+class RunFigure(NamedTuple):
     """What a report shows of each run: a title, the unit, the field of the report and that of its interval.
 
     Where reports on results and on trials have it in different places, `field` and `interval` name both.
@@ -91,83 +91,83 @@ def read_field(report: Any, label: str, paths: str) -> Any:
     return None
 
 
-PASS_RATE = Figure(
+PASS_RATE = RunFigure(
     "Pass rate",
     "rate",
     "quality.pass_rate or statistics.runs.pass_rate",
     "quality.pass_interval or statistics.runs.interval",
 )
-GRADED = Figure("Graded", "count", "statistics.runs.graded_trials or quality.n")
-SCORE = Figure("Score", "score", "quality.avg_score", "quality.score_interval")
+GRADED = RunFigure("Graded", "count", "statistics.runs.graded_trials or quality.n")
+SCORE = RunFigure("Score", "score", "quality.avg_score", "quality.score_interval")
 MEAN_SCORE = SCORE._replace(title="Mean score")
-TOKENS = Figure("Tokens", "tokens", "usage.tokens.total")
-COST = Figure("Cost", "usd", "usage.cost.total")
-ESTIMATED = Figure("Estimated", "count", "usage.cost.estimated_count")
-TIME = Figure("Time", "ms", "performance.latency.p50", "performance.latency.p50_interval")
+TOKENS = RunFigure("Tokens", "tokens", "usage.tokens.total")
+COST = RunFigure("Cost", "usd", "usage.cost.total")
+ESTIMATED = RunFigure("Estimated", "count", "usage.cost.estimated_count")
+TIME = RunFigure("Time", "ms", "performance.latency.p50", "performance.latency.p50_interval")
 
 TERMINAL = (PASS_RATE, SCORE, TOKENS, COST, TIME)
 """What the table on a terminal has of each run."""
 PAGE = (
     *(PASS_RATE, GRADED, SCORE),
-    *(TIME._replace(title="p50"), Figure("p90", "ms", "performance.latency.p90"), TOKENS, COST),
+    *(TIME._replace(title="p50"), RunFigure("p90", "ms", "performance.latency.p90"), TOKENS, COST),
 )
 """What the html page has of each run."""
 QUALITY = (
     *(PASS_RATE, MEAN_SCORE),
-    Figure("Passed", "count", "quality.pass_count"),
-    Figure("Not passed", "count", "quality.fail_count"),
-    Figure("Agents failed", "count", "quality.errors"),
-    Figure("Graded", "count", "quality.n"),
-    Figure("Ungraded", "count", "quality.ungraded"),
-    Figure("Grader errors", "count", "quality.grader_errors"),
+    RunFigure("Passed", "count", "quality.pass_count"),
+    RunFigure("Not passed", "count", "quality.fail_count"),
+    RunFigure("Agents failed", "count", "quality.errors"),
+    RunFigure("Graded", "count", "quality.n"),
+    RunFigure("Ungraded", "count", "quality.ungraded"),
+    RunFigure("Grader errors", "count", "quality.grader_errors"),
 )
 RELIABILITY = (
-    Figure("Results", "count", "reliability.n"),
-    Figure("Tool errors", "count", "reliability.tool_errors"),
-    Figure("Tool error rate", "rate", "reliability.tool_error_rate"),
-    Figure("Timeouts", "count", "reliability.timeouts"),
-    Figure("Timeout rate", "rate", "reliability.timeout_rate"),
-    Figure("Completed", "rate", "reliability.completion_rate"),
-    Figure("Steps", "steps", "trajectory_info.avg_step_count"),
+    RunFigure("Results", "count", "reliability.n"),
+    RunFigure("Tool errors", "count", "reliability.tool_errors"),
+    RunFigure("Tool error rate", "rate", "reliability.tool_error_rate"),
+    RunFigure("Timeouts", "count", "reliability.timeouts"),
+    RunFigure("Timeout rate", "rate", "reliability.timeout_rate"),
+    RunFigure("Completed", "rate", "reliability.completion_rate"),
+    RunFigure("Steps", "steps", "trajectory_info.avg_step_count"),
 )
 TRIAL_RATES = (
     PASS_RATE,
-    Figure("Prompts", "count", "statistics.runs.prompts"),
-    Figure("Trials", "count", "statistics.runs.trials"),
-    Figure("Passed", "count", "statistics.runs.passed_trials"),
-    Figure("Graded", "count", "statistics.runs.graded_trials"),
-    Figure("Agent failed", "count", "statistics.runs.failed_trials"),
-    Figure("Ungraded", "count", "statistics.runs.ungraded_trials"),
-    Figure("Grader errors", "count", "statistics.runs.grader_errors"),
+    RunFigure("Prompts", "count", "statistics.runs.prompts"),
+    RunFigure("Trials", "count", "statistics.runs.trials"),
+    RunFigure("Passed", "count", "statistics.runs.passed_trials"),
+    RunFigure("Graded", "count", "statistics.runs.graded_trials"),
+    RunFigure("Agent failed", "count", "statistics.runs.failed_trials"),
+    RunFigure("Ungraded", "count", "statistics.runs.ungraded_trials"),
+    RunFigure("Grader errors", "count", "statistics.runs.grader_errors"),
 )
 TRIAL_SCORES = (
     SCORE._replace(title="Mean"),
-    Figure("Median", "score", "quality.median_score"),
-    Figure("p25", "score", "quality.p25_score"),
-    Figure("p75", "score", "quality.p75_score"),
-    Figure("Trials", "count", "quality.n"),
+    RunFigure("Median", "score", "quality.median_score"),
+    RunFigure("p25", "score", "quality.p25_score"),
+    RunFigure("p75", "score", "quality.p75_score"),
+    RunFigure("Trials", "count", "quality.n"),
 )
 FLAKINESS = (
-    Figure("Flaky prompts", "count", "flakiness.flaky_prompt_count"),
-    Figure("Share", "rate", "flakiness.flaky_share"),
-    Figure("Prompts", "count", "flakiness.n"),
+    RunFigure("Flaky prompts", "count", "flakiness.flaky_prompt_count"),
+    RunFigure("Share", "rate", "flakiness.flaky_share"),
+    RunFigure("Prompts", "count", "flakiness.n"),
 )
 USAGE = (
     TOKENS,
-    Figure("Mean", "tokens", "usage.tokens.mean"),
-    Figure("n", "count", "usage.tokens.n"),
-    Figure("Cost (USD)", "usd", "usage.cost.total"),
-    Figure("Mean", "usd", "usage.cost.mean"),
-    Figure("n", "count", "usage.cost.n"),
+    RunFigure("Mean", "tokens", "usage.tokens.mean"),
+    RunFigure("n", "count", "usage.tokens.n"),
+    RunFigure("Cost (USD)", "usd", "usage.cost.total"),
+    RunFigure("Mean", "usd", "usage.cost.mean"),
+    RunFigure("n", "count", "usage.cost.n"),
     ESTIMATED,
 )
 
 
-def latency_figures(block: str) -> tuple[Figure, ...]:
+def latency_figures(block: str) -> tuple[RunFigure, ...]:
     """The columns of latencies: of whole attempts, or of first responses."""
     shown = {"n": "n", "p50": "p50", "p90": "p90", "p99": "p99", "min": "Min", "max": "Max", "mean": "Mean"}
     return tuple(
-        Figure(
+        RunFigure(
             title,
             "count" if name == "n" else "ms",
             f"performance.{block}.{name}",
@@ -178,7 +178,7 @@ def latency_figures(block: str) -> tuple[Figure, ...]:
 
 
 BOOTSTRAPPED = "performance.confidence_intervals.latency_mean"  # the interval of the mean, if it was asked for
-LATENCY = (*latency_figures("latency"), Figure("Total", "ms", "performance.total_duration"))
+LATENCY = (*latency_figures("latency"), RunFigure("Total", "ms", "performance.total_duration"))
 FIRST_RESPONSE = latency_figures("first_response")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
+from agenteval.comparison.rows import expense, input_digest
 from agenteval.errors import BadRecord
 from agenteval.statistics import samples as stats
 from agenteval.statistics.samples import plug_in_pass_at_k, plug_in_pass_exp_k
@@ -135,7 +135,7 @@ class TrialRow(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, k=k, pass_at_k=at, pass_exp_k=exp)
 
 
-def trial_row(record: ComparedTrials, line: int = 0, options: RowOptions = RowOptions()) -> TrialRow:  # noqa: B008
+def trial_row(record: ComparedTrials, line: int = 0) -> TrialRow:
     """What is kept of a prompt's trials; BadRecord if it is not a record of trials."""
     k, trials = record.k, record.trials
     if k is None or trials is None:
@@ -145,12 +145,10 @@ def trial_row(record: ComparedTrials, line: int = 0, options: RowOptions = RowOp
     overruled = any(trial.agent_failed and trial.pass_ for trial in trials)  # then the record's rates are wrong, too
     at, exp = (None, None) if overruled else (record.pass_at_k, record.pass_exp_k)
     notes = record.metadata or {}
-    spent = [expense(trial.timing, record.model or notes.get("model")) for trial in trials]
+    spent = [expense(trial.timing or Measured(), record.model or notes.get("model")) for trial in trials]
     return TrialRow(
         line=line,
         input_digest=input_digest(record.input),
-        category=metadata_text(notes, options.by),
-        cluster=metadata_text(notes, options.cluster_by),
         cost_estimated=any(found.estimated for found in spent),
         token_values=tuple([found.tokens for found in spent if found.tokens is not None]),
         cost_values=tuple([found.cost for found in spent if found.cost is not None]),

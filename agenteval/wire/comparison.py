@@ -535,7 +535,7 @@ class TrialsMeta(ReportMeta, kw_only=True):
     """What was compared, and how."""
 
     trials_per_prompt: Count | None
-    """k, or that of most prompts if it differs; null if there are no prompts."""
+    """The k of the runs, which most of their prompts have, or the smallest of them; null if there are no prompts."""
     input_format: Literal["trials"]
     """Always `trial`; `run` in a report on results."""
     mixed_k: dict[str, dict[str, Count]] | None = None

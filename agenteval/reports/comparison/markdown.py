@@ -7,7 +7,7 @@ from heapq import nlargest
 from typing import Any
 
 from agenteval.comparison import figures
-from agenteval.comparison.figures import STEPS, Figure, Pair, Report, Unit, measures
+from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, Unit, measures
 from agenteval.comparison.verdicts import change, p_text
 from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, signed, span, whole
 from agenteval.reports.forms import ReportContext
@@ -197,7 +197,7 @@ def position_line(bias: PositionBias) -> str:
 # --- each run -----------------------------------------------------------------------------------
 
 
-def by_run(title: str, shown: Sequence[Figure], report: Report, labels: Sequence[str] | None = None) -> list[str]:
+def by_run(title: str, shown: Sequence[RunFigure], report: Report, labels: Sequence[str] | None = None) -> list[str]:
     """A section with a row of figures for each run, with intervals where the figures have them."""
     header = [cell for figure in shown for cell in ([figure.title, INTERVAL] if figure.interval else [figure.title])]
     rows = [
@@ -207,7 +207,7 @@ def by_run(title: str, shown: Sequence[Figure], report: Report, labels: Sequence
     return [title, "", *table(["Run", *header], rows)]
 
 
-def _cells(figure: Figure, report: Report, label: str) -> list[str]:
+def _cells(figure: RunFigure, report: Report, label: str) -> list[str]:
     cells = [SHOW[figure.unit](figure.value(report, label))]
     if not figure.interval:
         return cells
