@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.comparison.row_facts import metadata_path, metadata_text
 from agenteval.comparison.statistics import percentile, wilson
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
 from agenteval.streams.text import counted
 from agenteval.wire.records import GraderResult, Interval
-from agenteval.wire.result_view import Number, ResultView, TrialView, is_grader_error
+from agenteval.streams.rows import groups_at
+from agenteval.wire.row import Attempt, Number, Row
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cached_tokens": "Cached tokens"}
@@ -84,35 +84,15 @@ class PassEstimate(NamedTuple):
 
 
 class TrialPrompts:
-    """Prompts counted by how many of their trials are graded and pass; trials of a prompt come one after another."""
+    """Prompts of trials, counted by how many of their trials are graded and pass."""
 
     def __init__(self) -> None:
-        self._alike: Counter[tuple[int, int, int]] = Counter()  # k, graded, passed
-        self._prompt: str | None = None
-        self._k = self._graded = self._passed = 0
+        self.counts: Counter[tuple[int, int, int]] = Counter()  # k, graded, passed
 
-    def add(self, row: TrialView) -> None:
-        """Adds a trial."""
-        if row.trial_of != self._prompt:
-            self._end()
-            self._prompt, self._k, self._graded, self._passed = row.trial_of, row.k, 0, 0
-        self._graded += row.grade is not None or row.agent_failed
-        self._passed += row.grade is not None and row.grade.pass_
-
-    def add_prompt(self, k: int, graded: int, passed: int, prompts: int) -> None:
-        """Adds so many prompts with so many graded trials each, of which so many passed."""
-        self._alike[k, graded, passed] += prompts
-
-    def _end(self) -> None:
-        if self._prompt is not None:
-            self._alike[self._k, self._graded, self._passed] += 1
-        self._prompt = None
-
-    @property
-    def counts(self) -> Counter[tuple[int, int, int]]:
-        """How many prompts have which k, number of graded trials and number of passes."""
-        self._end()
-        return self._alike
+    def add(self, row: Row) -> None:
+        """Adds a prompt; a trial whose agent failed has not passed."""
+        graded = [attempt for attempt in row.attempts if attempt.grade is not None or attempt.agent_failed]
+        self.counts[row.k, len(graded), sum(attempt.passed for attempt in graded)] += 1
 
     @property
     def prompts(self) -> int:
@@ -182,40 +162,47 @@ class RunSummary(msgspec.Struct):
     durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
     measured: dict[str, Mean] = msgspec.field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
 
-    def add(self, row: ResultView) -> None:
-        """Adds a result."""
-        self.records += 1
-        self.agent_failures += row.agent_failed
-        self.tool_errors += bool(row.tool_errors)
-        self._add_grades(row)
-        if isinstance(row, TrialView):
+    def add(self, row: Row) -> None:
+        """Adds a result, or all trials of a prompt."""
+        for attempt in row.attempts:
+            self._add_attempt(attempt)
+        if row.is_trials:
             self.trials = self.trials or TrialPrompts()
             self.trials.add(row)
-        if (timing := row.timing) is None:
-            return
+
+    def _add_attempt(self, attempt: Attempt) -> None:
+        self.records += 1
+        self.agent_failures += attempt.agent_failed
+        self.tool_errors += bool(attempt.tool_errors)
+        self._add_grades(attempt)
+        timing = attempt.timing
         if (duration := timing.duration) is not None:
             self.durations.append(duration)
         else:
-            self.clocks_set_back += row.clock_set_back
+            self.clocks_set_back += timing.clock_set_back
         for name, mean in self.measured.items():
-            if (value := getattr(timing, name)) is not None:
-                mean.total += value
-                mean.count += 1
+            mean.add(getattr(timing, name))
 
-    def _add_grades(self, row: ResultView) -> None:
-        if row.grader_error:
+    def _add_grades(self, attempt: Attempt) -> None:
+        score = attempt.score
+        if attempt.grader_error:
             self.grader_errors += 1
-        elif row.score is not None:
-            self.grades.add(row.score)
-            self.graded_failures += row.agent_failed
-        elif row.agent_failed:
+        elif score is not None:
+            self.grades.add(score)
+            self.graded_failures += attempt.agent_failed
+        elif attempt.agent_failed:
             self.ungraded_failures += 1
         else:
             self.ungraded += 1
-        for name, grade in (row.scores or {}).items():
+        for name, grade in (attempt.scores or {}).items():
             grades = self.graders.setdefault(name, Grades())
-            if not is_grader_error(row, grade):
+            if not attempt.is_grader_error(grade):
                 grades.add(grade)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the pass rate; the trials of a prompt are a cluster."""
+        return self.trials.interval() if self.trials else self.overall().interval
 
     def overall(self) -> Grades:
         """The grades of all records; an agent that failed has not passed, with score 0, if anything is graded."""
@@ -304,9 +291,11 @@ def group_cells(summary: RunSummary) -> tuple[str, ...]:
     return (passed, percent(grades.rate), percent_span(interval), f"{grades.score.value:.3f}", failed)
 
 
-def add_to_group(groups: dict[str, RunSummary], row: ResultView, by: str) -> None:
-    """Adds a result to the summary of its category; records without the key are a category of their own."""
-    name = metadata_text(getattr(row, "metadata", None), metadata_path(by)) or NO_GROUP
-    if name not in groups and len(groups) >= MOST_GROUPS:
-        name = OTHER_GROUPS
-    groups.setdefault(name, RunSummary()).add(row)
+def add_to_groups(
+    groups: dict[str, RunSummary], row: Row, by: str, most: int = MOST_GROUPS, no_group: str = NO_GROUP
+) -> None:
+    """Adds a row to the summary of each of its groups; rows without the key are a group of their own."""
+    for name in groups_at(row.metadata, by) or [no_group]:
+        if name not in groups and len(groups) >= most:
+            name = OTHER_GROUPS
+        groups.setdefault(name, RunSummary()).add(row)
