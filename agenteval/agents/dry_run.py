@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from agenteval.agents.environment import SOCKETS, TEMPORARY, Environment
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent
-from agenteval.processes.marks import VARIABLE
+from agenteval.processes.tree import VARIABLE
 from agenteval.wire.records import Record
 
 ADDED = ("PWD", TEMPORARY, SOCKETS, VARIABLE)  # variables that every agent gets

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from agenteval.errors import UserError
-from agenteval.processes.process import ANSWER_FILE
-from agenteval.processes.programs import find_program
+from agenteval.processes.process import ANSWER_FILE, find_program
 
 if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves the time to import it
     from agenteval.adapters.reader import Adapter, Reading

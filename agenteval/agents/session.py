@@ -15,8 +15,8 @@ from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.agents.warm_up import WarmUp
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import RunningProcess
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import Command
+from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
@@ -178,7 +178,7 @@ class PromptJob:
         try:
             return self._run_once()
         finally:
-            self.processes.scratch.give_back(self.temporary)
+            discard(self.temporary)
 
     def _run_once(self) -> _Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
@@ -205,7 +205,7 @@ class PromptJob:
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
                 break
-            outcome = raw.without_secrets(self._process(invocation, cwd, raw.size).run())
+            outcome = raw.without_secrets(self._run_process(invocation, cwd, raw.size))
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
@@ -225,10 +225,10 @@ class PromptJob:
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
             raw.fail(client.turn, len(texts), problem)
 
-    def _process(self, invocation: Invocation, cwd: str, printed: int) -> RunningProcess:
-        """Returns the process of an agent that has printed so many bytes before."""
+    def _run_process(self, invocation: Invocation, cwd: str, printed: int) -> Outcome:
+        """Runs one turn of an agent that has printed so many bytes before."""
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
-        return self.processes.process(self.key, command, timeout=self.timeout / 1000, max_output=limit - printed)
+        return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=limit - printed)
 
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:

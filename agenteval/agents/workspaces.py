@@ -33,9 +33,8 @@ from agenteval.agents.workspace_git import (
     repository_of,
 )
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
-from agenteval.processes.programs import find_program
+from agenteval.processes.process import Command, find_program
 from agenteval.processes.remove_tree import remove_tree
-from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.files import replace_file
 

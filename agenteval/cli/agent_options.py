@@ -29,7 +29,7 @@ from agenteval.cli.options import (
     turn_timeout_option,
 )
 from agenteval.errors import UserError
-from agenteval.processes.programs import find_program
+from agenteval.processes.process import find_program
 from agenteval.streams.jsonl import whole_number
 from agenteval.streams.patterns import Pattern
 

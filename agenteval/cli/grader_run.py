@@ -12,9 +12,9 @@ from agenteval.grading.apply import GraderSet
 from agenteval.grading.graders import open_graders
 from agenteval.grading.spec import GraderSpec, grader_specs
 from agenteval.grading.verdict import GraderError, ending_of
+from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console
 from agenteval.streams.guard import write_record
 from agenteval.streams.jsonl import encode

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.identity import identity_of
 from agenteval.agents.kinds import SchemaAgent
-from agenteval.agents.permissions import warn_of_permissions as warn_of_rights
+from agenteval.agents.permissions import warn_of_permissions
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.session import Answer, PromptJob
 from agenteval.cli.agent_options import AgentSettings, agent_of, option_after_dashes
@@ -32,9 +32,9 @@ from agenteval.cli.run_setup import (
     workspace_option,
 )
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
+from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import Pool
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
 from agenteval.streams.output import open_output
@@ -131,7 +131,7 @@ class PromptRun:
         if line := describe_resumption(self.output, total, retry_failed=self.settings.retry_failed):
             self.console.say(line)
         if total != 0 and self.settings.progress is not False:
-            warn_of_rights(self.console, self.agent, self.cwd, workspaces=self.workspaces is not None)
+            warn_of_permissions(self.console, self.agent, self.cwd, workspaces=self.workspaces is not None)
         if trials is None:
             self.console.begin(total, at_once=True)
         else:

@@ -73,9 +73,7 @@ class GraderSet:
                 yield failed_agent(record)
                 continue
             data = _encoded(record)
-            found: list[Verdict] = []
-            for grader in self.commands:
-                found.append(self._verdict_of(grader, data))
+            found = [self._verdict_of(grader, data) for grader in self.commands]
             if self.processes.stopping:
                 return
             yield self._graded(record, found)

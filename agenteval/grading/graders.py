@@ -18,8 +18,7 @@ from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import RunningProcess
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult
@@ -99,7 +98,7 @@ class CommandGrader:
         """Returns the verdict on one grader input."""
         key = self.processes.new_agent_key()
         command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
-        outcome = RunningProcess(self.processes, key, command, self.timeout / 1000, MAX_ANSWER).run()
+        outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
         if outcome.left_helpers:
             self.processes.terminate_tree(key)
         return self._verdict(outcome)

@@ -36,7 +36,7 @@ def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int
         for record in _inputs(source):
             write(_answer(grade, record))
     else:
-        from agenteval.processes.worker_pool import Pool
+        from agenteval.processes.pool import Pool
 
         pool: Pool[Record | BadRecord, Record] = Pool(
             lambda record: [_answer(grade, record)], write, workers=ahead, ordered=True

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Container, Iterable
 
 import msgspec
 
 from agenteval.errors import UserError
-from agenteval.processes.programs import find_program, on_path
+from agenteval.processes.process import find_program
 
 HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts")
 JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts", ".mts")
@@ -105,9 +106,9 @@ def _resolve(words: list[str], stream: bool) -> _Resolved:
 
 
 def _javascript_runtime(path: str) -> str:
-    if bun := on_path("bun"):
+    if bun := shutil.which("bun"):
         return os.path.abspath(bun)
-    node = on_path("node")
+    node = shutil.which("node")
     if node and not path.endswith(TYPESCRIPT):
         return os.path.abspath(node)
     wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"

@@ -1,7 +1,7 @@
 """The guardian: a small process that outlives the tool when the tool is killed with SIGKILL.
 
 It holds the read end of a pipe whose only write end is the tool's, and sleeps until that closes. A tool that ends in
-order writes a byte first. Otherwise the guardian finds everything the tool started by its marks (marks.py), kills it
+order writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
 and exits. It writes nothing.
 """
 
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from agenteval.processes.marks import find_mark, is_of
 from agenteval.processes.scratch import Scratch, discard
-from agenteval.processes.tree import below, hopeless, process_table, send_signal
+from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_table, send_signal
 
-NAME = b"agenteval guardian"
+NAME = b"agenteval-guard"  # Linux keeps 15 bytes
 HIGHEST_FD = 1 << 16
 LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
 LONGEST_WAIT = 60.0  # seconds until a directory is removed although a process has it in its arguments
@@ -29,9 +27,6 @@ class Guardian:
     """The tool's end of the pipe; `end_more` is called, in the guardian, when the tool was killed."""
 
     def __init__(self, end_more: Callable[[], None] | None = None) -> None:
-        if sys.platform == "linux":
-            import ctypes  # noqa: F401  # here, because the tool needs it, too: it is imported once for both
-
         tool = os.getpid()
         watched, self._lifeline = os.pipe()
         self.pid = os.fork()
@@ -131,15 +126,6 @@ def _kill_marked(tool: int) -> None:
 
 
 def _rename() -> None:
-    """Changes the command line that ps shows, so that `pkill -9 ae-run` does not match the guardian."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5), counted from the state
-    if 0 < start < end:
-        ctypes.memset(start, 0, end - start)
-        ctypes.memmove(start, NAME[: end - start - 1], min(len(NAME), end - start - 1))
-    ctypes.CDLL(None).prctl(15, NAME[:15], 0, 0, 0)  # PR_SET_NAME
+    """Changes the name of this process, so that `pkill -9 ae-run` does not match the guardian."""
+    with suppress(OSError), open("/proc/self/comm", "wb") as file:
+        file.write(NAME)

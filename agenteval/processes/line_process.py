@@ -10,9 +10,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agenteval.processes.outcome import describe_start_failure, read_status
-from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
-from agenteval.processes.process import STDERR_TAIL, TERM_GRACE
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import (
+    PIPE_SIZE,
+    STDERR_TAIL,
+    TERM_GRACE,
+    Command,
+    PipeWriter,
+    open_pipe,
+    poll_timeout,
+)
 from agenteval.processes.supervisor import ProcessSupervisor
 
 

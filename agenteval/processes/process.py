@@ -1,22 +1,28 @@
-"""One process: start it, feed its stdin, read what it prints with arrival times, terminate it at a limit.
+"""Runs one process in the calling thread and returns its outcome.
 
-`conversation.py` is for one that expects replies.
+Data flow: a Command → the supervisor starts it on pipes of ours → `RunningProcess.run` feeds its stdin, reads what it
+prints with arrival times and terminates its tree at a limit → Outcome. `agents/acp/` extends it for a process that
+expects replies, line_process.py is for one that answers line by line.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import shutil
+import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
+from agenteval.errors import UserError
 from agenteval.processes.outcome import Outcome, describe_start_failure, read_status
-from agenteval.processes.pipes import PIPE_SIZE, PipeWriter, open_pipe, poll_timeout
 from agenteval.processes.scratch import take_file
-from agenteval.processes.spawn import Command
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import Child, ProcessSupervisor
@@ -24,12 +30,45 @@ if TYPE_CHECKING:
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 TREE_INTERVAL = 0.02  # seconds between two looks at a tree that is being terminated
 
+PIPE_SIZE = 1 << 20  # an agent that exits without flushing is cut off at the pipe's size, by default 64 KiB
+LONGEST_POLL = 3600.0  # seconds; poll takes no more than 24 days
+F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
+
 ANSWER_FILE = f"{{answer file {os.urandom(8).hex()}}}"  # in an argument: the name of a file for the answer
 ANSWER_WAIT = 1.0  # seconds: of several processes, one may write the answer when the first has been killed
 READ_SIZE = 1 << 16
 STDERR_TAIL = 8 << 10
 SHORT_LINE = 16  # bytes: an agent may print as many lines as --max-output holds of this length
 FEW_LINES = 10_000
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What to start: the program's path, then its argument list."""
+
+    program: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: bytes | None = None
+    alone: bool = False  # the environment is `env` only, nothing is inherited
+
+
+def find_program(name: str) -> str:
+    """Returns the absolute path of a command; raises UserError if it is not found or not executable."""
+    if not name:
+        raise UserError("the command to run is empty")
+    if "/" in name:
+        if not os.path.isfile(name):
+            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such command'}")
+        if not os.access(name, os.X_OK):
+            raise UserError(f"{name}: not executable (chmod +x {name})")
+        return os.path.abspath(name)
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    # A tool of the suite is the one installed with this one, whatever is on PATH.
+    found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else shutil.which(name)
+    if found is None:
+        raise UserError(f"{name}: command not found; is it installed and on PATH?")
+    return os.path.abspath(found)
 
 
 class RunningProcess:
@@ -128,9 +167,9 @@ class RunningProcess:
 
     def _has_ended(self) -> bool:
         """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
-        if self.kill_at is None and self.status is None:
-            if self.deadline is not None and time.monotonic() >= self.deadline:
-                self._miss_deadline()
+        late = self.deadline is not None and time.monotonic() >= self.deadline
+        if late and self.kill_at is None and self.status is None:
+            self._miss_deadline()
         if self.kill_at is None:
             return self.status is not None
         if self.supervisor.signal_tree(self.key, self.kill_at, self.signalled):
@@ -171,7 +210,7 @@ class RunningProcess:
     # --- stdout and stderr ---
 
     def _finish_reading(self) -> None:
-        """Is called when all output is taken."""
+        """Called when all output is taken; for a process that is given replies."""
 
     def _read(self, fd: int, event: int) -> None:
         """Takes what a pipe has."""
@@ -256,3 +295,52 @@ class RunningProcess:
             self.poll.unregister(fd)
         except KeyError:
             pass  # it is not watched
+
+
+# --- pipes ---------------------------------------------------------------------------------------
+
+
+def open_pipe(size: int | None = None) -> tuple[int, int]:
+    """Returns the read end and the write end of a pipe, as large as asked for where the system allows it."""
+    read, write = os.pipe()
+    if size is not None and F_SETPIPE_SZ is not None:
+        try:
+            fcntl.fcntl(read, F_SETPIPE_SZ, size)
+        except OSError:
+            pass  # the user's share of pipe memory is used up; 64 KiB will do
+    return read, write
+
+
+def poll_timeout(seconds: float | None) -> float | None:
+    """Returns the argument of poll() for a wait of so many seconds; None means no limit."""
+    return None if seconds is None else min(max(0.0, seconds), LONGEST_POLL) * 1000
+
+
+class PipeWriter:
+    """The write end of a pipe, never blocking: what does not fit is kept until there is room."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self.unsent_size = 0
+        self._unsent: deque[memoryview] = deque()
+
+    def write(self, data: bytes = b"") -> None:
+        """Writes as much of what is unsent, and then of `data`, as there is room for."""
+        if data:
+            self._unsent.append(memoryview(data))
+            self.unsent_size += len(data)
+        try:
+            while self._unsent:
+                first = self._unsent[0]
+                written = os.write(self.fd, first[:PIPE_SIZE])
+                self.unsent_size -= written
+                if written < len(first):
+                    self._unsent[0] = first[written:]
+                else:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            pass
+        except OSError:  # the process has closed its stdin, as it is free to do
+            self._unsent.clear()
+            self.unsent_size = 0

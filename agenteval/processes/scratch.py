@@ -7,16 +7,13 @@ The owner holds a lock on a file in it, so that no other tool takes it for aband
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-
-import msgspec
-from msgspec.structs import replace
 
 from agenteval.processes.remove_tree import remove_tree
 
@@ -28,18 +25,6 @@ ENTERED = 0o711  # an agent may switch to another user, who has to get to its TM
 SHARED = 0o1777  # as /tmp
 REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
 FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
-CLOCK_STEP = 0.1  # seconds: the times of a file system are some milliseconds apart
-
-
-class _SeenEmpty(msgspec.Struct, frozen=True):
-    """A directory that was empty: its mode, inode and time, since when it has these, and whether that shows changes.
-
-    It does if it was empty some time after it got them: a file that is made at once may not change the time.
-    """
-
-    stamp: tuple[int, int, int]
-    since: float
-    settled: bool
 
 
 class Scratch:
@@ -52,8 +37,6 @@ class Scratch:
         self._lock_file = -1
         self._making = threading.Lock()
         self._numbers = count(1)
-        self._given_back: list[str] = []
-        self._empty: dict[str, _SeenEmpty] = {}
 
     def new_name(self, prefix: str = "") -> str:
         """Returns the path of a file or directory that is still to be made; OSError if there is no room for it.
@@ -72,27 +55,11 @@ class Scratch:
             return self._path
 
     def new_directory(self) -> str:
-        """Returns an empty directory for temporary files; OSError if there can be none."""
-        while self._given_back:
-            try:
-                path = self._given_back.pop()
-            except IndexError:  # another thread has taken the last one
-                break
-            if self._is_unused(path):  # to make and to remove one takes longer than to start a small program
-                return path
-            self._empty.pop(path, None)
-            discard(path)
+        """Returns a new directory for temporary files; OSError if it cannot be made."""
         path = self.new_name()
         os.mkdir(path)
         os.chmod(path, SHARED)
         return path
-
-    def give_back(self, path: str) -> None:
-        """Takes a directory back when its agent has ended.
-
-        When the next one starts, it serves again if it is empty, and is removed if there are files in it.
-        """
-        self._given_back.append(path)
 
     def remove(self) -> None:
         """Removes it with all that is in it, as far as it can be; it is not made again."""
@@ -105,25 +72,6 @@ class Scratch:
                     break
             os.close(self._lock_file)
             self._path = None
-
-    def _is_unused(self, path: str) -> bool:
-        """Whether a directory for temporary files is as it was made."""
-        try:
-            found = os.lstat(path)
-            stamp = (found.st_mode, found.st_ino, found.st_ctime_ns)
-            seen = self._empty.get(path)
-            if seen is not None and seen.settled and seen.stamp == stamp:
-                return True  # a file that was made or removed since would have changed the time
-            if found.st_mode != stat.S_IFDIR | SHARED or os.listdir(path):
-                return False
-        except OSError:
-            return False
-        now = time.monotonic()
-        if seen is None or seen.stamp != stamp:
-            self._empty[path] = _SeenEmpty(stamp, now, settled=False)
-        elif now - seen.since > CLOCK_STEP:
-            self._empty[path] = replace(seen, settled=True)
-        return True
 
     def _make(self) -> str:
         base, path = _make_private(self._announce)
@@ -185,8 +133,6 @@ def _make_private(announce: Callable[[str], None]) -> tuple[str, str]:
 
 def _locked(path: str) -> int:
     """Makes the file that its owner has locked; it gets its name when it is."""
-    import fcntl
-
     made, name = os.path.join(path, f"{LOCK}-"), os.path.join(path, LOCK)
     fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with suppress(OSError):  # a file system without locks
@@ -212,8 +158,6 @@ def _of_ours(base: str) -> Iterator[str]:
 
 
 def _remove_if_unlocked(path: str) -> None:
-    import fcntl
-
     try:
         fd = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

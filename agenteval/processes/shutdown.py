@@ -9,12 +9,13 @@ from types import FrameType
 from typing import Any
 
 from agenteval.errors import CannotGoOn, Stopped
+from agenteval.processes.pool import Pool, T
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.processes.worker_pool import ENDING_SIGNALS, Pool, T
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.terminal.progress_line import PROGRESS
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLUSH_TIME = 2.0  # seconds for the reader of our output to take the records that are ready
 
 

@@ -1,12 +1,13 @@
 """All processes of a tool: started in sessions of their own, marked, and terminated with all they started.
 
-Data flow: a worker thread calls `run`, which starts a process and attends to it until it has ended (process.py). What
-it started besides is found in the process table (tree.py) when it has to be terminated; the guardian does that when
-this process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
+Data flow: a worker thread calls `run`, which starts a process and attends to it until it has ended (process.py). When
+its tree has to be terminated, what it started is found in the process table (tree.py); the guardian does that if this
+process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -17,19 +18,23 @@ from itertools import count
 
 from agenteval.errors import CannotGoOn
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.linux.settings import adopt_orphans, use_one_heap
-from agenteval.processes.marks import MARKED_LIMIT, VARIABLE, can_mark, find_mark, is_of, mark_of
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, RunningProcess
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, RunningProcess
 from agenteval.processes.scratch import Scratch
-from agenteval.processes.spawn import OWN_LIMITS, Command, spawn
 from agenteval.processes.tree import (
+    MARKED_LIMIT,
+    VARIABLE,
     Orphans,
     Table,
+    adopt_orphans,
     below,
+    can_mark,
     command_name,
+    find_mark,
     hopeless,
+    is_of,
     is_stopped,
+    mark_of,
     process_table,
     reap,
     send_signal,
@@ -37,6 +42,7 @@ from agenteval.processes.tree import (
 )
 from agenteval.streams.system_errors import describe
 
+OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
@@ -44,8 +50,6 @@ SUSPEND_PAUSE = 0.001  # seconds
 START_PATIENCE = 2.0  # seconds in which other programs of the user may end
 START_INTERVAL = 0.05
 TABLE_AGE = 0.01  # seconds for which a process table that shows something left may be used again
-
-
 HAS_PIDFD = hasattr(os, "pidfd_open")
 
 
@@ -84,19 +88,17 @@ class ProcessSupervisor:
         self._own_mark, self._most = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None else (0, 0)
         self._marks = can_mark()
         adopt_orphans()
-        use_one_heap()
         self._pid = os.getpid()
-        self.stopping = False  # whether everything is being terminated: how an agent ends now is no result
+        self.stopping = False  # whether everything is being terminated: how an agent ends now is not its result
         self._stopped = threading.Event()
         self._keys = count(1)
-        # One process is started at a time, and none while another is taken for an orphan: it may end before its pid is
-        # noted. Who needs both locks takes this one first; the other is held for moments only.
+        # One process is started at a time, and none while orphans are looked for: a child whose pid is not noted yet
+        # would be taken for one. Code that needs both locks takes this one first; the other is held only briefly.
         self._starting = threading.Lock()
         self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
-        self._orphans = Orphans(self.guardian.pid)
-        self._dev_null = os.open(os.devnull, os.O_RDONLY)
+        self._orphans = Orphans()
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
         self.scratch = Scratch(self.guardian.remove_at_end)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
@@ -105,12 +107,8 @@ class ProcessSupervisor:
         """Returns a number for one agent and everything it will ever start."""
         return next(self._keys)
 
-    def process(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> RunningProcess:
-        """Returns one process of agent `key`, to be run; `timeout` is in seconds, None is no limit."""
-        return RunningProcess(self, key, command, timeout, max_output)
-
     def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
-        """Runs one process of agent `key` to its end, in the calling thread."""
+        """Runs one process of agent `key` to its end, in the calling thread; `timeout` is in seconds."""
         return RunningProcess(self, key, command, timeout, max_output).run()
 
     def new_answer_file(self) -> str:
@@ -140,6 +138,7 @@ class ProcessSupervisor:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
+                    error.filename = command.program
                     raise CannotGoOn(f"cannot start {describe(error)}") from None
             self.pause(START_INTERVAL)
 
@@ -147,14 +146,23 @@ class ProcessSupervisor:
         mark = mark_of(self._pid, key)
         # Some programs trust PWD more than getcwd().
         env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
-        # A process inherits its mark, and posix_spawn cannot set it for the child alone. A fork could, but takes longer
-        # and copies the page tables; a wrapper program takes an exec more.
+        # A process inherits its mark from this one: to set it in the child alone would take a fork that runs Python.
         with self._starting:
             if self.stopping:
                 raise Stopping
             try:
                 self._set_mark(mark)
-                started = spawn(command, env, self._dev_null if stdin is None else stdin, stdout, stderr)
+                started = subprocess.Popen(
+                    command.argv,
+                    executable=command.program,
+                    cwd=command.cwd,
+                    env=env if command.alone else {**os.environ, **env},
+                    stdin=subprocess.DEVNULL if stdin is None else stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                    close_fds=False,  # an argument may name one that the user's shell opened: <(command)
+                )
             finally:
                 self._set_mark(self._own_mark)  # which may be another tool's
             with self._lock:

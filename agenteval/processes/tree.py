@@ -1,21 +1,73 @@
-"""Process trees: the process table, the descendants of a process, orphans, and signals to all of them."""
+"""Process trees: which processes an agent has started, wherever they are now, and signals to all of them.
+
+Agents start their tools in new sessions, orphan them and clear their environment, so neither the process group nor
+the parent shows which agent a process belongs to. Every process of an agent therefore inherits a mark, which is looked
+up when it has become an orphan. The mark is the soft limit on real-time CPU (RLIMIT_RTTIME): it has no effect on a
+process that is not real-time, and programs have no reason to change it. Where the limit cannot be set, and on macOS,
+an environment variable is the mark.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from agenteval.processes.marks import find_mark, is_of, mark_of
+VARIABLE = "AGENTEVAL_AGENT"
+MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
+FIRST_MARK = 1 << 50  # microseconds of real-time CPU: 35 years
+KEYS = 1 << 26
 
+PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
 SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
 STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
 
 Table = dict[int, tuple[int, int]]
 """The living processes: pid → parent, session."""
+
+
+# --- marks ---------------------------------------------------------------------------------------
+
+
+def mark_of(tool: int, key: int) -> int:
+    """Returns the mark of agent `key` of the tool with that pid."""
+    return FIRST_MARK + tool * KEYS + key
+
+
+def is_of(tool: int, mark: int | None) -> bool:
+    """Whether a mark belongs to an agent of that tool."""
+    return mark is not None and mark_of(tool, 0) <= mark < mark_of(tool, KEYS)
+
+
+def can_mark() -> bool:
+    """Whether the limit that serves as the mark can be set that high."""
+    if MARKED_LIMIT is None:
+        return False
+    hard = resource.getrlimit(MARKED_LIMIT)[1]
+    return hard == resource.RLIM_INFINITY or hard >= mark_of(1 << 22, KEYS)
+
+
+def find_mark(pid: int) -> int | None:
+    """Returns the mark of a process, from its limit or else its environment; None if it has none."""
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            mark = int(file.read().partition(b"Max realtime timeout")[2].split()[0])
+        if mark >= FIRST_MARK:
+            return mark
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
+        for entry in file.read().split(b"\0"):
+            if entry.startswith(f"{VARIABLE}=".encode()):
+                return int(entry.partition(b"=")[2])
+    return None
+
+
+# --- the process table ---------------------------------------------------------------------------
 
 
 def process_table() -> Table:
@@ -34,8 +86,6 @@ def process_table() -> Table:
 
 
 def _table_by_ps() -> Table:
-    import subprocess
-
     shown = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True).stdout
     table: Table = {}
     for line in shown.splitlines():
@@ -62,7 +112,7 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
 
 
 def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
-    """Returns the living processes of agent `key` of this tool, also those that left its own processes, `roots`.
+    """Returns the living processes of agent `key` of this tool, including those that left its own processes, `roots`.
 
     `alone` means that no other agent is running: then an orphan without a mark can only belong to this one.
     """
@@ -89,11 +139,32 @@ def command_name(pid: int) -> str:
         return "a program"
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped or has ended; True where that cannot be looked up."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+    except (OSError, IndexError):
+        return True
+
+
+# --- orphans -------------------------------------------------------------------------------------
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every orphan below it: a child subreaper, which only Linux has.
+
+    The one use of ctypes: Python has no prctl, and without it what an agent leaves behind would go to init, where
+    only the guardian's search by marks finds it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class Orphans:
     """The children of this process that it did not start: orphans that were reparented to it."""
 
-    def __init__(self, guardian: int) -> None:
-        self._usual = b"%d " % guardian  # the list if there are none, for processes of other threads are not in it
+    def __init__(self) -> None:
         # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
         # open because it is read at every end of a process.
         try:
@@ -111,15 +182,16 @@ class Orphans:
 
     def listed(self, started: Iterable[int]) -> set[int]:
         """Returns the orphans, whether they are alive or not."""
-        listed = self._read()
-        return set() if listed == self._usual else set(map(int, listed.split())).difference(started)
-
-    def _read(self) -> bytes:
         if self._children is None:
-            return b"".join(b"%d " % pid for pid, (parent, _) in process_table().items() if parent == os.getpid())
-        listed = more = os.pread(self._children, 1 << 16, 0)
+            children = {pid for pid, (parent, _) in process_table().items() if parent == os.getpid()}
+        else:
+            children = set(map(int, self._read(self._children).split()))
+        return children.difference(started)
+
+    def _read(self, list_of_children: int) -> bytes:
+        listed = more = os.pread(list_of_children, 1 << 16, 0)
         while len(more) > SHORT_LIST:  # the kernel gives one page at a time
-            more = os.pread(self._children, 1 << 16, len(listed))
+            more = os.pread(list_of_children, 1 << 16, len(listed))
             listed += more
         return listed
 
@@ -132,13 +204,7 @@ def reap(pid: int) -> bool:
         return True
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped or has ended; True where that cannot be looked up."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
-    except (OSError, IndexError):
-        return True
+# --- signals -------------------------------------------------------------------------------------
 
 
 def send_signal(pids: Iterable[int], signum: int) -> set[int]:

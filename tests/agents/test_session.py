@@ -14,7 +14,7 @@ from agenteval.agents.rate_limit import RateLimiter
 from agenteval.agents.session import Conditions, Limits, PromptJob
 from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
@@ -54,11 +54,8 @@ class Script:
         self.ended: list[int | None] = []
         self.pauses: list[float] = []
 
-    def process(self, _key: int, command: Command, *, timeout: float | None, max_output: int) -> Script:
+    def run(self, _key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         self.asked.append((command, timeout, max_output))
-        return self
-
-    def run(self) -> Outcome:
         return self.outcomes.pop(0)
 
     def terminate_tree(self, key: int) -> None:

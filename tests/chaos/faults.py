@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.processes import handles, has_open, is_stopped, of_round
+from tests.chaos.processes import handles, has_open, is_guardian, is_stopped, of_round
 
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
-GUARDIAN, WORKER = "agenteval guardian", "FilterWorker"
+WORKER = "FilterWorker"
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Target:
     def others(self) -> list[int]:
         """Returns the other processes of the round: agents, graders and what they started; of Ray, the workers."""
         found = of_round(self.mark, self.folder)
-        own = found.pop(self.process.pid, None)  # a guardian that was just forked still has the tool's
-        return [pid for pid, line in found.items() if line != own and GUARDIAN not in line and _is_no_part_of_ray(line)]
+        own = found.pop(self.process.pid, None)  # the guardian has the same command line
+        return [pid for pid, line in found.items() if line != own and _is_no_part_of_ray(line)]
 
     def guardians(self) -> list[int]:
         """Returns the guardian of the tool."""
-        return [pid for pid, line in of_round(self.mark, self.folder).items() if GUARDIAN in line]
+        return [pid for pid in of_round(self.mark, self.folder) if is_guardian(pid)]
 
 
 def _is_no_part_of_ray(line: str) -> bool:

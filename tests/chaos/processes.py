@@ -46,6 +46,13 @@ def is_stopped(pid: int) -> bool:
     return True
 
 
+def is_guardian(pid: int) -> bool:
+    """Returns whether a process is the guardian of a tool."""
+    with suppress(OSError):
+        return _read(str(pid), "comm").startswith(b"agenteval")
+    return False
+
+
 def has_open(pid: int, path: Path) -> bool:
     """Returns whether a process has a file open under this name."""
     place, name = f"/proc/{pid}/fd", os.path.realpath(path)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.reports.timeline import View, since_start, timeline, value_text
+from agenteval.reports import timeline
+from agenteval.reports.timeline import View, since_start, value_text
 from agenteval.streams.text import screen_lines, width
 from agenteval.wire.result_view import ResultWithSteps
 from agenteval.wire.validation import check

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 # Terminates a shell that starts a helper every few milliseconds, with a time until SIGKILL that no test waits for.
 PROGRAM = """
 import os, sys, time
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 
 mark, rounds = sys.argv[1], int(sys.argv[2])

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from agenteval.processes.outcome import Outcome
-from agenteval.processes.pipes import PIPE_SIZE
-from agenteval.processes.process import RunningProcess
-from agenteval.processes.spawn import Command
+from agenteval.processes.process import PIPE_SIZE, Command, RunningProcess
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import ProcessSupervisor

@@ -28,8 +28,8 @@ from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.outcome import failure_of, printed_lines
+from agenteval.processes.process import Command
 from agenteval.processes.shutdown import raise_on_signals
-from agenteval.processes.spawn import Command
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault
 from agenteval.streams.output import Output

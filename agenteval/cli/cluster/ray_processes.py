@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
-from agenteval.processes.marks import MARKED_LIMIT, can_mark, find_mark, mark_of
-from agenteval.processes.tree import process_table
+from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of, process_table
 
 NO_TOOL = 1 << 22  # added to a pid it is that of no process: a guardian would also kill filters that have its mark
 TITLE = b"ray::"  # how the names start that its programs give themselves

@@ -17,8 +17,8 @@ from agenteval.agents.workspace_git import forget_repository
 from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.grading.serve import answer_all
-from agenteval.processes.marks import VARIABLE, mark_of
 from agenteval.processes.scratch import Scratch
+from agenteval.processes.tree import VARIABLE, mark_of
 from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
 

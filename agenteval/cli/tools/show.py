@@ -10,9 +10,10 @@ import click
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
+from agenteval.reports import timeline
 from agenteval.reports.forms import context_of
 from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline import View, timeline
+from agenteval.reports.timeline import View
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source

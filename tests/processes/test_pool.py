@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from agenteval.processes.worker_pool import Pool
+from agenteval.processes.pool import Pool
 
 
 def squares(number: int) -> Iterator[int]:
@@ -24,18 +23,6 @@ def test_every_item_is_worked_on_once(workers: int, count: int) -> None:
     out: list[int] = []
     Pool(squares, out.append, workers=workers, ordered=False).run(iter(range(count)))
     assert sorted(out) == [number * number for number in range(count)]
-
-
-def test_signals_that_end_a_tool_go_to_the_main_thread() -> None:
-    """Another thread that got one would not wake the main thread, which waits for up to a second."""
-    out: list[set[int]] = []
-
-    def blocked(_item: int) -> list[set[int]]:
-        return [set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
-
-    Pool(blocked, out.append, workers=1, ordered=False).run(iter([1]))
-    assert out[0] >= {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @pytest.mark.parametrize("workers", [1, 3, 16])

@@ -1,4 +1,8 @@
-"""N at a time: worker threads take items; results go out as they come, or in the order of the items."""
+"""N at a time: worker threads take items; results go out as they come, or in the order of the items.
+
+Data flow: a worker takes the next item → `work(item)` → each of its results is emitted at once or, in an ordered pool,
+kept until the results of all earlier items are out. The main thread only waits, so that a signal reaches it at once.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Generic, TypeVar
-
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,15 +21,14 @@ R = TypeVar("R")
 STACK = 1 << 20  # bytes of a thread: there may be hundreds
 WINDOW = 64
 TICK = 1.0
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Pool(Generic[T, R]):
-    """Worker threads that take items from one iterator; the main thread waits and stays open to signals.
+    """Worker threads that take items from one iterator.
 
-    `work` returns the results of an item; `emit` is called with one result at a time. It may block: a worker that waits for the reader of our output takes no further item. In
-    an `ordered` pool, `hold` is called with a result that has to wait for those of earlier items, and no more than
-    `window` items are taken ahead of the slowest.
+    `emit` is called with one result at a time. It may block: a worker that waits for the reader of our output takes
+    no further item. In an `ordered` pool, `hold` is called with a result that has to wait for those of earlier items,
+    and no more than `window` items are taken ahead of the slowest.
     """
 
     def __init__(
@@ -35,7 +38,7 @@ class Pool(Generic[T, R]):
         *,
         workers: int,
         ordered: bool,
-        hold: Callable[[R], None] | None = None,
+        hold: Callable[[R], None] = lambda _result: None,
     ) -> None:
         self.work, self.emit, self.hold = work, emit, hold
         self.workers, self.ordered = workers, ordered
@@ -47,22 +50,21 @@ class Pool(Generic[T, R]):
         self._emit_failed = False
         self._state = threading.Condition()  # of what follows; never held while something else is waited for
         self._error: BaseException | None = None
-        self._taken = self._next = self._running = self._started = 0
+        self._taken = self._running = self._started = 0
+        self._next = 0  # the first item of an ordered pool that is not finished
         self._waiting: dict[int, list[R]] = {}
         self._finished: set[int] = set()
-        self._takes_wait = False  # whether a worker waits until items may be taken
-        self._done, self._signal_done = os.pipe()
-        self._woken, wake = os.pipe()  # by a signal, whichever thread gets it
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+    # --- the main thread ---
 
     def run(self, items: Iterator[T], watch: int | None = None, tick: Callable[[], None] | None = None) -> None:
         """Works through the items; raises what a worker raised.
 
-        `watch` is the output: if it is a pipe, its closing ends the run, too. `tick` is called about every second.
+        If `watch` is a pipe, the run ends when its reader closes it. `tick` is called about every second.
         """
         self._items = items
         threading.stack_size(STACK)
+        self._done, self._signal_done = os.pipe()
         try:
             with self._state:
                 self._add_worker()
@@ -74,32 +76,32 @@ class Pool(Generic[T, R]):
             raise self._error
 
     def flush(self, seconds: float) -> None:
-        """After an error, waits until the results that were ready before it are written, but not longer than that."""
+        """After an error, waits at most that long until the results that were ready before it are written."""
         deadline = time.monotonic() + seconds
         while self._emitters and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def _wait(self, watch: int | None, tick: Callable[[], None] | None) -> None:
+        """Waits until all workers have ended or one has failed; a signal raises here, whichever thread it reaches."""
         poll = select.poll()
         poll.register(self._done, select.POLLIN)
-        poll.register(self._woken, select.POLLIN)
+        if threading.current_thread() is threading.main_thread():
+            poll.register(_wakeup_fd(), select.POLLIN)
         if watch is not None:
             poll.register(watch, 0)  # POLLERR comes unasked when the reader of a pipe has closed it
         while True:
             for fd, _event in poll.poll(TICK * 1000 if tick else None):
                 if fd == self._done:
                     return
-                if fd == self._woken:  # the handler has run by now, unless it raises
-                    os.read(fd, 64)
-                    continue
-                self._fail(BrokenPipeError())
+                if fd == watch:
+                    raise BrokenPipeError
+                os.read(fd, 64)  # a signal whose handler has not raised
             if tick:
                 tick()
 
     def _fail(self, error: BaseException) -> None:
         with self._state:
-            if self._error is None:
-                self._error = error
+            self._error = self._error or error
             self._state.notify_all()
         os.write(self._signal_done, b".")
 
@@ -111,7 +113,7 @@ class Pool(Generic[T, R]):
             return
         try:
             threading.Thread(target=self._serve, daemon=True).start()
-        except RuntimeError:  # the system has no more threads or memory for us
+        except RuntimeError:  # the system has no more threads for us
             if not self._started:
                 raise
             self.workers = self._started
@@ -138,19 +140,15 @@ class Pool(Generic[T, R]):
                     self._add_worker()
                 grown = True
             index, item = taken
-            self._deliver(index, self.work(item))
-
-    def _is_ahead(self) -> bool:
-        """Whether no more items may be taken before the slowest is finished."""
-        return self.ordered and self._taken - self._next >= self.window
+            if all(self._deliver(index, result) for result in self.work(item)) and self.ordered:
+                self._finish(index)
 
     def _take_item(self) -> tuple[int, T] | None:
+        """Returns the next item and its number; None if there are no more, or the run has failed."""
         with self._taking:
-            if self._is_ahead():
+            if self.ordered:
                 with self._state:
-                    self._takes_wait = True  # before it looks again: `_finish` looks at this after it has counted
-                    self._state.wait_for(lambda: not self._is_ahead() or self._error is not None)
-                    self._takes_wait = False
+                    self._state.wait_for(lambda: self._taken - self._next < self.window or self._error is not None)
             if self._error is not None:
                 return None
             try:
@@ -160,11 +158,9 @@ class Pool(Generic[T, R]):
             self._taken += 1
             return self._taken - 1, item
 
-    def _deliver(self, index: int, results: Iterable[R]) -> None:
-        if all(self._deliver_one(index, result) for result in results) and self.ordered:
-            self._finish(index)
+    # --- results ---
 
-    def _deliver_one(self, index: int, result: R) -> bool:
+    def _deliver(self, index: int, result: R) -> bool:
         """Emits a result, or holds it until it is its turn; returns False if the run has failed."""
         worker = threading.get_ident()
         self._emitters.add(worker)  # first: `flush` looks for emitters after the error is set
@@ -172,18 +168,14 @@ class Pool(Generic[T, R]):
             if self._error is not None:
                 return False
             with self._emitting:
-                self._emit_or_hold(index, result)
+                if self.ordered and index != self._next:
+                    self.hold(result)
+                    self._waiting.setdefault(index, []).append(result)
+                else:
+                    self._emit(result)
             return True
         finally:
             self._emitters.discard(worker)
-
-    def _emit_or_hold(self, index: int, result: R) -> None:
-        if self.ordered and index != self._next:
-            if self.hold is not None:
-                self.hold(result)
-            self._waiting.setdefault(index, []).append(result)
-        else:
-            self._emit(result)
 
     def _emit(self, result: R) -> None:
         if self._emit_failed:
@@ -205,6 +197,14 @@ class Pool(Generic[T, R]):
                 self._next += 1
                 for result in self._waiting.pop(self._next, ()):
                     self._emit(result)
-        if self._takes_wait:
-            with self._state:
-                self._state.notify_all()
+        with self._state:
+            self._state.notify_all()
+
+
+@cache
+def _wakeup_fd() -> int:
+    """Returns a descriptor that becomes readable when a signal has arrived in any thread."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
