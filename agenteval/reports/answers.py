@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -121,6 +121,18 @@ def answers_in(row: Row) -> Iterator[Answer]:
     """Yields the answers of a row."""
     for attempt in row.attempts:
         yield Answer(row, attempt)
+
+
+def story(attempts: Sequence[Attempt]) -> str:
+    """Why the first answer that did not pass did not: the error, or the reasoning; if all passed, the first output."""
+    for attempt in attempts:
+        if attempt.failures:
+            return attempt.failures[0]
+        if (why := attempt.why_not_graded) is not None:
+            return why
+        if attempt.score is not None and attempt.score.reasoning and not attempt.score.pass_:
+            return attempt.score.reasoning
+    return attempts[0].output if attempts else ""
 
 
 def first_text(record: Record, keys: tuple[str, ...]) -> str | None:

@@ -20,7 +20,7 @@ from agenteval.reports.page import document
 from agenteval.reports.page.document import ChunkWriter
 from agenteval.reports.page.overview import TrialCounts, histogram
 from agenteval.reports.page.rows import PageTrial, group_of, trials_status
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader as ResultReader
 from agenteval.reports.results import html
 from agenteval.streams.console import Console
 from agenteval.streams.source import Source

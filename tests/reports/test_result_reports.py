@@ -14,14 +14,15 @@ import msgspec
 import pytest
 
 from agenteval.cli.report_options import form_list
+from agenteval.comparison.run_summary import RunSummary
 from agenteval.reports.figures import duration_text
 from agenteval.reports.forms import HERE, ReportForms
 from agenteval.reports.markup import inline
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader as ResultReader
 from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
 from agenteval.reports.results.markdown import head, output_block, sections_of
 from agenteval.reports.results.table import VERDICTS, layout, story
-from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
+from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source

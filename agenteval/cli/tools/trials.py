@@ -54,12 +54,12 @@ class Trials:
         """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
         if not any(graded for graded, _ in self.passes):
             return
+        from agenteval.comparison.run_summary import TrialPrompts
         from agenteval.reports.figures import percent, percent_span
-        from agenteval.reports.run_summary import TrialPrompts
 
         counts = TrialPrompts()
         for (graded, passed), prompts in self.passes.items():
-            counts.add_prompt(self.k, graded, passed, prompts)
+            counts.add_alike(self.k, graded, passed, prompts)
         shown = [
             f"{found.name} {percent(found.value)} ({percent_span(found.interval)})" for found in counts.estimates()
         ]
