@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -33,7 +35,7 @@ class CannotGoOn(UserError):
 
 
 class WorkspaceError(Exception):
-    """A workspace that cannot be made: no failure of the agent; `full` if none can, because the disk is full."""
+    """A workspace cannot be made, which is not the agent's failure; `full` if the reason is a full disk."""
 
     def __init__(self, message: str, *, full: bool = False) -> None:
         super().__init__(message)
@@ -83,3 +85,33 @@ def install_command(extra: str) -> str:
     python = shlex.quote(sys.executable)
     pip = f"{python} -m pip" if find_spec("pip") else f"uv pip --python {python}"  # uv makes environments without pip
     return f"{pip} install 'agenteval[{extra}]'"
+
+
+_ADVICE = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n), or lower -j",
+    errno.ENFILE: "the whole system has too many open files",
+    errno.EAGAIN: "raise the limit on processes (ulimit -u), or lower -j",
+    errno.ENOMEM: "there is not enough memory: lower -j",
+}
+
+
+def describe_system_error(error: BaseException) -> str | None:
+    """Returns an error of the operating system in one line, with the limit to raise; None for any other error."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return f"cannot start a thread: {os.strerror(errno.EAGAIN)}; {_ADVICE[errno.EAGAIN]}"
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENOENT and not error.filename and not _has_directory():
+        return "the current directory was removed: change to one that exists"
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    advice = _ADVICE.get(error.errno or 0)
+    return f"{f'{name}: ' if name else ''}{error.strerror or error}{f'; {advice}' if advice else ''}"
+
+
+def _has_directory() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from agenteval.comparison.preference.bradley_terry import fit_strengths
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
 from agenteval.review.weighting import FIGURES, Cells
+from agenteval.statistics.bradley_terry import fit_strengths
 from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from agenteval.wire.records import Interval
 from bench.goals import Miss, coverage_miss

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agenteval.comparison.inference.paired import compare_paired
-from agenteval.comparison.planning.power import Question, make_plan
+from agenteval.comparison.plan import make_plan
+from agenteval.statistics.paired import compare_paired
+from agenteval.statistics.power import Question
 from bench.goals import SIGMAS, Miss, beyond
 
 CASES = [  # rate, difference, share of the variance between prompts, correlation, trials

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from agenteval.comparison.planning.pilot import Passes
-from agenteval.comparison.sequential.early_stop import EarlyStop
+from agenteval.statistics.power import Passes
+from agenteval.statistics.sequential import EarlyStop
 from bench.goals import SIGMAS, Miss, beyond
 
 CASES = [  # pass rate of the baseline, difference, prompts, trials
@@ -52,7 +52,7 @@ def simulate(rate: float, difference: float, prompts: int, k: int, runs: int, se
         for prompt in stop.prompts():
             ran += 1
             trials = [{"pass": draw.random() < rates[prompt["id"]]} for _ in range(k)]
-            stop.add({"id": prompt["id"], "trials": trials})
+            stop.add({"id": prompt["id"], "k": k, "trials": trials})
         stopped += stop.known
         right += stop.known and stop.test.side * difference > 0
         saved += prompts - ran

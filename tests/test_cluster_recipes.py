@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.cli.cluster.share import parse_shard
+from agenteval.cluster.shards import parse_shard
 from tests.support.slurm import missing as slurm_missing
 from tests.support.slurm import slurm_cluster
 from tests.support.tool import BIN, ROOT, read, run, script, write

@@ -32,7 +32,7 @@ UNUSED = {"acp", "multiprocessing", "pydantic"}
 STREAMS = {
     "streams.source": {"stdin"},
     "streams.output": {"stdout"},
-    "grading.hosts.python": {"stdin", "stdout"},
+    "grading.python_host": {"stdin", "stdout"},
     "streams.descriptors": {"stdout"},
     "streams.console": set[str](),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import signal
@@ -16,11 +17,9 @@ import click
 from agenteval import __version__
 from agenteval.cli.completion import ToolComplete
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
-from agenteval.errors import FAILED, OK, USAGE, CannotGoOn, ClosedPipe, Stopped, UserError
-from agenteval.streams.console import Console
+from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError, describe_system_error
+from agenteval.streams.console import PROGRESS, Console
 from agenteval.streams.descriptors import replace_stdout
-from agenteval.streams.system_errors import describe
-from agenteval.streams.terminal.progress_line import PROGRESS
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
@@ -31,35 +30,31 @@ EXIT_STATUS = {
 OF_GRADING = {1: "finished, but some lines were refused or graders erred; each is reported"}
 OF_LISTS = {1: "the output cannot be written"}
 
-FEWEST_FILES = 20  # what a tool that runs one agent or sends one request has open
-
 
 class Tool(click.Command):
     """An executable: an error is one line with the tool's name and an exit code, never a traceback."""
 
     exit_status: Mapping[int, str] = EXIT_STATUS
     takes_command = False  # whether the words after `--` are the command of an agent
-    fill_help: Callable[[str], str] = str  # adds to the help what is looked up only when it is shown
+    fill_help: Callable[[str], str] = str  # adds to the help text what is looked up when it is shown
 
     def __call__(self, args: list[str] | None = None) -> NoReturn:
         """Runs with these arguments, else with those of the process, and exits."""
         _fill_standard_descriptors()
         replace_stdout()
-        try:  # nothing is left to clean up, and finalizing the interpreter takes 5 ms
+        try:  # os._exit: nothing is left to clean up, and finalizing the interpreter takes longer than most work
             os._exit(self._run(self.name or "ae", sys.argv[1:] if args is None else args))
         except Stopped as stopped:  # while an error was being reported
             os._exit(stopped.exit_code)
 
     def _run(self, name: str, args: list[str]) -> int:
-        sys.unraisablehook = _raise_again
+        sys.unraisablehook = _send_again
         _resume_collector()
         say = Console(name, progress=False).say
         try:
             signal.signal(signal.SIGTERM, _stop)
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, _stop)  # not KeyboardInterrupt, on which Click prints an empty line
-            if 0 <= (files := os.sysconf("SC_OPEN_MAX")) < FEWEST_FILES:
-                raise CannotGoOn(f"at most {files} files may be open, {FEWEST_FILES} are needed: raise ulimit -n")
             if os.environ.get("_AE_COMPLETE"):  # a shell wants the completions of a command line
                 click.echo(ToolComplete(self, args).complete())
                 return OK
@@ -80,7 +75,8 @@ class Tool(click.Command):
         except Exception as error:
             if "--debug" in args:
                 raise
-            say(describe(error) or f"internal error: {type(error).__name__}: {error} (--debug shows where)")
+            internal = f"internal error: {type(error).__name__}: {error} (--debug shows where)"
+            say(describe_system_error(error) or internal)
             return FAILED
         finally:
             PROGRESS.end()
@@ -104,7 +100,7 @@ class Tool(click.Command):
         return super().collect_usage_pieces(ctx) + (["[-- CMD ARGS…]"] if self.takes_command else [])
 
     def get_help(self, ctx: click.Context) -> str:
-        """Returns the help page, wrapped to the terminal; Click itself would take 50 columns at least."""
+        """Returns the help page, wrapped to the terminal; Click would not go below 50 columns."""
         ctx.terminal_width = help_columns()
         return super().get_help(ctx)
 
@@ -130,8 +126,8 @@ class Tool(click.Command):
 
 
 def _fill_standard_descriptors() -> None:
-    """Opens /dev/null as a closed stdin, stdout or stderr: no file that is opened later may get its number."""
-    for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # the wrong direction: its use fails
+    """Opens /dev/null in place of a closed stdin, stdout or stderr: a file opened later must not get its number."""
+    for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # the wrong mode, so that using it fails
         try:
             os.fstat(fd)
         except OSError:
@@ -149,13 +145,12 @@ def _stop(signum: int, _frame: object) -> None:
     raise Stopped(signum)
 
 
-def _raise_again(lost: sys.UnraisableHookArgs) -> None:
-    """Sends a signal again whose exception nothing could catch, as it was raised in a destructor or a callback."""
+def _send_again(lost: sys.UnraisableHookArgs) -> None:
+    """Sends a signal again if its exception was lost, because it was raised in a destructor or a callback."""
     if not isinstance(lost.exc_value, Stopped):
         sys.__unraisablehook__(lost)
         return
-    import _thread  # a threading.Thread waits until it has started: the signal would come in here
-
+    # Not threading.Thread, whose start() waits for the thread: the signal would arrive in here again.
     _thread.start_new_thread(_send_later, (lost.exc_value.signum,))
 
 
@@ -165,7 +160,7 @@ def _send_later(signum: int) -> None:
 
 
 def tool(name: str, *, exit_status: Mapping[int, str] | None = None) -> Callable[[Callable[..., int | None]], Tool]:
-    """Makes a function the tool `name`: its docstring is the help, what it returns is the exit code.
+    """Returns a decorator that makes a function the tool `name`: its docstring is the help, its result the exit code.
 
     exit_status replaces the meaning of single codes in the help.
     """

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, NamedTuple
 
 from agenteval.comparison.analysis.differences import cluster_name
 from agenteval.comparison.analysis.gate import GateSettings
-from agenteval.comparison.inference.intervals import bounds
 from agenteval.comparison.pairing import (
     PromptScores,
     R,
@@ -25,6 +24,7 @@ from agenteval.comparison.preference.outcome import decide_by_preference
 from agenteval.comparison.preference.preference import preference_of
 from agenteval.comparison.ranking import by_rankings
 from agenteval.comparison.row_facts import RowOptions
+from agenteval.statistics.intervals import bounds
 from agenteval.streams.text import counted
 from agenteval.wire.comparison import PerformanceIntervals, ReportMeta, StrategyName
 from agenteval.wire.records import Record
@@ -135,7 +135,7 @@ class Comparison(ABC, Generic[R]):
             report.preference = preference_of([run.label for run in runs], rankings)
             decide_by_preference(report.statistics.pairs, report.preference)
         if settings.iterations is not None:
-            from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
+            from agenteval.statistics.intervals import bootstrap_mean_interval
 
             for run in runs:
                 times = (self.durations(row) for row in run.rows.values())

@@ -10,9 +10,8 @@ from agenteval.comparison.comparison import Comparison
 from agenteval.comparison.pairing import R, RunRows
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.console import Console
-from agenteval.streams.file_kind import PROMPTS, RAW, kind_of
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.source import Source, read_typed
+from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, read_typed
 from agenteval.wire.result_view import is_trial
 
 NOUNS = {"capture": "results", "trials": "trials"}

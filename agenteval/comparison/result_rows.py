@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from agenteval.comparison import statistics as stats
 from agenteval.comparison.analysis.differences import cluster_name
-from agenteval.comparison.inference.intervals import bounds, mean_interval, pass_rate_interval, percentile_interval
 from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
 from agenteval.errors import BadRecord
+from agenteval.statistics import samples as stats
+from agenteval.statistics.intervals import bounds, mean_interval, pass_rate_interval, percentile_interval
 from agenteval.wire.comparison import (
     Latency,
     Performance,

@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from agenteval.comparison import statistics as stats
 from agenteval.comparison.analysis.categories import by_category
 from agenteval.comparison.analysis.gate import GateMeasure, GateSettings, check_gate
 from agenteval.comparison.analysis.pairs import PairAnalysis, analyse_pairs
@@ -24,6 +23,7 @@ from agenteval.comparison.result_rows import (
     trajectory_info,
     with_failures_graded,
 )
+from agenteval.statistics.paired import mid_p, sign_test
 from agenteval.wire.comparison import (
     ComparisonReport,
     HeadToHead,
@@ -150,8 +150,8 @@ def pair_statistics(pair: PairAnalysis) -> PairStatistics:
         mcnemar=McNemar(
             b=passed.wins,
             c=passed.losses,
-            p=stats.mid_p(passed.wins, passed.losses),
-            exact_p=stats.sign_test(passed.wins, passed.losses),
+            p=mid_p(passed.wins, passed.losses),
+            exact_p=sign_test(passed.wins, passed.losses),
         ),
     )
 

@@ -6,7 +6,7 @@ import sys
 import zlib
 from typing import Any, NamedTuple
 
-from agenteval.comparison.prices import estimated_cost
+from agenteval.models.prices import estimated_cost
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Input
 from agenteval.wire.result_view import Measured

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.comparison.inference.intervals import bounds, clustered_rate_interval
-from agenteval.comparison.pass_at_k import pass_at, pass_exp
-from agenteval.comparison.statistics import wilson
+from agenteval.statistics.intervals import bounds, clustered_rate_interval, wilson
+from agenteval.statistics.samples import pass_at, pass_exp
 from agenteval.wire.records import GraderResult, Interval
 from agenteval.wire.row import Attempt, Number, Row
 

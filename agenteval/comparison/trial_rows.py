@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from agenteval.comparison import statistics as stats
 from agenteval.comparison.analysis.differences import cluster_name
-from agenteval.comparison.inference.intervals import bounds, cluster_sums, clustered_rate_interval, mean_interval
 from agenteval.comparison.pairing import ComparedRow, RunRows
-from agenteval.comparison.pass_at_k import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
 from agenteval.errors import BadRecord
+from agenteval.statistics import samples as stats
+from agenteval.statistics.intervals import bounds, cluster_sums, clustered_rate_interval, mean_interval
+from agenteval.statistics.samples import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.records import GraderErrorText, Id, Input, Rate, Wire
 from agenteval.wire.result_view import Measured, Number, measured_time

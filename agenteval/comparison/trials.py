@@ -17,7 +17,6 @@ from agenteval.comparison.analysis.pairs import analyse_pairs
 from agenteval.comparison.analysis.usage import usage
 from agenteval.comparison.comparison import Comparison, Weights
 from agenteval.comparison.pairing import RunRows, Scores, Strategy, WinCounts, shared_prompts
-from agenteval.comparison.pass_at_k import pass_exp
 from agenteval.comparison.result_rows import timings
 from agenteval.comparison.trial_rows import (
     ComparedTrials,
@@ -31,6 +30,7 @@ from agenteval.comparison.trial_rows import (
     trial_row,
     with_failures_graded,
 )
+from agenteval.statistics.samples import pass_exp
 from agenteval.wire.differences import CategoryRun
 from agenteval.wire.records import Record
 from agenteval.wire.trials_comparison import (

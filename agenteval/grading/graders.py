@@ -1,29 +1,41 @@
-"""The two kinds of graders: a process per record, and a long-lived process that answers line by line.
+"""Graders: `-g [NAME=]GRADER` → what to start → a Grader, which takes grader inputs and yields verdicts.
 
-A grader takes grader inputs as JSON lines and returns, for each, the checked answer or a GraderError. It may be used by
-many threads at once.
+There are two kinds: a process per record (CommandGrader), and long-lived processes that answer line by line
+(StreamGrader), as functions in Python or JavaScript do behind a host (python_host.py, javascript_host.mjs). A grader
+takes grader inputs as JSON lines and yields, for each, the checked answer or a GraderError. It may be used by many
+threads at once.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
+
+import msgspec
 
 from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
-from agenteval.grading.spec import GraderSpec
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.process import Command, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult
 
 Trace = Callable[[str], None]
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMMAND_LINES = os.path.join(os.path.dirname(HERE), "cli", "graders")  # of the suite's own graders
+JAVASCRIPT = (".js", ".mjs", ".cjs", ".ts", ".mts")
+TYPESCRIPT = (".ts", ".mts")
+PREFIX = "ae-grader-"
 MAX_ANSWER = 16 << 20  # bytes
 END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
 LOAD_TIMEOUT = 60.0
@@ -32,6 +44,98 @@ GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
 GIVEN_UP = f"given up after {GIVE_UP_AFTER} timeouts without any answer"
 TRIED = 8  # records in a group from which on a grader is no longer new
 QUICK = 0.002  # seconds per answer below which records are sent in groups
+
+
+# --- what the user named ------------------------------------------------------------------------
+
+
+class GraderSpec(msgspec.Struct, frozen=True):
+    """A grader as the user named it."""
+
+    name: str
+    named: bool  # the user chose the name
+    program: str
+    argv: list[str]
+    streams: bool  # one process for many records
+    hosted: bool = False  # a function that one of our hosts loads and calls
+    bundled: bool = False  # comes with the suite
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it answers each record with exactly one line."""
+        return self.hosted or self.bundled
+
+
+def named_graders(texts: Iterable[str], *, stream: bool) -> list[GraderSpec]:
+    """Returns the graders that -g named; raises UserError if one cannot be found or two have the same name."""
+    specs = [parse_grader(text, stream=stream) for text in texts]
+    names = [spec.name for spec in specs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f'two graders are called "{twice}"; tell them apart with -g NAME=GRADER')
+    return specs
+
+
+def parse_grader(text: str, *, stream: bool) -> GraderSpec:
+    """Returns the grader that `[NAME=]GRADER` means; raises UserError if there is no such grader.
+
+    Those that come with the suite and functions that a host calls are streamed without being asked.
+    """
+    found = re.match(r"^([A-Za-z][\w-]*)=(.+)$", text, re.DOTALL)
+    name, reference = (found[1], found[2]) if found else (None, text)
+    if os.path.isfile(reference):
+        words = [reference]
+    else:
+        try:
+            words = shlex.split(reference)
+        except ValueError as error:
+            raise UserError(f"-g {text}: {error}") from None
+    if not words:
+        raise UserError("-g: name a grader")
+    head = words[0]
+    stem = os.path.basename(head).removeprefix(PREFIX)
+    default = re.sub(r"\.\w+$", "", stem).rpartition(":")[2] or stem
+    shown, named = name or default, name is not None
+    if _is_bundled(head):
+        return GraderSpec(shown, named, find_program(head), words, streams=True, bundled=True)
+    if host := _host_of(words):
+        return GraderSpec(shown, named, host[0], host, streams=True, hosted=True)
+    if "/" not in head and os.path.isfile(head):
+        head = os.path.join(".", head)  # a file in this directory comes before one on PATH, as with sh grader.sh
+    return GraderSpec(shown, named, find_program(head), words, streams=stream)
+
+
+def _is_bundled(program: str) -> bool:
+    name = program.removeprefix(PREFIX)
+    return name != program and os.path.isfile(os.path.join(COMMAND_LINES, f"{name}.py"))
+
+
+def _host_of(words: list[str]) -> list[str] | None:
+    """Returns the command that loads a Python function or a JavaScript module; None if the grader is a program."""
+    head = words[0]
+    is_file = os.path.isfile(head)
+    is_program = os.access(head, os.X_OK)
+    if len(words) > 1 and is_file and head.endswith((".py", *JAVASCRIPT)) and not is_program:
+        raise UserError(f"-g {head}: a grader that is loaded takes no arguments; make it executable to give it some")
+    if is_file and head.endswith(JAVASCRIPT):
+        return [_javascript_runtime(head), os.path.join(HERE, "javascript_host.mjs"), os.path.abspath(head)]
+    is_function = is_file and head.endswith(".py") and not is_program
+    if is_function or re.match(r"^[\w.]+:\w+$", head):
+        reference = os.path.abspath(head) if is_function else head
+        return [sys.executable, "-P", os.path.join(HERE, "python_host.py"), reference]
+    return None
+
+
+def _javascript_runtime(path: str) -> str:
+    if bun := shutil.which("bun"):
+        return os.path.abspath(bun)
+    node = shutil.which("node")
+    if node and not path.endswith(TYPESCRIPT):
+        return os.path.abspath(node)
+    wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"
+    raise UserError(f"{path}: needs {wanted}, and none is on PATH")
+
+
+# --- graders at work ----------------------------------------------------------------------------
 
 
 class Grader(Protocol):
@@ -55,12 +159,10 @@ def open_graders(
     timeout: float,
     kind: type = GraderResult,
     trace: Trace | None = None,
-    spare: bool = False,
 ) -> list[Grader]:
     """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record.
 
-    `trace` takes each line that a grader prints on stderr. With `spare`, a second process that loads a grader is
-    started at the same time: there will be two at work.
+    `trace` takes each line that a grader prints on stderr.
     """
     graders: list[Grader] = []
     for spec in specs:
@@ -69,7 +171,7 @@ def open_graders(
             continue
         grader = StreamGrader(spec, processes, timeout, kind, trace)
         if spec.trusted:
-            grader.load(spare=spare and spec.hosted)
+            grader.load()
         graders.append(grader)
     return graders
 
@@ -91,11 +193,9 @@ class CommandGrader:
         self.cwd = os.getcwd()
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
-        for data in inputs:
-            yield self.verdict(data)
+        return map(self._grade, inputs)
 
-    def verdict(self, data: bytes) -> Verdict:
-        """Returns the verdict on one grader input."""
+    def _grade(self, data: bytes) -> Verdict:
         key = self.processes.new_agent_key()
         command = Command(self.spec.program, self.spec.argv, self.cwd, {}, data)
         outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
@@ -145,15 +245,10 @@ class StreamGrader:
         """Whether it never answers: it may not be made for --stream, or may not flush its output."""
         return self.timeouts is not None and self.timeouts >= GIVE_UP_AFTER
 
-    def load(self, *, spare: bool) -> None:
-        """Starts one process, or two; raises UserError if the first cannot load the grader, or refuses its options."""
-        stream, second = GraderStream(self), GraderStream(self)
+    def load(self) -> None:
+        """Starts one process; raises UserError if it cannot load the grader, or refuses its options."""
+        stream = GraderStream(self)
         try:
-            stream.start()
-            if spare:
-                with suppress(NoAnswer, OSError):  # then there is no room for it
-                    second.start(patient=False)
-                    self._idle.append(second)
             stream.process()
         except NoAnswer as error:
             if self.spec.hosted:
@@ -182,7 +277,6 @@ class GraderStream:
     def __init__(self, grader: StreamGrader) -> None:
         self.grader, self.spec = grader, grader.spec
         self._process: LineProcess | None = None
-        self._loaded = False  # whether it is known that the process can load the grader
         self._group_size = 1
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -209,26 +303,18 @@ class GraderStream:
             yield from verdicts
             inputs = inputs[len(group) :]
 
-    def start(self, *, patient: bool = True) -> LineProcess:
-        """Starts its process if need be, and returns it; raises NoAnswer, unless `patient` also if there is no room."""
+    def process(self) -> LineProcess:
+        """Returns its process, started if need be; raises UserError if that cannot load the grader, or NoAnswer."""
         if self._process is None:
             env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
             processes = self.grader.processes
-            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER, patient=patient)
-            self._loaded = not self.spec.trusted
-        return self._process
-
-    def process(self) -> LineProcess:
-        """Returns its process, started if need be; raises UserError if that cannot load the grader."""
-        process = self.start()
-        if not self._loaded:
+            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
             if self.spec.hosted:
-                self._await_loaded(process)
-            else:
-                self._await_ready(process)
-            self._loaded = True
-        return process
+                self._await_loaded(self._process)
+            elif self.spec.bundled:
+                self._await_ready(self._process)
+        return self._process
 
     def end_input(self) -> None:
         """Tells the process that it may exit."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 LONGEST_WAIT = 60.0  # seconds; if a server asks for more, the request fails
@@ -22,8 +24,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return seconds if 0 <= seconds < float("inf") else None
     except ValueError:
         pass
-    from email.utils import parsedate_to_datetime
-
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, OverflowError):
@@ -38,11 +38,7 @@ def backoff(attempts: int) -> float:
 def on_this_machine(url: str) -> bool:
     """Whether the URL is that of a server on this machine, which no proxy can reach."""
     host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    from ipaddress import ip_address
-
     try:
-        return ip_address(host).is_loopback  # 127.0.0.1 and its like, but not the name 127.example.org
+        return host == "localhost" or ip_address(host).is_loopback  # 127.0.0.1, but not the name 127.example.org
     except ValueError:
         return False

@@ -11,9 +11,8 @@ from typing import Any
 from agenteval.errors import CannotGoOn, Stopped
 from agenteval.processes.pool import Pool, T
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.console import Console
+from agenteval.streams.console import PROGRESS, Console
 from agenteval.streams.output import Output
-from agenteval.streams.terminal.progress_line import PROGRESS
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLUSH_TIME = 2.0  # seconds for the reader of our output to take the records that are ready

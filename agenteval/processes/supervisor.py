@@ -16,7 +16,7 @@ import threading
 import time
 from itertools import count
 
-from agenteval.errors import CannotGoOn
+from agenteval.errors import CannotGoOn, describe_system_error
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.outcome import Outcome
 from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, RunningProcess
@@ -40,7 +40,6 @@ from agenteval.processes.tree import (
     send_signal,
     tree_of,
 )
-from agenteval.streams.system_errors import describe
 
 OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 DESCRIPTORS_EACH = 8
@@ -121,31 +120,27 @@ class ProcessSupervisor:
 
     # --- start ---
 
-    def start(
-        self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int, *, patient: bool = True
-    ) -> Child:
+    def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started.
 
-        What our own limits refuse is not the program's failure: unless the caller can do without it (not `patient`), it
-        is tried again while others run, or for a moment, then CannotGoOn is raised.
+        What our own limits refuse is not the program's failure: it is tried again while others run, or for a moment,
+        then CannotGoOn is raised.
         """
         give_up_at = None
         while True:
             try:
                 return self._spawn(key, command, stdin, stdout, stderr)
             except OSError as error:
-                if error.errno not in OWN_LIMITS or not patient:
+                if error.errno not in OWN_LIMITS:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
                     error.filename = command.program
-                    raise CannotGoOn(f"cannot start {describe(error)}") from None
+                    raise CannotGoOn(f"cannot start {describe_system_error(error)}") from None
             self.pause(START_INTERVAL)
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         mark = mark_of(self._pid, key)
-        # Some programs trust PWD more than getcwd().
-        env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
         # A process inherits its mark from this one: to set it in the child alone would take a fork that runs Python.
         with self._starting:
             if self.stopping:
@@ -156,7 +151,7 @@ class ProcessSupervisor:
                     command.argv,
                     executable=command.program,
                     cwd=command.cwd,
-                    env=env if command.alone else {**os.environ, **env},
+                    env=environment_of(command, mark),
                     stdin=subprocess.DEVNULL if stdin is None else stdin,
                     stdout=stdout,
                     stderr=stderr,
@@ -310,6 +305,12 @@ class ProcessSupervisor:
                 del self._given_up[pid]
             self._table = (began, table)
         return self._table[1]
+
+
+def environment_of(command: Command, mark: int = 0) -> dict[str, str]:
+    """Returns all variables that a process is started with."""
+    own = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}  # some programs trust PWD more than getcwd()
+    return own if command.alone else {**os.environ, **own}
 
 
 def _allow_descriptors(concurrency: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agenteval.comparison.analysis.verdicts import change_words, points
-from agenteval.comparison.inference.distributions import detectable_shift
-from agenteval.comparison.inference.intervals import LEVEL
-from agenteval.comparison.inference.paired import POWER
-from agenteval.comparison.planning.power import prompts_needed
+from agenteval.statistics.distributions import detectable_shift
+from agenteval.statistics.intervals import LEVEL
+from agenteval.statistics.paired import POWER
+from agenteval.statistics.power import prompts_needed
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import ComparisonReport, PairStatistics
 from agenteval.wire.differences import Difference

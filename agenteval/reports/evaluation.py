@@ -22,7 +22,7 @@ from agenteval.streams.text import (
     pretty_json,
     width,
 )
-from agenteval.wikipedia.criteria import in_words
+from agenteval.wikipedia.score import in_words
 from agenteval.wire.evaluation import Evaluation, QuestionScore
 
 IDS_SHOWN = 5

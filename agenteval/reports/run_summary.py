@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 
 from agenteval.comparison.run_summary import COST, Grades, PassEstimate, RunSummary
-from agenteval.comparison.statistics import percentile
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
 

@@ -14,9 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.inference.distributions import t_quantile
-from agenteval.comparison.inference.intervals import TAIL, Z
-from agenteval.comparison.statistics import wilson
+from agenteval.statistics.distributions import t_quantile
+from agenteval.statistics.intervals import TAIL, Z, wilson
 from agenteval.wire.calibration import AgreementTable
 from agenteval.wire.records import Interval
 

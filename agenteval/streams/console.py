@@ -1,25 +1,28 @@
-"""A tool's stderr: messages and progress."""
+"""A tool's stderr: messages, and progress in the last line of a terminal, which the tools of a pipeline share."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import threading
 import time
-from _thread import allocate_lock  # threading.Lock, but threading takes 1 ms to import
+import traceback
 from collections.abc import Callable, Iterable
 from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
-from agenteval.streams.terminal.progress_line import PROGRESS, is_terminal
+from agenteval.streams import descriptors
 
 BAR_WIDTH = 24
-LEAST_BAR = 8  # a shorter one shows nothing
+LEAST_BAR = 8  # columns; a shorter bar shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REDRAW = 0.1  # seconds between two drawings of the bar
+ERASE = "\r\x1b[K"
 
 
 class Ending(Enum):
-    """How a record ended that did not end well, as progress counts it."""
+    """What progress counts beside the records that are done: how some of them did not end well."""
 
     AGENT_FAILED = "agent failed", "agents failed"
     NOT_PASSED = "did not pass", "did not pass"
@@ -45,7 +48,7 @@ class Console:
         self._bar = is_terminal(2) and progress is not False and not shared
         self.shows_each = bool(progress) and not self._bar  # a line for each record, with its name
         self.shows_progress = self._bar or self.shows_each
-        self._lock = allocate_lock()
+        self._lock = threading.Lock()
         self._counting = False  # whether the bar has begun, and is not finished
         self.total: int | None = None
         self._noun = "records"
@@ -70,8 +73,6 @@ class Console:
         reason = describe_fault(error)
         self.say(f"{where}: {reason} (--debug shows where)")
         if "--debug" in sys.argv:
-            import traceback
-
             for line in traceback.format_exception(error):
                 self.say(line.rstrip())
         return reason
@@ -94,7 +95,7 @@ class Console:
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
     def advance(self, label: str, ending: Ending | None = None) -> None:
-        """Counts one more as done, and how it ended if not well."""
+        """Counts one more as done, and how it ended if it did not end well."""
         self.done += 1
         if ending:
             self._endings[ending] = self._endings.get(ending, 0) + 1
@@ -108,13 +109,13 @@ class Console:
                 self._draw()
 
     def redraw(self) -> None:
-        """Brings the bar up to date: what was counted just after the last drawing, the time left."""
+        """Draws the bar again: what was counted since the last drawing, the time left."""
         with self._lock:
             if self._counting and time.monotonic() - self._drawn >= REDRAW:
                 self._draw()
 
     def finish(self) -> None:
-        """Replaces the bar by one line of summary; one that another tool shows stays below it."""
+        """Replaces the bar by one line of summary; the bar of another tool stays below it."""
         with self._lock:
             if self._counting:
                 self._counting = False
@@ -122,7 +123,7 @@ class Console:
                 PROGRESS.end(", ".join([f"{self.tool}: {self.count()} in {took}", *self._bad()]))
 
     def _bad(self) -> list[str]:
-        """Returns how many ended in each way that is not well."""
+        """Returns how many did not end well, for each way."""
         counts = ((ending, self._endings.get(ending, 0)) for ending in Ending)
         return [f"{count} {ending.one if count == 1 else ending.many}" for ending, count in counts if count]
 
@@ -141,7 +142,7 @@ class Console:
 
 
 def fit_progress(tool: str, share: float | None, parts: list[str], width: int) -> str:
-    """Returns the line of progress: the bar gets what the text leaves of the width, and long text loses its end."""
+    """Returns the line of progress: the text, cut if it is too long, and a bar if there is room for one."""
     text = "  ".join(part for part in parts if part)
     bar = min(BAR_WIDTH, width - len(f"{tool}:   {text}"))
     if share is not None and bar >= LEAST_BAR:
@@ -155,11 +156,8 @@ def describe_fault(error: Exception) -> str:
     """Returns one line about an unexpected error."""
     if isinstance(error, BadRecord):
         return str(error)
-    if isinstance(error, MemoryError | SystemError | ImportError):
-        from agenteval.streams.system_errors import describe
-
-        if found := describe(error):
-            return found
+    if isinstance(error, MemoryError):
+        return "not enough memory"
     return f"internal error: {type(error).__name__}: {' '.join(str(error).split())[:FAULT_LENGTH]}"
 
 
@@ -184,3 +182,93 @@ def _columns() -> int:
 def supports_color() -> bool:
     """Returns whether stdout is a terminal, and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and is_terminal(1)
+
+
+# --- the line of progress ----------------------------------------------------------------------
+
+
+class ProgressLine:
+    """The last line of stderr, if that is a terminal: text that is replaced in place, with messages above it.
+
+    The tools of a pipeline share one stderr. The first that shows progress holds a lock on the terminal until it is
+    done; the others draw no progress, and erase that line before a message, after which its owner draws it again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._text = ""
+
+    def show(self, text: str) -> None:
+        """Replaces the text, unless another tool shows its own."""
+        with self._lock:
+            if self._text or _take(2):
+                self._text = text
+                self._write(f"{ERASE}{text}")
+
+    def say(self, line: str, *, alone: bool = False) -> None:
+        """Writes a line above it; `alone` also removes what the terminal itself may have put there, such as ^C."""
+        with self._lock:
+            self._write(f"{self._erase(always=alone)}{line}\n{self._text}")
+
+    def end(self, line: str | None = None) -> None:
+        """Removes it, or replaces it by a line that stays; another tool may show its own then."""
+        with self._lock:
+            if not self._text and line is None:
+                return
+            erase = self._erase()
+            shown, self._text = self._text, ""
+            self._write(erase if line is None else f"{erase}{line}\n")
+            if shown:
+                _release(2)
+
+    def abandon(self) -> None:
+        """Removes it in a signal handler that exits at once: the thread that has the lock will not run again."""
+        if self._text:
+            self._write(ERASE)
+
+    def _erase(self, *, always: bool = False) -> str:
+        if self._text:
+            return ERASE
+        return ERASE if is_terminal(2) and (always or another_shows(2)) else ""
+
+    def _write(self, text: str) -> None:
+        try:
+            descriptors.write(2, [text.encode("utf-8", "replace")])
+        except OSError:
+            pass  # stderr is closed or full; the data on stdout still counts
+
+
+def is_terminal(fd: int) -> bool:
+    """Returns whether it is a terminal that understands escape sequences."""
+    return os.environ.get("TERM") != "dumb" and os.isatty(fd)
+
+
+def another_shows(fd: int) -> bool:
+    """Returns whether another process shows its progress on this terminal; this one must not."""
+    taken = _take(fd)
+    if taken:
+        _release(fd)
+    return not taken
+
+
+# A lock of fcntl belongs to the process, although all of a pipeline have inherited the same open terminal.
+
+
+def _take(fd: int) -> bool:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # POSIX allows either
+        return False
+    except OSError:
+        pass  # a terminal that cannot be locked, or is open for reading only
+    return True
+
+
+def _release(fd: int) -> None:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+    except OSError:
+        pass
+
+
+PROGRESS = ProgressLine()

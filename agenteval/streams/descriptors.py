@@ -1,12 +1,14 @@
 """Reads and writes descriptors that may be in non-blocking mode, as those shared with node, ssh or tmux are.
 
-The mode belongs to the open file and so to all who share it: it is left as it is, and readiness is waited for.
+The mode belongs to the open file, and so to all processes that share it: it is left as it is, and these functions wait
+until the descriptor is ready.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 
 from agenteval.errors import CannotGoOn, ClosedPipe
@@ -22,7 +24,7 @@ def read(fd: int, size: int) -> bytes:
 
 
 def write(fd: int, parts: list[bytes]) -> None:
-    """Writes all of it: in one call, without a copy of what may be large, if the descriptor takes it."""
+    """Writes all parts, in one system call if the descriptor takes them at once."""
     try:
         written = os.writev(fd, parts)
     except BlockingIOError:
@@ -38,15 +40,13 @@ def write(fd: int, parts: list[bytes]) -> None:
 
 
 def _wait(fd: int, *, for_writing: bool) -> None:
-    import select  # hardly ever needed
-
     poll = select.poll()
     poll.register(fd, select.POLLOUT if for_writing else select.POLLIN)
     poll.poll()
 
 
 class _RawStdout(io.RawIOBase):
-    """Descriptor 1; what it raises is what a tool reports."""
+    """Descriptor 1; it raises the errors that a tool reports."""
 
     def writable(self) -> bool:
         return True

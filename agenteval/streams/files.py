@@ -1,22 +1,23 @@
-"""Files of our own: made new, never through a link that was put in their place, and replaced in one step."""
+"""Files that the suite itself creates: never through a link that somebody put there, and replaced in one step."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from _thread import get_ident
+import tempfile
+import threading
 from collections.abc import Iterator
 from typing import IO
 
 from agenteval.errors import CannotGoOn
 
 PIECE = 1 << 16  # bytes that are written or read at a time
-NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_directories(path: str) -> None:
-    """Makes the directories of a file that are missing; NotADirectoryError names the one that is a file."""
+    """Creates the missing directories of a file; NotADirectoryError names the part of the path that is a file."""
     folder = os.path.dirname(path)
     try:
         if folder:
@@ -30,7 +31,7 @@ def make_directories(path: str) -> None:
 
 
 def create_file(path: str, mode: int = 0o666) -> int:
-    """Makes a new file and returns its descriptor; what a crash left there, or a link, is removed first."""
+    """Creates a file and returns its descriptor; what a crash left there, or a link, is removed first."""
     if os.path.lexists(path):
         os.unlink(path)
     return os.open(path, NEW, mode)
@@ -38,7 +39,7 @@ def create_file(path: str, mode: int = 0o666) -> int:
 
 def replace_file(path: str, content: bytes) -> None:
     """Writes a small file in one step: a reader sees the old content or the new one."""
-    new = f"{path}.{os.getpid()}.{get_ident()}.new"
+    new = f"{path}.{os.getpid()}.{threading.get_ident()}.new"
     try:
         with os.fdopen(create_file(new), "wb") as file:
             file.write(content)
@@ -50,7 +51,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def describe_kind(mode: int) -> str | None:
-    """Returns what is no regular file, as a user would call it; None for a regular file."""
+    """Returns what a user would call a file that is not regular, such as "a named pipe"; None for a regular file."""
     kinds = {
         stat.S_IFDIR: "a directory",
         stat.S_IFLNK: "a symbolic link",
@@ -65,7 +66,7 @@ class Spool:
 
     def __init__(self) -> None:
         try:
-            self.file = _nameless_file()
+            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
         except OSError as error:
             raise _cannot_keep(error) from None
 
@@ -88,17 +89,6 @@ class Spool:
         """Yields what was kept, in pieces of any length."""
         file = self.rewind()
         return iter(lambda: file.read(PIECE), b"")
-
-
-def _nameless_file() -> IO[bytes]:
-    """Opens a file that ends with the process."""
-    try:
-        fd = os.open(os.environ.get("TMPDIR") or "/tmp", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        return os.fdopen(fd, "w+b", PIECE)
-    except (OSError, AttributeError):  # a file system or a kernel without O_TMPFILE
-        import tempfile  # takes 5 ms
-
-        return tempfile.TemporaryFile()
 
 
 def _cannot_keep(error: OSError) -> CannotGoOn:

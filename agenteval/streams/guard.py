@@ -1,7 +1,7 @@
 """No single record ends a run: an unexpected exception in the work on a record becomes its error.
 
-Every tool that works on records does so inside of `guarded`, and writes them with `write_record`. An error of the tool
-itself (a wrong option, a full disk, a closed pipe) passes.
+Every tool works on a record inside `guarded`, and writes it with `write_record`. An error of the tool itself (a wrong
+option, a full disk, a closed pipe) is not caught.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EMPTY: dict[str, object] = {"input": "", "output": "", "trajectory": [], "rawLin
 
 
 def guarded(item: T, work: Callable[[T], R], failed: Callable[[T, Exception], R]) -> R:
-    """Returns the result of the work on an item or, if that raises, what `failed` makes of the item and the error."""
+    """Returns the result of the work on an item; if it raises, what `failed` returns for the item and the error."""
     try:
         return work(item)
     except NOT_OF_THE_RECORD:

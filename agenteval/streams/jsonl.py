@@ -16,7 +16,6 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.wire.records import Record
 
 LONGEST_INTEGER = 4300  # digits; Python does not convert longer ones
-MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 _decode = msgspec.json.Decoder().decode
 
@@ -61,11 +60,6 @@ def read_json(path: str) -> Any:
 def integer_of(digits: str) -> int | None:
     """Returns the integer, or None if it is longer than Python converts."""
     return int(digits) if len(digits) <= LONGEST_INTEGER else None
-
-
-def whole_number(text: str) -> int | None:
-    """Returns the number written in ASCII digits; None for other text, and for more digits than a count has."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 def _why_not_json(line: bytes | str, error: Exception) -> str:

@@ -1,24 +1,31 @@
-"""The output of a tool: one write per record, to stdout or a file, with --append and --resume."""
+"""The output of a tool: stdout or a file, to which each record is written whole, in one write, from any thread.
+
+open_output() reads what a file already has, for --append and --resume; Output writes to it; OutputFile notices what
+other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from _thread import allocate_lock
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
 
 import msgspec
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.streams import descriptors
+from agenteval.streams.console import ERASE, another_shows, is_terminal
+from agenteval.streams.files import NEW, create_file, make_directories
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
-from agenteval.streams.terminal.progress_line import ERASE, another_shows, is_terminal
 
-if TYPE_CHECKING:  # it is imported where the output is a regular file
-    from agenteval.streams.watched_file import WatchedFile
+PIECE = 1 << 20  # bytes that are copied at a time
+SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
 
 
 class WrittenRecords(msgspec.Struct):
@@ -30,6 +37,37 @@ class WrittenRecords(msgspec.Struct):
     ids: dict[str, int] = {}
     failed: set[str] = set()
     agents: dict[tuple[str | None, str], str] = {}
+
+
+def open_output(
+    path: str | None,
+    source: Source,
+    *,
+    append: bool,
+    resume: bool,
+    retry_failed: bool = False,
+    read_only: bool = False,
+) -> tuple[Output, set[str]]:
+    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
+
+    With `retry_failed`, not those whose agent failed. With `read_only` nothing is ever written.
+    """
+    if not (append or resume):
+        output = Output(path, inputs=(source,), lazy=True)
+        output.resumable = output.path is not None
+        return output, set()
+    if path is None or path == "-":
+        raise UserError("--append and --resume need -o FILE")
+    # It is locked before it is read: another tool may be writing.
+    output = Output(path, append=True, inputs=(source,), lazy=read_only)
+    output.resumable = True
+    written = WrittenRecords()
+    read_written(path, written, repair=not read_only)
+    output.remember_size()
+    if not resume:
+        return output, set()
+    output.written, output.replaces_failed = written, retry_failed
+    return output, written.ids.keys() - written.failed if retry_failed else set(written.ids)
 
 
 class Output:
@@ -47,12 +85,13 @@ class Output:
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self.durable = False  # whether what is written is on the disk when it is closed
-        self._append = append
-        self._replaces = self._made = False  # whether its content goes at the first write, whether it is a new file
-        self._lock = allocate_lock()
-        self._file: WatchedFile | None = None  # if it is a regular file
-        self._unsynced = False
         self.fd = 1
+        self._append = append
+        self._made = False  # whether this output has created the file
+        self._replaces = False  # whether the first write removes what is in the file
+        self._file: OutputFile | None = None  # if it is a regular file
+        self._unsynced = False
+        self._lock = threading.Lock()
         self._on_terminal = self.path is None and is_terminal(1)
         _refuse_input_as_output(self.path, inputs)
         if not lazy:
@@ -60,33 +99,29 @@ class Output:
 
     @classmethod
     def of_file(cls, fd: int, path: str) -> Output:
-        """Returns the output to a regular file that is open already."""
+        """Returns the output to a regular file that is open already, for reading and writing."""
         output = cls(path, append=True, lazy=True)
-        output.fd, output._file = fd, _watched(fd, output.absolute, path)
+        output.fd, output._file = fd, OutputFile(fd, output.absolute, path)
         return output
 
     def open(self) -> None:
-        """Opens the file, in directories that it makes if need be.
+        """Opens the file, and creates directories that are missing.
 
         Its content is kept until begin(), the first write or close(): an input of the wrong kind, which shows only when
         it is read, must not cost the file that is there.
         """
         if self.path is None or self.fd != 1:
             return
-        # O_APPEND: if another program cuts the file short, no hole comes before the next record.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
-        from agenteval.streams.files import make_directories
-
         try:
             make_directories(self.path)
             self._made = not os.path.lexists(self.path)
-            self.fd = os.open(self.path, flags, 0o666)
+            self.fd = _open_to_write(self.path)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
         if stat.S_ISREG(os.fstat(self.fd).st_mode):  # several tools may write to /dev/null at a time
             self._lock_file()
             self._replaces = not self._append
-            self.watch()
+            self._file = OutputFile(self.fd, self.absolute, self.name)
 
     def begin(self) -> None:
         """Removes what was in the file, unless it is appended to: the work begins.
@@ -97,20 +132,18 @@ class Output:
         if self._replaces and self._file is not None:
             self._replaces = False
             os.ftruncate(self.fd, 0)
-            self._file.size = 0
+            self.remember_size()
 
     def abandon(self) -> None:
-        """Removes the file if this output has made it and nothing was written."""
+        """Removes the file if this output has created it and nothing was written."""
         if self._replaces and self._made:
             with suppress(OSError):
                 os.unlink(self.absolute)
 
-    def watch(self) -> None:
-        """Takes the file as it is now for what it should be."""
-        if self.path is not None and stat.S_ISREG(os.fstat(self.fd).st_mode):
-            if self._file is not None:
-                self._file.close()
-            self._file = _watched(self.fd, self.absolute, self.name)
+    def remember_size(self) -> None:
+        """Takes the size that the file has now for what it should be."""
+        if self._file is not None:
+            self._file.size = os.fstat(self.fd).st_size
 
     def write(self, record: Any) -> None:
         """Writes one record as one line."""
@@ -176,24 +209,19 @@ class Output:
         if problems:
             raise CannotGoOn("; ".join(problems))
 
-    def _finish(self, file: WatchedFile) -> list[str]:
+    def _finish(self, file: OutputFile) -> list[str]:
         """Completes a regular file before it is closed; returns what happened to it."""
         if self.durable:
             file.sync()
         file.final_check()  # after the sync, during which a busy disk leaves others time to remove it
         if self.durable and file.problems:
             file.sync()
-        file.close()
         self._unsynced = False
         if self.replaces_failed and not file.problems:
-            from agenteval.streams.written import drop_superseded
-
             drop_superseded(self.absolute)
         return file.problems
 
     def _lock_file(self) -> None:
-        import fcntl
-
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -202,10 +230,16 @@ class Output:
             pass  # a file system without locks
 
 
-def _watched(fd: int, path: str, name: str) -> WatchedFile:
-    from agenteval.streams.watched_file import WatchedFile
+def _open_to_write(path: str) -> int:
+    """Opens a file to append to it: if another program cuts it short, no hole comes before the next record.
 
-    return WatchedFile(fd, path, name)
+    A regular file is opened for reading, too: its records can be had back after another program has removed it.
+    """
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+    if os.path.isfile(path) or not os.path.exists(path):
+        with suppress(PermissionError):
+            return os.open(path, flags | os.O_RDWR, 0o666)
+    return os.open(path, flags | os.O_WRONLY, 0o666)
 
 
 def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
@@ -219,35 +253,199 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
             raise UserError(f"{path or source.name}: is the input too; write to another file")
 
 
-def open_output(
-    path: str | None,
-    source: Source,
-    *,
-    append: bool,
-    resume: bool,
-    retry_failed: bool = False,
-    read_only: bool = False,
-) -> tuple[Output, set[str]]:
-    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
+# --- a file that other programs touch -----------------------------------------------------------
 
-    With `retry_failed`, not those whose agent failed. With `read_only` nothing is ever written.
+
+class OutputFile:
+    """A regular file that is being written; `problems` are lines for the user about what happened to it.
+
+    The caller serializes the calls.
     """
-    if not (append or resume):
-        output = Output(path, inputs=(source,), lazy=True)
-        output.resumable = output.path is not None
-        return output, set()
-    if path is None or path == "-":
-        raise UserError("--append and --resume need -o FILE")
-    from agenteval.streams.written import read_written
 
-    # It is locked before it is read: another tool may be writing.
-    output = Output(path, append=True, inputs=(source,), lazy=read_only)
-    output.resumable = True
-    written = WrittenRecords()
-    read_written(path, written, repair=not read_only)
-    if not read_only:
-        output.watch()  # a line that was cut off may have been removed
-    if not resume:
-        return output, set()
-    output.written, output.replaces_failed = written, retry_failed
-    return output, written.ids.keys() - written.failed if retry_failed else set(written.ids)
+    def __init__(self, fd: int, path: str, name: str) -> None:
+        self.fd, self.path, self.name = fd, path, name
+        self.problems: list[str] = []
+        self.size = os.fstat(fd).st_size
+        self._named = False  # whether its name is on the disk
+
+    def check(self) -> None:
+        """Moves the records to a new file if this one was removed; notes if it was cut short."""
+        status = os.fstat(self.fd)
+        if status.st_nlink == 0:
+            self._move()
+        elif status.st_size < self.size:
+            self._note("was cut short by another program: records are missing in it, whose prompts --resume runs again")
+            if status.st_size and os.pread(self.fd, 1, status.st_size - 1) != b"\n":
+                os.write(self.fd, b"\n")  # the next record must not become a part of a line that was cut off
+        self.size = os.fstat(self.fd).st_size
+
+    def final_check(self) -> None:
+        """Does the same, and moves the records if the path names another file or none: it was renamed."""
+        self.check()
+        try:
+            kept = os.path.samestat(os.fstat(self.fd), os.stat(self.path))
+        except OSError:
+            kept = False
+        if not kept:
+            self._move()
+
+    def _move(self) -> None:
+        """Copies the records to a new file, at the same path if that is free, and goes on writing there."""
+        path, new = self.path, -1
+        for number in count(1):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with suppress(FileExistsError):
+                new = os.open(path, NEW, stat.S_IMODE(os.fstat(self.fd).st_mode))
+                break
+            path = f"{self.path}.recovered" + (f".{number}" if number > 1 else "")
+        at = 0
+        while piece := os.pread(self.fd, PIECE, at):
+            descriptors.write(new, [piece])
+            at += len(piece)
+        os.dup2(new, self.fd, inheritable=False)
+        os.close(new)
+        self.path, self._named = path, False
+        self._note(f"was removed or replaced during the run: its records are in {path}")
+
+    def _note(self, problem: str) -> None:
+        line = f"{self.name} {problem}"
+        if line not in self.problems:
+            self.problems.append(line)
+
+    def sync(self) -> None:
+        """Brings what is written to the disk; an error of a file system that cannot do that is ignored."""
+        with suppress(OSError):
+            copy = os.dup(self.fd)  # the file may be closed meanwhile
+            try:
+                os.fdatasync(copy) if hasattr(os, "fdatasync") else os.fsync(copy)
+            finally:
+                os.close(copy)
+        if not self._named:
+            self._named = True
+            with suppress(OSError):
+                folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(folder)  # the name of a new file is stored there
+                finally:
+                    os.close(folder)
+
+
+class Syncer:
+    """Calls functions that sync a file every second, in a thread: a busy disk does not hold up agents."""
+
+    def __init__(self, syncs: Sequence[Callable[[], None]]) -> None:
+        self._syncs = syncs
+        self._stopped = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def stop(self) -> None:
+        """Makes the thread end; the files sync themselves when they are closed."""
+        self._stopped.set()
+
+    def _serve(self) -> None:
+        while not self._stopped.wait(SYNC_INTERVAL):
+            for sync in self._syncs:
+                sync()
+
+
+# --- what an output file already has ------------------------------------------------------------
+
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    agent: str | None = None
+    agent_digest: str | None = None
+
+
+class _Entry(msgspec.Struct):
+    errors: list[Any] | None = None
+
+
+class _Line(msgspec.Struct):
+    id: str
+    errors: list[Any] | None = None
+    error: str | None = None
+    metadata: _Metadata | None = None
+    trials: list[_Entry] | None = None
+
+    def failed(self) -> bool:
+        """Whether the agent failed; of several trials, in any."""
+        return bool(self.errors or self.error or any(trial.errors for trial in self.trials or ()))
+
+
+_parse_line = msgspec.json.Decoder(_Line).decode
+_parse_id = msgspec.json.Decoder(_Identified).decode
+
+
+def _parse(line: bytes) -> _Line:
+    """Returns what is needed of a record; only the id if the record is of another kind."""
+    try:
+        return _parse_line(line)
+    except msgspec.ValidationError:
+        return _Line(_parse_id(line).id)
+
+
+def has_failed(line: bytes) -> bool:
+    """Returns whether the agent of a record failed; of several trials, in any."""
+    return _parse(line).failed()
+
+
+def read_written(path: str, written: WrittenRecords, *, repair: bool = True) -> None:
+    """Adds what is in an output file to `written`; to `repair` it removes a last line that a crash cut off."""
+    if not os.path.isfile(path):
+        return  # a pipe or a device
+    good_until = 0
+    with open(path, "r+b" if repair else "rb") as file:
+        for number, line in enumerate(file, 1):
+            whole = line.endswith(b"\n")
+            try:
+                if line.strip():
+                    _note(_parse(line), written)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                if whole:
+                    raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
+                if repair:
+                    file.truncate(good_until)
+                break
+            good_until += len(line)
+            if not whole:
+                if repair:
+                    file.seek(0, os.SEEK_END)
+                    file.write(b"\n")
+                break
+
+
+def _note(record: _Line, written: WrittenRecords) -> None:
+    written.ids[record.id] = written.ids.get(record.id, 0) + 1
+    (written.failed.add if record.failed() else written.failed.discard)(record.id)
+    if record.metadata and record.metadata.agent_digest:
+        written.agents.setdefault((record.metadata.agent, record.metadata.agent_digest), record.id)
+
+
+def drop_superseded(path: str) -> None:
+    """Removes the records of failed agents that have a later one of the same id, in one step.
+
+    Until the whole new file is on the disk, the old one stays as it is.
+    """
+    path = os.path.realpath(path)
+    last = {record.id: number for number, record in _records(path)}
+    old = {number for number, record in _records(path) if record.failed() and number < last[record.id]}
+    if not old:
+        return
+    new = f"{path}.new"
+    with open(path, "rb") as source, os.fdopen(create_file(new), "wb") as target:
+        os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+        target.writelines(line for number, line in enumerate(source) if number not in old)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(new, path)
+
+
+def _records(path: str) -> Iterator[tuple[int, _Line]]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file):
+            if line.strip():
+                yield number, _parse(line)

@@ -1,4 +1,4 @@
-"""Regular expressions of users and schemas, which are applied to what agents print: none may take for ever."""
+"""Regular expressions of users and schemas, with a limit of time: agents choose the text they are applied to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SlowPattern(BadRecord):
 
 
 class Pattern:
-    """A regular expression with a limit of time; ValueError if the text is none.
+    """A regular expression with a limit of time; ValueError if the text is not a regular expression.
 
-    It needs the package `regex`, whose searches can be stopped, and which takes 30 ms to import.
+    The searches of the package `regex` can be stopped, those of `re` cannot.
     """
 
     def __init__(

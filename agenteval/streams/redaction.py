@@ -1,17 +1,23 @@
-"""Replaces the values of environment variables that look like secrets in everything that is recorded."""
+"""Keeps secrets out of everything that is recorded: each is replaced by [redacted:NAME].
+
+A Redactor knows the secrets of an environment: the values of variables with names such as API_KEY, and the passwords in
+addresses, in every form in which a program may print them. redact_tokens() is for what other people recorded, of whose
+environment nothing is known: it finds what looks like a key or token by its format.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from agenteval.streams.jsonl import encode
-from agenteval.streams.secrets import forms_of, secrets_in
 from agenteval.wire.records import Record
 
-# Limits of a piece of a secret that was cut off, in characters.
+# Limits in characters of a piece of a secret at the end of a text that was cut.
 SHORTEST_PIECE = 12
 LONGEST_PIECE = 500
 # The fields that agents and graders write; the prompt's own are the user's.
@@ -22,10 +28,10 @@ DERIVED = frozenset(
 
 
 class Redactor:
-    """Replaces secret values by [redacted:NAME], also where they are escaped or encoded.
+    """Replaces the secrets of an environment, also where they are escaped or encoded.
 
-    Most texts have no secret. To look for each form by itself is 20 times as fast as a regular expression, so that one
-    is used only where a form is found.
+    Most texts have no secret, and a search for each form is much faster than a regular expression of all forms: that
+    one is used only where a form was found.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -36,14 +42,12 @@ class Redactor:
                     self.secrets.setdefault(form, name)
         self._signs = _without_superstrings(self.secrets)
         as_json = (encode(form.encode("utf-8", "replace").decode())[1:-1] for form in self._signs)
-        self._signs_in_json = _without_superstrings(form.decode() for form in as_json)
-        self._bytes_in_json = [sign.encode() for sign in self._signs_in_json]
+        self._signs_in_json = [sign.encode() for sign in _without_superstrings(form.decode() for form in as_json)]
 
     def __call__(self, text: str) -> str:
         """Returns the text without secrets."""
-        for sign in self._signs:
-            if sign in text:
-                return self._pattern.sub(self._replace, text)
+        if any(sign in text for sign in self._signs):
+            return self._pattern.sub(self._replace, text)
         return text
 
     def lines(self, lines: list[str]) -> list[str]:
@@ -64,7 +68,7 @@ class Redactor:
         return text
 
     def split_off_begun(self, text: str) -> tuple[str, str]:
-        """Splits a text that goes on: its end may be the beginning of a secret, which is found only if it is whole."""
+        """Splits off the end of a text that goes on, if a secret may begin there: only a whole one is found."""
         begun = 0
         for secret in self.secrets:
             for size in range(min(len(secret) - 1, len(text)), begun, -1):
@@ -86,7 +90,7 @@ class Redactor:
 
     def found_in(self, data: bytes) -> bool:
         """Returns whether there is a secret in this JSON."""
-        return bool(self.secrets) and any(sign in data for sign in self._bytes_in_json)
+        return any(sign in data for sign in self._signs_in_json)
 
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets."""
@@ -118,9 +122,174 @@ def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
 
 
 def _without_superstrings(forms: Iterable[str]) -> list[str]:
-    """Returns the forms that do not contain another one: where one of the others is, one of these is."""
+    """Returns the forms that contain no other form: a text with any of the others contains one of these."""
     kept: list[str] = []
     for form in sorted(forms, key=len):
         if not any(other in form for other in kept):
             kept.append(form)
     return kept
+
+
+# --- the secrets of an environment --------------------------------------------------------------
+
+# All limits are in characters.
+SHORTEST = 8  # a shorter value occurs in too many texts by chance
+LONGEST_WORD = 12  # up to here, a value of letters only is a word, not a secret
+SHORTEST_LINE = 20  # of a secret with several lines: a key, or a file of settings with keys in it
+SHORTEST_TOKEN = 16  # of the name in an address that has no password before its @
+
+# The endings of names of variables that hold a secret; an S and a number may follow.
+_KINDS = (
+    *("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "COOKIE"),
+    *("APIKEY", "API_KEY", "ACCESSKEY", "ACCESS_KEY", "SECRETKEY", "SECRET_KEY", "PRIVATEKEY", "PRIVATE_KEY"),
+)
+_ENDINGS = tuple(f"{kind}{plural}" for kind in _KINDS for plural in ("", "S"))
+_WORDS = frozenset(("KEY", "KEYS", "PASS", "PAT", "JWT", *_ENDINGS))  # anywhere between two underscores
+_WHOLE_ENDINGS = ("_PWD", "_AUTH", "SSHPASS")
+_PLACES = ("_PATH", "_FILE", "_DIR", "_SOCK", "_NAME", "_DOMAIN", "_LIMIT", "_COUNT")
+_DIGITS = "0123456789"
+_SETTINGS = (*_KINDS, "PWD", "ACCOUNTKEY", "ACCOUNT_KEY", "SIGNATURE")
+# The second one finds a password with a / in it, although that should be written as %2F.
+_USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
+_ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
+_PERCENT = "(?:%[0-9A-Fa-f]{2})+"
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+
+
+def looks_secret(name: str) -> bool:
+    """Returns whether a variable of this name holds a secret, rather than its place or its size."""
+    name = name.upper()
+    words = (word.rstrip(_DIGITS) for word in name.split("_"))
+    ends = name.endswith(_WHOLE_ENDINGS) or name.rstrip(_DIGITS).endswith(_ENDINGS)
+    return (ends or not _WORDS.isdisjoint(words)) and not name.endswith(_PLACES)
+
+
+def secrets_in(name: str, value: str) -> Iterator[str]:
+    """Yields the secrets in a variable: its value and each long part of it, or the passwords within it."""
+    if not looks_secret(name):
+        yield from _passwords_in(value)
+        return
+    value = value.strip()
+    if not _is_secret(value):
+        return
+    yield value
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (line for line in map(str.strip, lines) if len(line) >= SHORTEST_LINE and line[:5] != "-----")
+    if "cookie" in name.lower():
+        pairs = (pair.partition("=") for pair in value.split(";"))
+        yield from (found for _, _, text in pairs if _is_secret(found := text.strip()))
+
+
+def _is_secret(value: str) -> bool:
+    return len(value) >= SHORTEST and not (len(value) <= LONGEST_WORD and value.isalpha())
+
+
+def _passwords_in(value: str) -> Iterator[str]:
+    """Yields the passwords in an address (of a database, a proxy) or in a list of settings (`Password=…;`)."""
+    for users in _USERS if "://" in value else ():
+        for user in re.findall(users, value):
+            name, colon, password = user.partition(":")
+            found = password if colon else name if len(name) >= SHORTEST_TOKEN else ""
+            for secret in {found, _unquoted(found)}:
+                if _is_secret(secret):
+                    yield secret
+                elif secret and len(name) + len(secret) >= SHORTEST:
+                    yield f"{name}:{secret}"  # by itself it is too short to be told from other text
+    if "=" in value:
+        yield from filter(_is_secret, re.findall(_ASSIGNED, value))
+
+
+def _unquoted(text: str) -> str:
+    """Returns the text with %40 and the like as the characters that they stand for."""
+    return re.sub(_PERCENT, lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
+
+
+def forms_of(secret: str) -> Iterator[str]:
+    """Yields the secret as it is, in JSON, in an address and in base64."""
+    plain = secret.encode("utf-8", "replace").decode()
+    yield secret
+    yield from _in_json(plain)
+    yield from _in_address(plain.encode())
+    if "\n" not in secret:  # base64 of several lines has its own line breaks
+        for form in _in_base64(plain.encode()):
+            yield form
+            yield form.replace("/", "\\/")
+
+
+def _in_json(value: str) -> Iterator[str]:
+    """Yields the forms of a value in JSON, as various programs write it, and in JSON within JSON."""
+    plain = encode(value).decode()[1:-1]
+    ascii_only = json.dumps(value)[1:-1]
+    yield plain
+    yield encode(plain).decode()[1:-1]
+    yield ascii_only
+    yield encode(ascii_only).decode()[1:-1]
+    yield ascii_only.replace("/", "\\/")
+    for html in (plain, ascii_only):
+        yield html.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _in_address(value: bytes) -> Iterator[str]:
+    """Yields the forms in a URL: libraries differ in which characters they escape, and in the case of digits."""
+    for kept in (b"", b"/", b"!'()*", b"/!'()*:@&=+$,;"):
+        for digits in ("%{:02X}", "%{:02x}"):
+            form = "".join(chr(byte) if byte in _UNRESERVED or byte in kept else digits.format(byte) for byte in value)
+            yield form
+            yield form.replace("%20", "+")
+
+
+def _in_base64(value: bytes) -> Iterator[str]:
+    """Yields the value in base64, and the part of it that stays the same wherever it stands in a longer text."""
+    forms = [b2a_base64(value, newline=False).decode()]
+    for before, cut in ((0, 0), (1, 2), (2, 3)):  # bytes before it in a group of three, and digits that those change
+        whole = (before + len(value)) * 8 // 6
+        forms.append(b2a_base64(bytes(before) + value, newline=False).decode()[cut:whole])
+    for form in forms:
+        yield form
+        yield form.replace("+", "-").replace("/", "_")
+
+
+# --- keys and tokens by their format ------------------------------------------------------------
+
+_WORD = r"(?<![A-Za-z0-9_-])"
+PATTERNS = {
+    "PRIVATE_KEY": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+    "JWT": _WORD + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    "API_KEY": _WORD + r"sk-[A-Za-z0-9_-]{16,}",
+    "GITHUB_TOKEN": _WORD + r"(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})",
+    "GITLAB_TOKEN": _WORD + r"glpat-[A-Za-z0-9_-]{16,}",
+    "SLACK_TOKEN": _WORD + r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "AWS_ACCESS_KEY": _WORD + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "AWS_SECRET_KEY": r"(?i:(?<=aws_secret_access_key)|(?<=secretaccesskey))"
+    r"[\"'\\]{0,4}\s*[=:]\s*[\"'\\]{0,4}[A-Za-z0-9/+]{40}",
+    "GOOGLE_API_KEY": _WORD + r"AIza[A-Za-z0-9_-]{30,}",
+    "HUGGINGFACE_TOKEN": _WORD + r"hf_[A-Za-z0-9]{20,}",
+    "NPM_TOKEN": _WORD + r"npm_[A-Za-z0-9]{30,}",
+    "PYPI_TOKEN": _WORD + r"pypi-[A-Za-z0-9_-]{30,}",
+    "BEARER_TOKEN": r"(?i:(?<=bearer ))[A-Za-z0-9._~+/-]{16,}=*",
+    "PASSWORD": r"(?<=://)[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}(?=@)",
+}
+# Every text that matches contains one of these, and a search for them is many times as fast as the patterns.
+_SIGNS = (
+    *("PRIVATE KEY-----", "eyJ", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox"),
+    *("AKIA", "ASIA", "AIza", "hf_", "npm_", "pypi-", "earer ", "EARER ", "://"),
+    *("ccess_key", "CCESS_KEY", "ccessKey", "ccesskey"),
+)
+_SIGNS_IN_JSON = [sign.encode() for sign in _SIGNS]
+_TOKEN = "|".join(f"(?P<{name}>{text})" for name, text in PATTERNS.items())
+
+
+def redact_tokens(text: str) -> str:
+    """Returns the text with what looks like a key or token replaced by [redacted:KIND]."""
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    return re.sub(_TOKEN, lambda found: f"[redacted:{found.lastgroup}]", text)
+
+
+def line_without_tokens(record: Record) -> bytes:
+    """Returns the record as JSON, with what looks like a key or token replaced in all its texts."""
+    data = encode(record)
+    if not any(sign in data for sign in _SIGNS_IN_JSON):
+        return data
+    return encode(replace_texts(record, redact_tokens))

@@ -1,29 +1,31 @@
 """The input of a tool: lines and records from a file or stdin, as they arrive.
 
-It is read in chunks and split into lines: what has arrived is passed on at once, and a chunk costs one system call.
+A Source reads chunks and splits them into lines; what has arrived is passed on at once. The read_ functions decode and
+check the lines, and report those that are refused; if the first line shows that the whole file is of another kind, that
+is said once, with the tool that reads it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from io import BytesIO
+from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import decode, decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
 CHUNK = 1 << 18
-KEPT = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
 
@@ -59,29 +61,21 @@ class Source:
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """Yields lists of (line number, line) without blank lines: the lines that one read completed."""
         number = 0
-        pieces: list[bytes] = []
-        ended = False
-        bytes(KEPT)  # once freed, glibc keeps memory of up to this size instead of getting it anew for each chunk
-        while not ended:
+        begun: list[bytes] = []  # the pieces of a line that has not ended yet
+        chunk = b"\n"
+        while chunk:
             chunk = self._read()
-            ended = not chunk
-            first, *more = BytesIO(chunk or b"\n").readlines()  # the last line may lack its end; split() is slower
-            if first[-1:] != b"\n":
-                pieces.append(first)
-                continue
-            last = more.pop() if more and more[-1][-1:] != b"\n" else b""
-            lines = [b"".join([*pieces, first[:-1]]), *[line[:-1] for line in more]]
-            pieces = [last]
-            if number == 0:
-                lines[0] = lines[0].removeprefix(BOM)
-            if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
-                self.first_line = self.first_line or batch[0][0]
-                yield batch
-            number += len(lines)
-
-    def left(self) -> int:
-        """Returns how many bytes of a regular file are not read yet; 0 for what may come from elsewhere."""
-        return os.fstat(self.fd).st_size - os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
+            *lines, rest = (chunk or b"\n").split(b"\n")  # the last line may lack its end
+            if lines:
+                lines[0] = b"".join([*begun, lines[0]])
+                begun = []
+                if number == 0:
+                    lines[0] = lines[0].removeprefix(BOM)
+                if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
+                    self.first_line = self.first_line or batch[0][0]
+                    yield batch
+                number += len(lines)
+            begun.append(rest)
 
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
@@ -95,7 +89,7 @@ class Source:
 
 
 def text_lines(source: Source) -> Iterator[str]:
-    """Yields the lines of a document, blank ones too."""
+    """Yields the lines of a text file, blank ones too."""
     expected = 1
     for batch in source.lines():
         for number, line in batch:
@@ -108,12 +102,9 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
-    """Refuses a line; UserError if it is the first one of a file that is of another kind, the only message then."""
-    if number == source.first_line:
-        from agenteval.streams.file_kind import other_kind
-
-        if found := other_kind(line, str(error), source.name):
-            raise UserError(f"{source.name}: {found}")
+    """Reports a line that is refused; UserError if it is the first one and the file is of another kind."""
+    if number == source.first_line and (found := other_kind(line, str(error), source.name)):
+        raise UserError(f"{source.name}: {found}")
     refusals.refuse(f"{source.name}:{number}", str(error))
 
 
@@ -145,17 +136,7 @@ def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[
 
 def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
     """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
-    return chain.from_iterable(checked_batch(source, batch, accept, refusals) for batch in source.lines())
-
-
-def checked_batch(
-    source: Source,
-    batch: list[tuple[int, bytes]],
-    accept: Callable[[Record], R],
-    refusals: Refusals,
-) -> Iterator[tuple[Record, R]]:
-    """Yields the same of some lines."""
-    for number, line in batch:
+    for number, line in chain.from_iterable(source.lines()):
         try:
             record = decode_record(line)
             accepted = accept(record)
@@ -198,3 +179,118 @@ def read_typed_batches(
                     refuse(source, number, line, error, refusals)
 
     return map(typed, source.lines())
+
+
+# --- files of another kind ---------------------------------------------------------------------
+
+ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
+CSV = "looks like CSV, not like a JSON object per line; mlr --icsv --ojsonl cat {file} makes lines of it"
+COMPRESSED = "is compressed; read it with {command} {file} | …"
+PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
+RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
+TRIALS = "holds trials, as ae-trials writes them; ae-format, ae-show, ae-gate and ae-compare read them"
+RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
+PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
+COMPRESSORS = {
+    b"\x1f\x8b": "gzip -dc",
+    b"BZh": "bzip2 -dc",
+    b"\xfd7zXZ": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"PK\x03\x04": "unzip -p",
+}
+NAMED = rb"(?=.*\b(?:id|input|prompt|question|output)\b)"  # a column that records have, by one of its usual names
+HEADER = rb"(?i)" + NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+'
+MISSING = r'"(output|rawLines|input|trials|k)" is missing'
+OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
+
+
+def other_kind(line: bytes, why: str, name: str) -> str | None:
+    """Returns what a file holds, from its first line and why that was refused; None if it may be of the right kind."""
+    if not re.match(OF_ANOTHER_KIND, why):
+        return None
+    text = line.strip()
+    file = name if name != "stdin" else ""
+    if command := next((command for magic, command in COMPRESSORS.items() if line.startswith(magic)), None):
+        return COMPRESSED.format(command=command, file=file).replace("  ", " ")
+    try:
+        record = decode(text)
+    except BadRecord:
+        form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
+        form = form or (CSV if re.fullmatch(HEADER, text) else None)
+        return form and form.format(file=file).replace("  ", " ")
+    if isinstance(record, list):
+        return ARRAY.format(file=file).replace("  ", " ") if record and isinstance(record[0], dict) else None
+    return kind_of(record)
+
+
+def kind_of(record: object) -> str | None:
+    """Returns what kind of record it is, and which tools read it; None for an unknown kind."""
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+        return None
+    if isinstance(record.get("trials"), list) and "k" in record:
+        return TRIALS
+    if isinstance(record.get("output"), str) and isinstance(record.get("trajectory"), list):
+        return RESULTS  # with --keep-raw it has rawLines, too
+    if isinstance(record.get("rawLines"), list):
+        return RAW
+    return PROMPTS if "input" in record and "output" not in record else None
+
+
+# --- files of other programs -------------------------------------------------------------------
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Source]:
+    """Opens a file or stdin (-) to read, and closes it."""
+    source = Source(path)
+    try:
+        yield source
+    finally:
+        if source.path is not None:
+            os.close(source.fd)
+
+
+def read_objects(path: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
+    """Yields the objects of a file: one a line, or one that is the whole file; other lines are refused."""
+    with opened(path) as source:
+        batches = source.lines()
+        first = next(batches, [])
+        if first and _goes_on(first[0][1]):
+            lines = [*first, *(line for batch in batches for line in batch)]
+            if (document := _document(lines)) is not None:
+                yield document
+                return
+            batches, first = iter(()), lines
+        for batch in chain([first], batches):
+            yield from _objects(batch, source.name, refusals)
+
+
+def _objects(batch: list[tuple[int, bytes]], name: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
+    for number, line in batch:
+        try:
+            value = decode(line)
+            if type(value) is not dict:
+                raise BadRecord("not a JSON object")
+        except BadRecord as error:
+            refusals.refuse(f"{name}:{number}", str(error))
+        else:
+            yield value
+
+
+def _goes_on(line: bytes) -> bool:
+    """Returns whether a line is the beginning of JSON that is spread over lines."""
+    return line.rstrip().endswith((b"{", b"[", b",")) and line.lstrip().startswith((b"{", b"["))
+
+
+def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
+    """Returns the JSON object that all lines together make, a list as its `items`; None if they are not JSON."""
+    with suppress(BadRecord):
+        value = decode(b"\n".join(line for _, line in lines))
+        return value if type(value) is dict else {"items": value}
+    return None
+
+
+def report_unreadable(path: str, error: Exception, refusals: Refusals) -> None:
+    """Reports a file that cannot be opened or read."""
+    text = str(error)
+    refusals.refuse(path, text.removeprefix(f"{path}: ") if isinstance(error, UserError) else text)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shutil
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from agenteval.streams.jsonl import whole_number
+from agenteval.streams.jsonl import encode
 
 GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
+MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 # C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_ASCII_CONTROLS = bytes(code for code in range(128) if _CONTROLS.match(chr(code)))
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
@@ -24,25 +24,12 @@ _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\
 
 def visible(text: str) -> str:
     """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
-    if text.isprintable() or _is_visible(text.encode("utf-8", "surrogatepass")):
-        return text
-    return _CONTROLS.sub(_picture, text)
+    return text if text.isprintable() else _CONTROLS.sub(_picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
     """The same in UTF-8."""
-    data = text.encode()
-    return data if _is_visible(data) else _CONTROLS.sub(_picture, text).encode()
-
-
-def _is_visible(data: bytes) -> bool:
-    """Whether UTF-8 certainly has no control character in it: nearly every text; the pattern takes four times as long.
-
-    A C1 character starts with the byte C2, as do some others: « and ° for example.
-    """
-    if b"\xc2" in data and re.search(b"\xc2[\x80-\x9f]", data):
-        return False
-    return len(data.translate(None, _ASCII_CONTROLS)) == len(data)
+    return visible(text).encode()
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -61,13 +48,7 @@ def one_line(text: str, limit: int) -> str:
 
 def terminal_columns(otherwise: int = NO_TERMINAL) -> int:
     """The width of the terminal on stdout: $COLUMNS if it is set, `otherwise` if there is no terminal."""
-    columns = whole_number(os.environ.get("COLUMNS", ""))  # not shutil.get_terminal_size: importing it takes 5 ms
-    if columns:
-        return columns
-    try:
-        return os.get_terminal_size(1).columns or otherwise
-    except OSError:
-        return otherwise
+    return shutil.get_terminal_size((otherwise, 24)).columns
 
 
 def width(text: str) -> int:
@@ -133,6 +114,11 @@ def as_lines(lines: Iterable[str]) -> bytes:
 # --- words and values ---------------------------------------------------------------------------
 
 
+def whole_number(text: str) -> int | None:
+    """The number written in ASCII digits; None for other text, and for more digits than a count has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
 def preview(text: str, limit: int) -> str:
     """The first `limit` characters, and ... where there are more."""
     return text[:limit] + "..." if len(text) > limit else text
@@ -151,12 +137,12 @@ def counted(count: int, noun: str) -> str:
 
 def plain_text(value: object) -> str:
     """A string as it is, any other value as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def pretty_json(value: object) -> bytes:
     """The value as JSON on indented lines."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    return msgspec.json.format(encode(value), indent=2) + b"\n"
 
 
 def screen_lines(text: str) -> list[str]:

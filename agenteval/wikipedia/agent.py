@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from agenteval.errors import BadRecord
-from agenteval.models.chat_protocol import FunctionCall, ModelAnswer, ModelError
+from agenteval.grading.sources import final_object
+from agenteval.models.chat import FunctionCall, ModelAnswer, ModelError
 from agenteval.streams.jsonl import decode, encode
-from agenteval.wikipedia.http_api import WikiError
-from agenteval.wikipedia.wiki import Ambiguous, NoPage, Wiki
+from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, WikiError, WikiPage
 from agenteval.wire.records import Record
 
 INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions", "wikiagent.txt")
@@ -77,6 +77,14 @@ class AskModel(Protocol):
     def __call__(
         self, messages: list[Record], *, tools: list[Record] | None = None, schema: Record | None = None
     ) -> ModelAnswer: ...
+
+
+class SearchableWiki(Protocol):
+    """Wikipedia, or what stands in for it."""
+
+    def search(self, query: str, most: int = 5) -> list[SearchHit]: ...
+
+    def page(self, title: str) -> WikiPage: ...
 
 
 class AgentFailed(Exception):
@@ -192,18 +200,13 @@ def _arguments(text: str) -> Record | None:
 
 
 def read_final(text: str) -> Record | None:
-    """Returns the answer object that a text is or ends with; None if there is none."""
-    start = text.find("{")
-    while start >= 0:
-        found = _arguments(text[start:].strip().removesuffix("```").strip())
-        if found is not None and isinstance(found.get("answer"), str):
-            return _checked(found)
-        start = text.find("{", start + 1)
-    return None
+    """Returns the answer that a text is or ends with, each field of its type; None if it has none.
 
-
-def _checked(found: Record) -> Record:
-    """Returns the four fields, each of its type: a model may omit one, or write a number as text."""
+    A model may omit a field, or write a number as text.
+    """
+    found = final_object(text) or {}
+    if not isinstance(found.get("answer"), str):
+        return None
     sources, given = found.get("sources_used"), found.get("confidence")
     return {
         "answer": found["answer"],
@@ -216,7 +219,7 @@ def _checked(found: Record) -> Record:
 # --- the tools ----------------------------------------------------------------------------------
 
 
-def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
+def wiki_tools(wiki: SearchableWiki, results: int) -> dict[str, Tool]:
     """Returns the agent's two tools; a page that does not exist is a result for the model, not an error."""
 
     def search(query: str) -> Record:
@@ -227,9 +230,9 @@ def wiki_tools(wiki: Wiki, results: int) -> dict[str, Tool]:
         try:
             page = wiki.page(title)
         except NoPage as error:
-            return {"error": str(error), "suggestions": error.suggestions}
+            return {"error": str(error), "suggestions": error.titles}
         except Ambiguous as error:
-            return {"error": str(error), "options": error.options}
+            return {"error": str(error), "options": error.titles}
         return {"title": page.title, "url": page.url, "text": page.text, "truncated": page.truncated}
 
     return {SEARCH: search, GET_PAGE: get_page}

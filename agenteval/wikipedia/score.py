@@ -1,24 +1,29 @@
 """Graded records → the figures of an evaluation: hit rate, MRR, judge score, tokens and one combined score.
 
-Data flow: graded record → the figures of a question → means. A missing value is null and left out of the mean, and
-every mean has its n in `counts`. Field names are snake_case, those of the reference evaluation of a Wikipedia agent.
+Data flow: graded record → the figures of a question → means → which success criteria they meet. A missing value is
+null and left out of the mean, and every mean has its n in `counts`. Field names are snake_case, those of the reference
+evaluation of a Wikipedia agent.
 """
 
+import operator
 import re
 from collections.abc import Callable, Iterable
-from math import fsum
+from math import fsum, isfinite
 from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.errors import BadRecord
-from agenteval.wire.evaluation import EvaluationSummary, QuestionCounts, QuestionScore
+from agenteval.errors import BadRecord, UserError
+from agenteval.statistics.samples import mean
+from agenteval.streams.jsonl import read_json
+from agenteval.wire.evaluation import CriterionResult, EvaluationSummary, QuestionCounts, QuestionScore
 from agenteval.wire.records import LARGEST, GraderResult, Record
 from agenteval.wire.result_view import ResultFacts, ResultView, is_grader_error
 from agenteval.wire.validation import check
 
 SOURCES, JUDGE = "sources", "judge"
-MEANS = ("hit_rate", "mrr", "judge_score", "combined_score", "num_tokens")
+FIGURES = ("hit_rate", "mrr", "judge_score", "combined_score")
+MEANS = (*FIGURES, "num_tokens")
 FLAGS = {  # what may be true of a question → how many such questions there are
     "failed": "failed",
     "grader_errors": "grader_errors",
@@ -28,6 +33,7 @@ FLAGS = {  # what may be true of a question → how many such questions there ar
     "negative_duration": "negative_durations",
 }
 TURNS = "\n"
+MOST_SHOWN = 3  # different values of a field, in a message
 
 CountText = Callable[[str, str], int]
 """Counts the tokens of a text for a model."""
@@ -178,30 +184,16 @@ def judge_model_of(judge: GraderResult | None) -> str | None:
 # --- all questions ------------------------------------------------------------------------------
 
 
-class CommonValue:
-    """A text field on which the records may agree."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, None] = {}
-
-    def add(self, value: str | None) -> None:
-        """Adds the value of a record; only a few different ones are kept."""
-        if value is not None and len(self.values) < 3:
-            self.values[value] = None
-
-    @property
-    def value(self) -> str | None:
-        """The value if all records that have one agree, else None."""
-        return next(iter(self.values)) if len(self.values) == 1 else None
-
-
 class Scoring:
     """Collects the figures of all questions, a few hundred bytes each."""
 
     def __init__(self, weights: ScoreWeights, count_text: CountText) -> None:
         self.weights, self.count_text = weights, count_text
         self.results: list[QuestionScore] = []
-        self.common = {name: CommonValue() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
+        self.metadata: dict[str, dict[str, None]] = {
+            name: {} for name in ("ground_truth_file", "search_mode", "judge_model", "model")
+        }
+        """The different values that the records have, in the order in which they came."""
         self._seen: set[str] = set()
 
     def add(self, record: Record) -> QuestionScore:
@@ -211,11 +203,16 @@ class Scoring:
             raise BadRecord(f'duplicate id "{result.id}": a question counts once')
         self._seen.add(result.id)
         self.results.append(result)
-        for name in ("ground_truth_file", "model"):
-            self.common[name].add(text_field(record, name))
-        self.common["search_mode"].add(text_field(record, "search_mode", "searchMode"))
-        self.common["judge_model"].add(judge_model)
+        found = {name: text_field(record, name) for name in ("ground_truth_file", "model")}
+        found |= {"search_mode": text_field(record, "search_mode", "searchMode"), "judge_model": judge_model}
+        for name, value in found.items():
+            if value is not None and len(self.metadata[name]) < MOST_SHOWN:
+                self.metadata[name][value] = None
         return result
+
+    def agreed(self, name: str) -> str | None:
+        """Returns the metadata of that name if all records that have it agree, else None."""
+        return next(iter(self.metadata[name])) if len(self.metadata[name]) == 1 else None
 
     def summary(self) -> EvaluationSummary:
         """Returns the means over the questions that have a value."""
@@ -232,7 +229,77 @@ class Scoring:
         )
 
 
-def mean(values: Iterable[float]) -> float | None:
-    """Returns the mean, or None without values."""
-    known = list(values)
-    return fsum(known) / len(known) if known else None
+# --- success criteria -----------------------------------------------------------------------------
+
+# The criteria of the reference evaluation of a Wikipedia agent.
+NAMED = {
+    "minimum": {"avg_hit_rate": 0.80, "avg_mrr": 0.70, "avg_judge_score": 0.75},
+    "target": {"avg_hit_rate": 0.90, "avg_mrr": 0.85, "avg_judge_score": 0.85, "avg_combined_score": 1.20},
+}
+COUNTED_AS = {f"avg_{name}": name for name in FIGURES} | {"best_combined_score": "combined_score"}
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, ">=": operator.ge}
+
+
+class Criterion(NamedTuple):
+    """A field of the summary, and how it must compare with a minimum."""
+
+    name: str
+    operator: str
+    minimum: float
+
+
+def load_criteria(text: str) -> list[Criterion]:
+    """Returns the criteria of that name, else those of a JSON file; each value must be greater than its minimum."""
+    minima = NAMED.get(text)
+    if minima is None:
+        minima = read_json(text)
+        if not isinstance(minima, dict):
+            raise UserError(f'{text}: criteria are a JSON object such as {{"avg_hit_rate": 0.8}}')
+    return [Criterion(field_named(name, text), ">", limit(value, f"{text}: {name}")) for name, value in minima.items()]
+
+
+def parse_minimum(text: str) -> Criterion:
+    """Parses NAME=VALUE: the value must be at least that."""
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        equals = ""
+    if not equals:
+        raise UserError(f"--min {text}: write NAME=VALUE, such as hit_rate=0.8")
+    return Criterion(field_named(name.strip(), "--min"), ">=", limit(number, f"--min {name}"))
+
+
+def field_named(name: str, where: str) -> str:
+    """Returns the field of the summary for a name with or without avg_."""
+    field = name if name in COUNTED_AS else f"avg_{name}"
+    if field not in COUNTED_AS:
+        raise UserError(
+            f'{where}: there is no figure "{name}"; the figures are {", ".join((*FIGURES, "best_combined_score"))}'
+        )
+    return field
+
+
+def limit(value: object, where: str) -> float:
+    """Returns the minimum as a number; raises UserError if it is not a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise UserError(f"{where}: the minimum must be a number, got {value}")
+    return float(value)
+
+
+def check_criteria(criteria: Iterable[Criterion], summary: EvaluationSummary) -> list[CriterionResult]:
+    """Checks each criterion against the summary; a missing value does not meet it."""
+    results = []
+    for name, sign, minimum in criteria:
+        value = getattr(summary, name)
+        met = value is not None and OPERATORS[sign](value, minimum)
+        n = getattr(summary.counts, COUNTED_AS[name])
+        results.append(CriterionResult(name=name, operator=sign, minimum=minimum, value=value, n=n, met=met))
+    return results
+
+
+def in_words(result: CriterionResult, questions: int) -> str:
+    """Returns a line such as `not met: avg_mrr 0.650 > 0.7, over 20 of 20 questions`."""
+    value = "unknown" if result.value is None else f"{result.value:.3f}"
+    claim = f"{result.name} {value} {result.operator} {result.minimum:g}"
+    return f"{'met' if result.met else 'not met'}: {claim}, over {result.n} of {questions} questions"

@@ -1,25 +1,27 @@
-"""Search a wiki and fetch its pages, through the `wikipedia` package, which this file alone imports.
+"""Search a wiki and read its pages, through the `wikipedia` package, which only this file imports.
 
-The package keeps its settings and caches in module globals, sets no time limit and never retries. So each Wiki loads
-its own copy of the module, in which `fetch` takes the place of requests: by default HTTP requests with a time limit,
-pauses and retries (http_api.py).
+The package sets no time limit, does not retry and ignores the status of an answer, and its search returns titles only.
+So the search is a request of our own, each call has a time limit and is retried, and every failure becomes one line.
 """
 
 from __future__ import annotations
 
 import re
+import signal
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from html import unescape
-from importlib.util import find_spec, module_from_spec
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from agenteval import __version__
-from agenteval.errors import MissingExtra, UserError
-from agenteval.wikipedia.http_api import Fetch, HttpApi, Json, WikiError, host, one_line, short
+from agenteval.errors import UserError
+from agenteval.models.retry import LONGEST_WAIT, backoff, retry_after
+
+T = TypeVar("T")
 
 ENDPOINT = "/w/api.php"
 USER_AGENT = f"agenteval/{__version__} (command-line agent evaluation)"
@@ -28,6 +30,8 @@ USER_AGENT = f"agenteval/{__version__} (command-line agent evaluation)"
 MOST_HITS = 50
 LONGEST_QUERY = 300  # characters; Wikipedia refuses longer ones
 LONGEST_TITLE = 255  # bytes
+LONGEST_REASON = 200  # characters
+BUSY = frozenset({"ratelimited", "maxlag", "readonly", "cirrussearch-too-busy-error", "search-backend-error"})
 
 LANGUAGE = re.compile(r"[a-z]{2,}(-[a-z0-9]+)*")
 ILLEGAL_IN_TITLE = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|]")
@@ -53,35 +57,32 @@ class WikiPage(NamedTuple):
     truncated: bool
 
 
-class NoPage(WikiError):
-    """There is no such page; the suggestions are titles of existing pages."""
+class WikiError(Exception):
+    """Why the wiki gave no answer, in one line; `titles` are those of pages to read instead.
 
-    def __init__(self, message: str, suggestions: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.suggestions = list(suggestions)
+    A transient failure may not happen again, after as many seconds as the server asks to wait.
+    """
+
+    def __init__(
+        self, why: str, titles: Iterable[str] = (), *, transient: bool = False, wait: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.titles, self.transient, self.wait = list(titles), transient, wait
+
+
+class NoPage(WikiError):
+    """There is no such page; `titles` are similar ones."""
 
 
 class Ambiguous(WikiError):
-    """The title has several meanings; the options are the titles of their pages."""
-
-    def __init__(self, message: str, options: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.options = list(options)
-
-
-def needs_wikipedia() -> None:
-    """Raises a UserError that says what to install if the wikipedia package is missing."""
-    try:
-        import wikipedia  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(f"needs the Wikipedia client ({error})", "wikipedia") from None
+    """The title has several meanings, the pages named by `titles`."""
 
 
 class Wiki:
-    """Searches and reads a wiki; instances share nothing. For one thread at a time.
+    """Searches and reads a wiki; for the main thread, whose timer limits each call.
 
     The API's address (by default that of Wikipedia in the language) may omit /w/api.php. A text_limit of 0 means no
-    limit, pause is the least time between two requests. With `fetch`, requests go there and not over HTTP.
+    limit, pause is the least time between two calls.
     """
 
     def __init__(
@@ -95,57 +96,51 @@ class Wiki:
         retries: int = 3,
         timeout: float = 20.0,
         sleep: Callable[[float], object] = time.sleep,
-        fetch: Fetch | None = None,
     ) -> None:
-        needs_wikipedia()
         self.api_url = _address(language, api_url)
-        self.text_limit = text_limit
-        if fetch is None:
-            name = _agent_name(user_agent or USER_AGENT)
-            api = HttpApi(self.api_url, name, pause=pause, retries=retries, timeout=timeout, sleep=sleep)
-            fetch = api.fetch
-        self._library = _own_library()
-        self._library.requests = _Requests(fetch)
+        self._shown_url = re.sub(r"//[^/@]*@", "//", self.api_url)  # without a password
+        self._place = urlsplit(self._shown_url).netloc
+        self.user_agent = (user_agent or USER_AGENT).strip()
+        if not (self.user_agent.isascii() and self.user_agent.isprintable() and self.user_agent):
+            raise UserError(f"{_quoted(self.user_agent)} cannot be a user agent: ASCII letters, digits and signs only")
+        self.text_limit, self._pause, self._retries, self._timeout = text_limit, pause, retries, timeout
+        self._sleep = sleep
+        self._last_call = float("-inf")
 
-    def search(self, query: str, count: int = 5) -> list[SearchHit]:
+    def search(self, query: str, most: int = 5) -> list[SearchHit]:
         """Returns the best matches in the wiki's order; a query that is too long loses its last words."""
         query = one_line(query)
         if len(query) > LONGEST_QUERY:
             query = query[: LONGEST_QUERY + 1].rpartition(" ")[0] or query[:LONGEST_QUERY]
         if not query:
             raise WikiError("there is nothing to search for: the query is empty")
-        count = min(max(count, 1), MOST_HITS)
-        # The package's own search() returns no snippets.
-        params = {"list": "search", "srsearch": query, "srlimit": count, "srprop": "snippet", "srinfo": "totalhits"}
-        with self._unexpected_answers():
-            found = self._library._wiki_request(params)["query"]["search"]
-            return [SearchHit(hit["title"], _plain(hit.get("snippet", ""))) for hit in found][:count]
+        most = min(max(most, 1), MOST_HITS)
+        params = {"list": "search", "srsearch": query, "srlimit": most, "srprop": "snippet", "srinfo": "totalhits"}
+        try:
+            found = self._retried(lambda: self._request(params))["query"]["search"]
+            return [SearchHit(hit["title"], one_line(unescape(TAG.sub("", hit["snippet"])))) for hit in found][:most]
+        except (KeyError, TypeError) as error:
+            raise WikiError(f"{self._place}: the answer has an unexpected form ({error!r:.{LONGEST_REASON}})") from None
 
     def page(self, title: str) -> WikiPage:
         """Returns the page with this title or redirect; raises Ambiguous or NoPage."""
+        import wikipedia  # type: ignore[import-untyped]
+
         wanted = one_line(title.partition("#")[0])
         if not wanted or ILLEGAL_IN_TITLE.search(wanted) or len(wanted.encode()) > LONGEST_TITLE:
             raise NoPage(f"{_quoted(title)} cannot be the title of a page", self._similar(title))
+        # Settings are global in the package, and set_lang() knows only Wikipedia, over plain HTTP.
+        wikipedia.wikipedia.API_URL = self.api_url
+        wikipedia.set_user_agent(self.user_agent)
         try:
-            with self._unexpected_answers():
-                found = self._library.page(wanted, auto_suggest=False)
-                text, truncated = truncate(found.content, self.text_limit)
-                return WikiPage(found.title, found.url, text, title, truncated)
-        except self._library.PageError:
+            found, content = self._retried(lambda: self._read(wikipedia, wanted))
+        except wikipedia.PageError:
             raise NoPage(f"there is no page {_quoted(title)}", self._similar(wanted)) from None
-        except self._library.DisambiguationError as error:
-            options = [option.strip() for option in error.options if option.strip()] or self._links(wanted)
+        except wikipedia.DisambiguationError as error:
+            options = [option.strip() for option in error.options if option.strip()] or self._similar(wanted)
             raise Ambiguous(f"{_quoted(title)} may mean several pages", dict.fromkeys(options)) from None
-
-    def _links(self, title: str) -> list[str]:
-        """Returns the titles that a page links to, if the package cannot read its list; none if that fails."""
-        params = {"prop": "links", "titles": title, "redirects": "", "plnamespace": 0, "pllimit": MOST_HITS}
-        try:
-            with self._unexpected_answers():
-                pages = self._library._wiki_request(params)["query"]["pages"]
-                return [link["title"] for page in pages.values() for link in page["links"]]
-        except WikiError:
-            return []
+        text, truncated = truncate(content, self.text_limit)
+        return WikiPage(found.title, found.url, text, title, truncated)
 
     def _similar(self, title: str) -> list[str]:
         """Returns the titles that a search for a title finds; none if that fails."""
@@ -154,62 +149,103 @@ class Wiki:
         except WikiError:
             return []
 
-    @contextmanager
-    def _unexpected_answers(self) -> Iterator[None]:
-        """Turns what the package raises when an answer lacks an expected field into a WikiError."""
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _read(self, wikipedia: Any, title: str) -> tuple[Any, str]:
+        """Returns a page of the package and its text; finds out why if the package cannot read the answer."""
         try:
-            yield
-        except (KeyError, IndexError, TypeError, AttributeError, AssertionError, ValueError, RecursionError) as error:
-            what = f"{type(error).__name__}: {short(error)}"
-            raise WikiError(f"{host(self.api_url)}: the answer has an unexpected form ({what})") from None
+            with warnings.catch_warnings(action="ignore"):  # bs4 complains about how the package calls it
+                found = wikipedia.page(title, auto_suggest=False)
+                return found, found.content or ""
+        except ValueError:  # not JSON
+            self._request({"titles": title})
+            raise WikiError("the answer is not JSON", transient=True) from None
+        except (KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError):
+            self._request({"titles": title})  # an error, or a title that cannot have a page (Special:Random, de:Apfel)
+            raise wikipedia.PageError(title) from None
+
+    def _request(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the decoded answer of the API; raises WikiError if it is an error."""
+        import requests
+
+        params = {"action": "query", "format": "json", **params}
+        answer = requests.get(
+            self.api_url, params=params, headers={"User-Agent": self.user_agent}, timeout=self._timeout
+        )
+        status, wait = answer.status_code, retry_after(answer.headers)
+        if status != 200:
+            why = f"answered {status} {answer.reason or ''}".rstrip()
+            why += f", and asks to wait {wait:.0f} s before the next request" if wait and wait > LONGEST_WAIT else ""
+            why += ": it may require a user agent with a contact address (--user-agent)" if status == 403 else ""
+            why += f": is {self._shown_url} the address of a MediaWiki API?" if status == 404 else ""
+            raise WikiError(why, transient=status == 429 or (status >= 500 and status != 501), wait=wait)
+        try:
+            decoded = answer.json()
+        except ValueError:
+            decoded = None
+        if not isinstance(decoded, dict):
+            raise WikiError(f"the answer is not one of a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
+        if error := decoded.get("error"):
+            code, info = (error.get("code"), error.get("info")) if isinstance(error, dict) else (None, error)
+            reason = one_line(str(info or code))[:LONGEST_REASON]
+            raise WikiError(f"refused: {reason}", transient=code in BUSY, wait=wait)
+        return decoded
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        """Returns what the call returns, repeated while that may help; else raises WikiError."""
+        for attempt in count(1):
+            if (pause := self._last_call + self._pause - time.monotonic()) > 0:
+                self._sleep(pause)
+            self._last_call = time.monotonic()
+            try:
+                return self._attempt(call)
+            except WikiError as failure:
+                wait = backoff(attempt) if failure.wait is None else failure.wait
+                if not failure.transient or wait > LONGEST_WAIT or attempt > self._retries:
+                    attempts = f" (tried {attempt} times)" if attempt > 1 else ""
+                    raise WikiError(f"{self._place}: {failure}{attempts}") from None
+                self._sleep(wait)
+        raise AssertionError("count() does not end")
+
+    def _attempt(self, call: Callable[[], T]) -> T:
+        from requests.exceptions import ChunkedEncodingError, ConnectionError, SSLError, Timeout
+
+        deadline = time.monotonic() + self._timeout
+        try:
+            with time_limit(self._timeout):
+                return call()
+        except OSError as error:  # all errors of requests are
+            if isinstance(error, Timeout | TimeoutError) or time.monotonic() >= deadline:
+                raise WikiError(f"no answer within {self._timeout:g} s", transient=True) from None
+            transient = isinstance(error, ConnectionError | ChunkedEncodingError) and not isinstance(error, SSLError)
+            raise WikiError(f"cannot be reached: {_innermost(error)}", transient=transient) from None
 
 
-# --- the package --------------------------------------------------------------------------------
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError when the time is over; the timeout of requests starts anew with each byte."""
+
+    def too_late(_signum: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
-class _Answer(NamedTuple):
-    """A response, as far as the package uses it."""
-
-    value: Json
-
-    def json(self) -> Json:
-        return self.value
-
-
-class _Requests(NamedTuple):
-    """Takes the place of the requests module in the package."""
-
-    fetch: Fetch
-
-    def get(self, _url: str, params: Json, headers: Json) -> _Answer:
-        answer = self.fetch(params)
-        _mark_missing(answer.get("query"))
-        return _Answer(answer)
+def _innermost(error: BaseException) -> str:
+    """Returns the message of the innermost error: each HTTP layer wraps that of the one below."""
+    while isinstance(inner := getattr(error, "reason", None) or (error.args and error.args[0]), BaseException):
+        error = inner
+    found = re.search(r"\[Errno -?\d+\] ([^)]*)", str(error))
+    return one_line(found[1] if found else str(error))[:LONGEST_REASON]
 
 
-def _mark_missing(query: Any) -> None:
-    """Marks pages that cannot exist (invalid, special, of another wiki) as missing, which the package understands."""
-    if not isinstance(query, dict):
-        return
-    if "interwiki" in query:
-        query.setdefault("pages", {"-1": {"missing": ""}})
-    pages = query.get("pages")
-    for page in pages.values() if isinstance(pages, dict) else ():
-        if isinstance(page, dict) and ("invalid" in page or "special" in page):
-            page["missing"] = ""
-
-
-def _own_library() -> Any:
-    """Returns a new copy of the package's module that does not guess a parser of HTML."""
-    spec = find_spec("wikipedia.wikipedia")
-    assert spec and spec.loader, "needs_wikipedia has imported it"
-    library: Any = module_from_spec(spec)
-    spec.loader.exec_module(library)
-    library.BeautifulSoup = partial(library.BeautifulSoup, features="html.parser")
-    return library
-
-
-# --- texts --------------------------------------------------------------------------------------
+# --- texts ----------------------------------------------------------------------------------------
 
 
 def truncate(text: str, limit: int) -> tuple[str, bool]:
@@ -241,23 +277,17 @@ def _address(language: str, api_url: str | None) -> str:
         return f"https://{language}.wikipedia.org{ENDPOINT}"
     try:
         parts = urlsplit(api_url.strip())
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
     except ValueError:
-        good = False
-    if not good:
-        raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
-    return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
+        pass
+    raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
 
 
-def _agent_name(name: str) -> str:
-    if not (name.isascii() and name.isprintable() and name.strip()):
-        raise UserError(f"{_quoted(name)} cannot be a user agent: ASCII letters, digits and signs only")
-    return name.strip()
-
-
-def _plain(html: str) -> str:
-    return one_line(unescape(TAG.sub("", html)))
+def one_line(text: str) -> str:
+    """Returns the text with single spaces, and with ? for lone surrogates, which a model's JSON may contain."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _quoted(text: str) -> str:
-    return f'"{short(text)}"'
+    return f'"{one_line(text):.{LONGEST_REASON}}"'

@@ -1,8 +1,9 @@
-"""The wire format as JSON Schema 2020-12, made from the types that check the input and their docstrings."""
+"""Exports the wire format as JSON Schema 2020-12, from the types that validate the input and their docstrings."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -79,7 +80,7 @@ BEYOND_TYPES: dict[Kind, JsonSchema] = {
 
 
 def schema_of(name: str) -> JsonSchema:
-    """The schema of that name, without references to anything outside it."""
+    """Returns the schema of that name, without references to anything outside it."""
     kind = SCHEMAS[name]
     parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")[1]
     described = {part.__name__: _described(part, parts[part.__name__]) for part in structs_in(kind)}
@@ -89,12 +90,12 @@ def schema_of(name: str) -> JsonSchema:
 
 
 def summary_of(name: str) -> str:
-    """What a schema describes, in one line."""
-    return " ".join(docstring_of(SCHEMAS[name]).split("\n\n")[0].split())
+    """Returns what a schema describes, in one line."""
+    return " ".join((SCHEMAS[name].__doc__ or "").split("\n\n")[0].split())
 
 
 def structs_in(kind: Kind) -> list[Kind]:
-    """The type and all that its fields are made of, each once."""
+    """Returns the type and all types that its fields are made of, each once."""
     found = {kind: None}
     waiting = [kind]
     while waiting:
@@ -116,19 +117,19 @@ def _structs(hint: Any) -> Iterator[Kind]:
 
 
 def _described(kind: Kind, schema: JsonSchema) -> JsonSchema:
-    """The schema with a description for the type and for each of its fields."""
+    """Returns the schema with a description of the type and of each field."""
     texts = field_texts(kind)
     fields = {field.encode_name: texts[field.name] for field in msgspec.structs.fields(kind) if field.name in texts}
     properties = {
         name: {"description": fields[name], **value} if name in fields else value
         for name, value in schema["properties"].items()
     }
-    text = " ".join(docstring_of(kind).split())
+    text = " ".join((kind.__doc__ or "").split())
     return {**schema, "description": text, "properties": properties, **BEYOND_TYPES.get(kind, {})}
 
 
 def field_texts(kind: Kind) -> dict[str, str]:
-    """Field → the text below it in the source, those it inherits included."""
+    """Returns field → the text below it in the source, inherited fields included."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
@@ -136,27 +137,11 @@ def field_texts(kind: Kind) -> dict[str, str]:
     return texts
 
 
-def docstring_of(documented: Any) -> str:
-    """The docstring of a function or class; from the source where Python has removed it (PYTHONOPTIMIZE=2)."""
-    documented = getattr(documented, "__wrapped__", documented)
-    return documented.__doc__ or _docstrings(documented.__module__).get(documented.__name__, "")
-
-
-@cache
-def _docstrings(module: str) -> dict[str, str]:
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {node.name: ast.get_docstring(node, False) or "" for node in _source(module) if isinstance(node, kinds)}
-
-
 @cache
 def _module_texts(module: str) -> dict[str, dict[str, str]]:
-    """Class → field → text below the field. Python does not keep these strings, so they are read from the source."""
-    return {node.name: dict(_texts_below(node.body)) for node in _source(module) if isinstance(node, ast.ClassDef)}
-
-
-def _source(module: str) -> list[ast.stmt]:
-    with open(sys.modules[module].__file__ or "", encoding="utf-8") as file:
-        return ast.parse(file.read()).body
+    """Returns class → field → text below the field; Python does not keep these strings, so the source is parsed."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: dict(_texts_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _texts_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:

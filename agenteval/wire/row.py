@@ -357,6 +357,12 @@ class Row(Wire, dict=True):
         return 0, 0
 
     @property
+    def verdicts(self) -> list[bool]:
+        """Whether each graded attempt passed; an agent that failed did not, with a grader or without."""
+        known = [attempt for attempt in self.attempts if not attempt.grader_error]
+        return [attempt.passed for attempt in known if _has_verdict(attempt)]
+
+    @property
     def passed(self) -> int:
         """How many attempts passed."""
         return self.passes[0]

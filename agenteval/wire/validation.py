@@ -21,15 +21,12 @@ _TYPE_NAMES = {
     "object": "an object",
     "null": "null",
 }
-
-
-# Compiled when there is an error.
 _ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"
 _EXPECTED = r"(?s)^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$"
 
 
 def check(record: Any, kind: type[T]) -> T:
-    """The record as `kind`; the message of BadRecord names the field and what is wrong with it."""
+    """Returns the record as `kind`; the message of BadRecord names the field and what is wrong with it."""
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
@@ -39,7 +36,7 @@ def check(record: Any, kind: type[T]) -> T:
 
 
 def explain(message: str, record: Any = None) -> str:
-    """The message of msgspec, reworded: `"id" must be a string, got an integer`."""
+    """Returns the message of msgspec in plain words: `"id" must be a string, got an integer`."""
     found = re.match(_ERROR, message)
     if found is None:  # pragma: no cover - the pattern matches any text
         return message
@@ -57,7 +54,7 @@ def explain(message: str, record: Any = None) -> str:
 
 
 def _number_at(record: Any, path: str) -> str:
-    """`, got 7` if there is a number at that path: its type is right, its size is not."""
+    """Returns `, got 7` if there is a number at that path: its type is right, but it is too large or too small."""
     try:
         value = value_at(record, path)
     except (KeyError, IndexError, TypeError, ValueError):
@@ -66,7 +63,7 @@ def _number_at(record: Any, path: str) -> str:
 
 
 def value_at(record: Any, path: str) -> Any:
-    """The value of a field with a name such as `trials[1].score`, as msgspec writes it."""
+    """Returns the value at a path such as `trials[1].score`, as msgspec writes it."""
     for name in re.findall(r"[^.\[\]]+", path):
         record = record[int(name)] if isinstance(record, list) else record[name]
     return record

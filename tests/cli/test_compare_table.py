@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agenteval.comparison.inference.distributions import detectable_shift
 from agenteval.reports.comparison_words import needed_prompts
 from agenteval.reports.terminal import hanging, wrap
+from agenteval.statistics.distributions import detectable_shift
 from agenteval.streams.text import width
 from agenteval.wire.differences import Difference
 from tests.support.tool import Record, on_terminal, run, write

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.comparison.pass_at_k import pass_at, pass_exp
+from agenteval.statistics.samples import pass_at, pass_exp
 from tests.support.tool import Record, jsonl, run, write
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.comparison.pass_at_k import pass_exp
+from agenteval.statistics.samples import pass_exp
 from tests.support.tool import Done, Record, jsonl, run, write
 
 

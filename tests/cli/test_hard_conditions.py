@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import shutil
@@ -34,11 +33,6 @@ COMMANDS: dict[str, list[str]] = {
     "ae-format": ["-f", "csv"],
     "ae-validate-refs": ["-g", "ae-grader-hint"],
 }
-
-
-def limited(flag: str, value: int, *command: str | Path) -> list[str | Path]:
-    """The command below a limit of the shell's ulimit."""
-    return ["sh", "-c", f'ulimit {flag} {value}; exec "$@"', "sh", *command]
 
 
 def finish(command: list[str | Path], cwd: Path, stdin: str = "") -> Done:
@@ -158,13 +152,6 @@ def test_a_signal_while_the_tool_is_still_being_imported(signum: int, code: int,
     done.expect(code, stderr="")
 
 
-@pytest.mark.parametrize("module", ["sitecustomize", "re"])
-def test_a_signal_before_the_tool_is_imported(module: str, tmp_path: Path) -> None:
-    """Python's own imports: those of site, and the first of the scripts that pip would write."""
-    (tmp_path / f"{module}.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
-    run("ae-run", "--version", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(130, stderr="")
-
-
 SIGNAL_IN_A_DESTRUCTOR = """
 import os, sys, time
 from agenteval.cli.tool import tool
@@ -189,24 +176,7 @@ def test_a_signal_in_a_destructor_ends_the_tool(signum: int) -> None:
     run(sys.executable, "-c", SIGNAL_IN_A_DESTRUCTOR, str(int(signum)), cwd=ROOT).expect(128 + signum, stderr="")
 
 
-@pytest.mark.parametrize("command", ["ae", "ae-run --help", "ae help completion", "ae-schemas"])
-def test_help_without_docstrings(command: str) -> None:
-    tool, *args = command.split()
-    assert run(tool, *args, env={"PYTHONOPTIMIZE": "2"}).out == run(tool, *args).out
-
-
-def test_schemas_without_docstrings() -> None:
-    without = run("ae-schemas", "RawOutput", env={"PYTHONOPTIMIZE": "2"})
-    assert json.loads(without.out) == json.loads(run("ae-schemas", "RawOutput").out)
-
-
 # --- small limits ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tool", [*COMMANDS, "ae-grader-judge", "ae-headless", "ae-wikiagent", "ae"])
-def test_few_open_files_are_one_line(tool: str, tmp_path: Path) -> None:
-    said = f"{tool}: at most 7 files may be open, 20 are needed: raise ulimit -n\n"
-    finish(limited("-n", 7, INSTALLED / tool, *COMMANDS.get(tool, [])), tmp_path).expect(1, stderr=said)
 
 
 UNUSED_USERS = count(100_000 + 100 * os.getpid())  # the guardian of the last one may be still there

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from agenteval.cli.cluster.filter_worker import FilterAnswer, FilterWorker
-from agenteval.cli.cluster.hand_out import HELD_BACK, HandOut, Task
-from agenteval.cli.cluster.ray_cluster import named_files
+from agenteval.cluster.dispatch import HELD_BACK, Dispatcher, Task
+from agenteval.cluster.ray_cluster import named_files
+from agenteval.cluster.worker import FilterAnswer, FilterWorker
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
 from tests.support.ray_nodes import TwoNodes
@@ -173,7 +173,7 @@ class FakeSlot:
 
 def hand_out(
     answer: Callable[[str], FilterAnswer], count: int, *, retries: int = 2, keep_order: bool = False
-) -> tuple[list[str], list[FakeSlot], HandOut]:
+) -> tuple[list[str], list[FakeSlot], Dispatcher]:
     """Returns what was written, the slots and the run."""
     written: list[str] = []
     slots: list[FakeSlot] = []
@@ -182,7 +182,7 @@ def hand_out(
         slots.append(FakeSlot(answer))
         return slots[-1]
 
-    run = HandOut(
+    run = Dispatcher(
         open_slot,
         3,
         retries,
@@ -249,12 +249,12 @@ def test_a_cluster_without_room_is_mentioned_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing happens until a worker starts: that is said, and the run goes on when one does."""
-    monkeypatch.setattr("agenteval.cli.cluster.hand_out.PATIENCE", 0.05)
+    monkeypatch.setattr("agenteval.cluster.dispatch.PATIENCE", 0.05)
     start: Future[Any] = Future()
     slot = FakeSlot(lambda record_id: FilterAnswer(record_id.encode(), []))
     slot.prepare = lambda: start  # type: ignore[method-assign]
     written: list[bytes] = []
-    run_ = HandOut(lambda: slot, 1, 0, written.append, lambda _task, _reason: b"", Console("ae-ray", progress=False))
+    run_ = Dispatcher(lambda: slot, 1, 0, written.append, lambda _task, _reason: b"", Console("ae-ray", progress=False))
     threading.Timer(0.5, start.set_result, ["node"]).start()
     run_.run([Task(0, "a", b"{}")])
     assert written == [b"a\n"]

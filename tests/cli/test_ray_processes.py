@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agenteval.cli.cluster.ray_processes import cluster_mark, end_ray, marked
+from agenteval.cluster.ray_cluster import cluster_mark, end_ray, marked
 
 
 @contextmanager

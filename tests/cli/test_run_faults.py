@@ -176,25 +176,25 @@ def test_a_workspace_that_cannot_be_made_costs_only_its_prompt(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("harm", "message", "where"),
+    ("harm", "where"),
     [
-        ("rm out", "out was removed during the run: its records were written there again", "out"),
-        ("rm -r folder", "out was removed during the run: its records were written there again", "out"),
-        ("echo other > new; mv new out", "out was replaced during the run: its records are in ", "out.recovered"),
-        ("mv out elsewhere", "out was moved during the run: its records are in ", "elsewhere"),
+        ("rm out", "out"),
+        ("rm -r folder", "out"),
+        ("echo other > new; mv new out", "out.recovered"),
+        ("mv out elsewhere", "out"),
     ],
 )
 @pytest.mark.parametrize("number", [2, 3])
-def test_an_output_file_that_is_lost_is_noticed(
-    harm: str, message: str, where: str, number: int, tmp_path: Path
-) -> None:
+def test_an_output_file_that_is_lost_is_noticed(harm: str, where: str, number: int, tmp_path: Path) -> None:
     """Records follow: none is lost, the exit code is 1, and one line says where they are."""
     some(tmp_path, 3)
     folder = tmp_path / "folder" if "folder" in harm else tmp_path
     line = f"printf x >> n; [ $(wc -c < n) = {number} ] && {{ {harm}; }}; echo done"
     out = (folder / "out").relative_to(tmp_path)
     done = run("ae-run", "prompts", "--shell", line, "-o", out, cwd=tmp_path).expect(1)
-    assert len(done.messages) == 1 and message in done.messages[0], done
+    assert done.messages == [
+        f"ae-run: {out} was removed or replaced during the run: its records are in {folder / where}"
+    ]
     assert [record["id"] for record in read(folder / where)] == ["0", "1", "2"]
 
 
@@ -223,7 +223,7 @@ def test_an_output_file_that_is_lost_before_a_signal_is_restored(tmp_path: Path)
         until(lambda: (tmp_path / "out").exists() and len(read(tmp_path / "out")) == 2, "it is there again")
         tool.signal(15)
         done = tool.end().expect(143)
-    assert "out was removed during the run" in done.stderr
+    assert "out was removed or replaced during the run" in done.stderr
 
 
 # --- on the disk ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.grading.trials import pass_fields
+from agenteval.grading.verdict import pass_fields
 from tests.support.crash import kill_and_resume
 from tests.support.tool import TIMEOUT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
 from tests.support.watching import expect_gone, marked, sleepers, until

@@ -8,13 +8,17 @@ from itertools import product
 import pytest
 
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
-from agenteval.comparison.inference.distributions import gamma_quantile
-from agenteval.comparison.inference.intervals import clustered_rate_interval, ratio_interval, skewed_freedom
-from agenteval.comparison.inference.paired import compare_paired
 from agenteval.comparison.pairing import RunRows
 from agenteval.comparison.trial_rows import TrialRow
 from agenteval.comparison.trials import TrialsComparison
+from agenteval.statistics.distributions import gamma_quantile
+from agenteval.statistics.intervals import (
+    bootstrap_mean_interval,
+    clustered_rate_interval,
+    ratio_interval,
+    skewed_freedom,
+)
+from agenteval.statistics.paired import compare_paired
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 30])

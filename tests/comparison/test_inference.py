@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.comparison.inference import distributions, intervals, paired
-from agenteval.comparison.inference.multiple import holm
-from agenteval.comparison.statistics import mid_p
+from agenteval.statistics import distributions, intervals, paired
+from agenteval.statistics.paired import holm, mid_p
 from agenteval.wire.interval import ConfidenceInterval
 
 REFERENCE = "an independent reference; pip install 'agenteval[references]'"

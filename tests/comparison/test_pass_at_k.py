@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from agenteval.comparison.pass_at_k import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.statistics.samples import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 
 
 @pytest.mark.parametrize(

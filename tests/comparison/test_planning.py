@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.comparison.planning.pilot import Passes, Pilot, variance_between, variance_within
-from agenteval.comparison.planning.power import Question, detectable, make_plan, prompts_needed
+from agenteval.comparison.plan import make_plan
+from agenteval.statistics.power import (
+    Passes,
+    Pilot,
+    Question,
+    detectable,
+    prompts_needed,
+    variance_between,
+    variance_within,
+)
 from bench.plan_check import Case, planned_prompts, share_shown
 from tests.support.tool import Record, run, write
 

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import pytest
 
-from agenteval.comparison.preference.bradley_terry import fit_strengths
 from agenteval.comparison.preference.orders import PromptRanking, both_orders
 from agenteval.comparison.preference.preference import preference_of, remarks
+from agenteval.statistics.bradley_terry import fit_strengths
 
 
 def ranking(best_first: str, again: str | None = None, *labels: str) -> PromptRanking:

@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from agenteval.comparison.planning.pilot import Passes
-from agenteval.comparison.sequential.e_process import SHARES, BettingTest
-from agenteval.comparison.sequential.early_stop import EarlyStop, place
+from agenteval.statistics.power import Passes
+from agenteval.statistics.sequential import SHARES, BettingTest, EarlyStop, place
 from bench.stop_check import simulate
 from tests.support.tool import Record
 

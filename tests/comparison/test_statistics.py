@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-from agenteval.comparison import statistics as stats
+from agenteval.statistics import samples as stats
+from agenteval.statistics.intervals import wilson
+from agenteval.statistics.paired import sign_test
 
 
 @pytest.mark.parametrize(
@@ -59,13 +61,13 @@ def ways_of_at_most(most: int, count: int) -> int:
     ],
 )
 def test_sign_test_is_the_exact_binomial(b: int, c: int, expected: float) -> None:
-    assert stats.sign_test(b, c) == pytest.approx(expected, rel=1e-9)
+    assert sign_test(b, c) == pytest.approx(expected, rel=1e-9)
 
 
 def test_sign_test_of_a_million() -> None:
-    assert stats.sign_test(0, 1_000_000) == 0.0
+    assert sign_test(0, 1_000_000) == 0.0
     z = (1000 - 1) / math.sqrt(801_000)  # with the correction for continuity the normal is close enough here
-    assert stats.sign_test(400_000, 401_000) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-4)
+    assert sign_test(400_000, 401_000) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +82,12 @@ def test_sign_test_of_a_million() -> None:
     ],
 )
 def test_wilson(passed: int, count: int, low: float, high: float) -> None:
-    assert stats.wilson(passed / count, count) == pytest.approx((low, high), abs=5e-5)
+    assert wilson(passed / count, count) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_numpy_is_imported_only_to_resample() -> None:
     code = (
-        "import sys, agenteval.cli.tools.compare; from agenteval.comparison.inference.paired import compare_paired; "
+        "import sys, agenteval.cli.tools.compare; from agenteval.statistics.paired import compare_paired; "
         "compare_paired([1.0, 0.5]); "
         "sys.exit('numpy' in sys.modules)"
     )

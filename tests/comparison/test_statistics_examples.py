@@ -6,12 +6,13 @@ import re
 
 import pytest
 
-from agenteval.comparison.planning.power import Question, make_plan
+from agenteval.comparison.plan import make_plan
 from agenteval.comparison.preference.orders import PromptRanking
 from agenteval.comparison.preference.preference import preference_of
-from agenteval.comparison.sequential.e_process import BettingTest
-from agenteval.comparison.statistics import sign_test
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
+from agenteval.statistics.paired import sign_test
+from agenteval.statistics.power import Question
+from agenteval.statistics.sequential import BettingTest
 from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from tests.support.tool import ROOT
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from agenteval.comparison import pass_at_k
-from agenteval.comparison.inference import distributions, intervals, multiple, paired
+from agenteval.statistics import distributions, intervals, paired, samples
 from agenteval.wire.interval import ConfidenceInterval
 from tests.support.tool import ROOT
 
 PAGE = ROOT / "docs" / "statistics.md"
-MODULES = (distributions, intervals, multiple, paired, pass_at_k)
+MODULES = (distributions, intervals, paired, samples)
 EXAMPLES = re.findall(r"^>>> (.*)\n(.*)$", PAGE.read_text(), re.MULTILINE)
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from agenteval.comparison import trial_rows
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.inference.bootstrap import bootstrap_mean_interval
-from agenteval.comparison.inference.intervals import clustered_rate_interval, effective_count
 from agenteval.comparison.pairing import RunRows, by_scores
 from agenteval.comparison.trial_rows import ComparedTrials, TrialRow
 from agenteval.comparison.trials import TrialsComparison, head_to_head
+from agenteval.statistics.intervals import bootstrap_mean_interval, clustered_rate_interval, effective_count
 from agenteval.wire.trials_comparison import TrialsPairStatistics
 from agenteval.wire.validation import check
 

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenteval.adapters.jsonpath import PathError, compile_path, split_wildcard
-from agenteval.adapters.reader import decode_leniently
-from agenteval.adapters.sessions.times import milliseconds
+from agenteval.adapters.paths import PathError, compile_path, split_wildcard
+from agenteval.adapters.values import decode_leniently
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
-from agenteval.agents.rate_limit import parse_rate
+from agenteval.agents.session import parse_rate
 from agenteval.cli.agent_options import parse_pattern, parse_size
-from agenteval.cli.cluster.share import parse_shard
 from agenteval.cli.options import parse_milliseconds
+from agenteval.cluster.shards import parse_shard
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import read_answer
 from agenteval.review.document import read_reviews
 from agenteval.streams import text as texts
 from agenteval.streams.jsonl import decode, decode_record, encode
-from agenteval.wikipedia.criteria import parse_minimum
+from agenteval.wikipedia.score import parse_minimum
 from agenteval.wire.records import Grade
 from tests.fuzz.checks import examples
 from tests.fuzz.strategies import SAMPLES, as_line, broken_lines, json_values, lines_of

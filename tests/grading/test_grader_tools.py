@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool import ROOT, Record, jsonl, run
+from tests.support.tool import Record, jsonl, run
 
 SEARCH, PAGE = "wikipedia_search", "wikipedia_get_page"
 
@@ -156,7 +156,7 @@ def test_without_jsonschema_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "jsonschema.py").write_text("raise ImportError")
     env = {"PYTHONPATH": str(tmp_path)}
     done = run("ae-grader-tools", "--json-schema", "schema.json", stdin=jsonl(calling()), cwd=tmp_path, env=env)
-    done.expect(2).says(f"pip install -e '{ROOT}[schema]'")
+    done.expect(2).says("pip install", "[schema]'")
     assert run("ae-grader-tools", stdin=jsonl(calling()), cwd=tmp_path, env=env).expect(0).records[0]["pass"]
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,10 +28,10 @@ from agenteval.grading.judge import (
     same_model,
     scores_in,
 )
-from agenteval.models.chat_protocol import ModelAnswer, ModelError, TokenUsage
+from agenteval.models.chat import ModelAnswer, ModelError, TokenUsage
 from tests.support.http_server import Response
 from tests.support.model_server import Body, Reply, Server, answering, completion, refusal
-from tests.support.tool import ROOT, TIMEOUT, Done, Record, jsonl, read, run, start, write
+from tests.support.tool import TIMEOUT, Done, Record, jsonl, read, run, start, write
 from tests.support.watching import PATIENCE
 
 SCORES = {"overall_score": 0.8, "accuracy": 0.9, "completeness": 0.7, "relevance": 1.0, "reasoning": "Fine."}
@@ -413,11 +413,16 @@ def test_prompt_and_rubric_of_the_user(tmp_path: Path) -> None:
 
 def test_several_requests_are_in_flight_and_order_is_kept() -> None:
     records = [record(number) for number in range(12)]
-    with answering(by_question(lambda number: scores(overall_score=number / 12), seconds=0.1)) as server:
+    four = threading.Barrier(4)
+
+    def score(number: int) -> str:
+        four.wait(PATIENCE)
+        return scores(overall_score=number / 12)
+
+    with answering(by_question(score)) as server:
         done = judged(server, "-j", 4, records=records)
     assert [answer["score"] for answer in done.records] == [number / 12 for number in range(12)]
     assert server.busiest == 4
-    assert server.times[-1] - server.times[0] < 1.2, "12 requests of 0.15 s on average, one by one, take 1.8 s"
 
 
 def test_one_at_a_time_on_request() -> None:
@@ -494,8 +499,10 @@ def test_second_run_with_a_cache_asks_no_judge(tmp_path: Path) -> None:
 
 
 def test_two_judges_are_asked_side_by_side() -> None:
+    two = threading.Barrier(2)
+
     def reply(body: Body) -> Response:
-        time.sleep(0.2)
+        two.wait(PATIENCE)
         return completion(scores(overall_score=0.9 if body["model"] == "a" else 0.5), model=body["model"])
 
     with answering(reply) as server:
@@ -509,8 +516,10 @@ def test_two_judges_are_asked_side_by_side() -> None:
 
 
 def test_interrupt_while_a_judge_thinks(tmp_path: Path) -> None:
+    over = threading.Event()
+
     def reply(_body: Body) -> Response:
-        time.sleep(5)
+        over.wait(PATIENCE)
         return completion(scores())
 
     with answering(reply) as server:
@@ -521,10 +530,9 @@ def test_interrupt_while_a_judge_thinks(tmp_path: Path) -> None:
         while len(server.requests) < 2:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        began = time.monotonic()
         out, err = process.communicate(timeout=TIMEOUT)
+        over.set()
     assert (process.returncode, out, err) == (130, b"", b"")
-    assert time.monotonic() - began < PATIENCE
 
 
 # --- offline ------------------------------------------------------------------------------------
@@ -546,13 +554,6 @@ def test_offline_judge_says_what_it_is(tmp_path: Path) -> None:
         assert outcome["input_tokens"] > 100 and outcome["output_tokens"] > 10 and outcome["cost_usd"] == 0
         assert "rule-based offline judge" in answer["reasoning"]
     assert all(best["score"] > other["score"] and not other["pass"] for other in others), done
-
-
-def test_offline_judge_needs_no_openai_package() -> None:
-    code = "import sys; sys.modules['openai'] = None; sys.argv[1:] = ['--offline']\n"
-    code += "from agenteval.cli.graders.judge import main; main()"
-    done = run(sys.executable, "-c", code, cwd=ROOT, stdin=jsonl(record())).expect(0, stderr="")
-    assert done.records[0]["outcome"]["judge_model"] == "offline"
 
 
 # --- usage --------------------------------------------------------------------------------------

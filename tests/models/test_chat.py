@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
-from functools import cache
 from typing import Any
 
 import pytest
 
 from agenteval.models import retry as retrying
-from agenteval.models.chat import FunctionCall, Model, ModelAnswer, ModelError, TokenUsage
-from agenteval.models.chat_protocol import RequestProblem, pause_before_retry
+from agenteval.models.chat import (
+    FunctionCall,
+    Model,
+    ModelAnswer,
+    ModelError,
+    RequestProblem,
+    TokenUsage,
+    pause_before_retry,
+)
 from tests.support.http_server import Response, json_response
 from tests.support.model_server import Body, Reply, answering, completion, raw_server, refusal
 from tests.support.tool import ROOT, run
@@ -199,19 +202,25 @@ def test_empty_account_is_not_tried_again() -> None:
     assert text == "the account at URL has no quota left: You exceeded your current quota"
 
 
-@pytest.mark.parametrize("header, value", [("Retry-After", "0.3"), ("retry-after-ms", "300")])
-def test_retry_after_is_honoured(header: str, value: str) -> None:
-    with answering(refusal(429, headers={header: value}), completion()) as server:
-        model("m", base_url=server.url).ask(HELLO)
-    assert 0.3 <= server.times[1] - server.times[0] < 1
-
-
-def test_retry_after_as_a_date() -> None:
-    with answering(
-        refusal(429, headers={"Retry-After": formatdate(time.time() + 2, usegmt=True)}), completion()
-    ) as server:
-        model("m", base_url=server.url).ask(HELLO)
-    assert 0.9 <= server.times[1] - server.times[0] < 3
+@pytest.mark.parametrize(
+    "headers, least, most",
+    [
+        ({"Retry-After": "7"}, 7, 7.7),
+        ({"retry-after-ms": "7000"}, 7, 7.7),
+        ({"Retry-After": formatdate(time.time() + 3600, usegmt=True)}, None, None),
+        ({"Retry-After": formatdate(time.time() - 3600, usegmt=True)}, 0, 0),
+    ],
+)
+def test_retry_after_is_honoured(headers: dict[str, str], least: float | None, most: float | None) -> None:
+    waits: list[float] = []
+    with answering(refusal(429, headers=headers), completion()) as server:
+        asked = model("m", base_url=server.url, sleep=waits.append)
+        if least is None or most is None:
+            with pytest.raises(ModelError, match="it asks us to wait 3[0-9]{3} s"):
+                asked.ask(HELLO)
+            return
+        asked.ask(HELLO)
+    assert len(waits) == 1 and least <= waits[0] <= most
 
 
 def test_server_that_wants_us_to_wait_for_an_hour() -> None:
@@ -225,21 +234,22 @@ def test_server_may_say_whether_to_try_again() -> None:
 
 
 def test_hanging_server_is_given_up_and_asked_again() -> None:
+    over = threading.Event()
+
     def hang(_body: Body) -> Response:
-        time.sleep(1)
+        over.wait(PATIENCE)
         return completion()
 
-    began = time.monotonic()
-    text, requests = failure(hang, timeout=0.2, retries=1)
-    assert (text, requests) == ("URL: no answer within 0.2 s (tried 2 times)", 2)
-    assert time.monotonic() - began < PATIENCE
+    text, _ = failure(hang, timeout=0.2, retries=1)
+    over.set()
+    assert text == "URL: no answer within 0.2 s (tried 2 times)"
 
 
 def test_patience_limits_all_tries_together() -> None:
-    began = time.monotonic()
-    text, requests = failure(refusal(503, headers={"Retry-After": "0.4"}), patience=1.0, retries=100)
-    assert 2 <= requests <= 3 and "503" in text
-    assert time.monotonic() - began < PATIENCE
+    waits: list[float] = []
+    busy = refusal(503, headers={"Retry-After": "50"})
+    text, requests = failure(busy, patience=40.0, retries=100, sleep=waits.append)
+    assert (requests, waits) == (1, []) and "503" in text, "the next try would come too late"
 
 
 def trickle(connection: socket.socket) -> None:
@@ -255,18 +265,8 @@ def cut_off(connection: socket.socket) -> None:
 
 def fall_silent(connection: socket.socket) -> None:
     cut_off(connection)
-    time.sleep(1)
-
-
-def drip_headers(connection: socket.socket) -> None:
-    for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000:
-        connection.sendall(bytes([byte]))
-        time.sleep(0.02)
-
-
-def continue_for_ever(connection: socket.socket) -> None:
-    while True:
-        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    while connection.recv(1 << 16):  # until the client closes the connection
+        pass
 
 
 def not_http(connection: socket.socket) -> None:
@@ -277,24 +277,19 @@ def hang_up(_connection: socket.socket) -> None:
     """Closes at once."""
 
 
-@pytest.mark.parametrize(
-    "talk, reason",
-    [
-        (trickle, "no answer within 0.3 s"),  # blanks for ever, as some servers send while they compute
-        (drip_headers, "no answer within 0.3 s"),
-        (continue_for_ever, "no answer within 0.3 s"),
-        (fall_silent, "no answer within 0.3 s"),
-        (cut_off, "the connection broke: "),
-        (not_http, "the connection broke: "),
-        (hang_up, "the connection broke: "),
-    ],
-)
-def test_broken_connections(talk: Callable[[socket.socket], None], reason: str) -> None:
-    began = time.monotonic()
+@pytest.mark.parametrize("talk", [trickle, fall_silent])  # some servers send blanks while they compute
+def test_answers_that_never_end(talk: Callable[[socket.socket], None]) -> None:
     with raw_server(talk) as url, pytest.raises(ModelError) as caught:
         model("m", base_url=url, timeout=0.3, retries=1).ask(HELLO)
-    assert str(caught.value).startswith(f"{url}: {reason}") and str(caught.value).endswith("(tried 2 times)")
-    assert time.monotonic() - began < PATIENCE
+    assert str(caught.value) == f"{url}: no answer within 0.3 s (tried 2 times)"
+
+
+@pytest.mark.parametrize("talk", [cut_off, not_http, hang_up])
+def test_broken_connections(talk: Callable[[socket.socket], None]) -> None:
+    with raw_server(talk) as url, pytest.raises(ModelError) as caught:
+        model("m", base_url=url, timeout=PATIENCE, retries=1).ask(HELLO)
+    assert str(caught.value).startswith(f"{url}: the connection broke: ")
+    assert str(caught.value).endswith("(tried 2 times)")
 
 
 @pytest.mark.parametrize(
@@ -395,20 +390,20 @@ def test_error_is_one_line_that_helps(reply: Reply, key: str | None, part: str) 
 def test_closed_port_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://user:{KEY}@127.0.0.1:{free.getsockname()[1]}/v1"
-    began = time.monotonic()
     with pytest.raises(ModelError) as caught:
         model("m", base_url=url).ask(HELLO)
     shown = url.replace(f"user:{KEY}@", "")
     assert str(caught.value) == f"{shown}: cannot be reached: Connection refused; is OPENAI_BASE_URL right?"
-    assert time.monotonic() - began < PATIENCE
 
 
 # --- threads and imports ------------------------------------------------------------------------
 
 
 def test_many_threads_ask_one_model_at_a_time_of_their_own() -> None:
+    everyone = threading.Barrier(8)
+
     def reply(body: Body) -> Response:
-        time.sleep(0.3)
+        everyone.wait(PATIENCE)
         return completion(body["messages"][0]["content"])
 
     answers: dict[str, str] = {}
@@ -424,21 +419,13 @@ def test_many_threads_ask_one_model_at_a_time_of_their_own() -> None:
         for thread in threads:
             thread.join()
     assert answers == {str(number): str(number) for number in range(8)}
-    assert server.busiest == 8
 
 
 def test_openai_is_imported_when_a_question_is_asked() -> None:
     """It takes more than a second: a wrong key or address, and a verdict from the cache, must not cost that."""
-    code = "import sys; from agenteval.models.chat import Model, needs_openai; needs_openai()\n"
+    code = "import sys; from agenteval.models.chat import Model\n"
     code += "Model('m', base_url='http://127.0.0.1:1'); assert 'openai' not in sys.modules"
     run(sys.executable, "-c", code, cwd=ROOT).expect(0, stderr="")
-
-
-def test_missing_package_names_the_extra() -> None:
-    code = "import sys; sys.modules['openai'] = None\nfrom agenteval.models.chat import needs_openai\n"
-    code += "try: needs_openai()\nexcept Exception as error: print(type(error).__name__, error)"
-    done = run(sys.executable, "-c", code, cwd=ROOT).expect(0, stderr="")
-    assert done.stdout.startswith("MissingExtra") and "[judge]'" in done.stdout
 
 
 # --- large answers, other hosts --------------------------------------------------------------------
@@ -453,50 +440,10 @@ def without_end(status: bytes) -> Callable[[socket.socket], None]:
     return talk
 
 
-@cache
-def packed_zeros() -> bytes:
-    return gzip.compress(bytes(200 << 20), 1)
-
-
-def bomb(status: bytes) -> Callable[[socket.socket], None]:
-    def talk(connection: socket.socket) -> None:
-        body = packed_zeros()
-        head = b"\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
-        connection.sendall(b"HTTP/1.1 " + status + head + body)
-        connection.shutdown(socket.SHUT_WR)  # and not a reset, which discards what the client has not read yet
-        while connection.recv(1 << 16):
-            pass
-
-    return talk
-
-
-def test_an_answer_has_a_largest_size() -> None:
-    """Measured in a process of its own, whose memory is limited: 200 MiB do not fit."""
-    too_large = "an answer of more than 16 MiB"
-    answers = [
-        (without_end(b"200 OK"), too_large),
-        (without_end(b"400 Bad"), too_large),
-        (bomb(b"200 OK"), too_large),
-        (bomb(b"400 Bad"), "answered 400"),
-    ]
-    code = (
-        "import resource, sys; from agenteval.models.chat import Model, ModelError\n"
-        "import openai, ssl, encodings.idna\n"
-        "models = [Model('m', base_url=url, retries=0, timeout=20) for url in sys.argv[1:]]\n"
-        "for model in models: model._open()\n"
-        "size = int(open('/proc/self/statm').read().split()[0]) * 4096 if sys.platform == 'linux' else 0\n"
-        "size and resource.setrlimit(resource.RLIMIT_AS, (size + (180 << 20),) * 2)\n"
-        "for model in models:\n"
-        "    try: model.ask([{'role': 'user', 'content': 'x'}])\n"
-        "    except ModelError as error: print(error)\n"
-    )
-    with contextlib.ExitStack() as servers:
-        urls = [servers.enter_context(raw_server(talk)) for talk, _ in answers]
-        done = subprocess.run(
-            [sys.executable, "-c", code, *urls], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
-    found = done.stdout.splitlines()
-    assert len(found) == 4 and all(reason in line for line, (_, reason) in zip(found, answers, strict=True)), done
+@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad"])
+def test_an_answer_has_a_largest_size(status: bytes) -> None:
+    with raw_server(without_end(status)) as url, pytest.raises(ModelError, match="an answer of more than 16 MiB"):
+        model("m", base_url=url, retries=0, timeout=PATIENCE).ask(HELLO)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

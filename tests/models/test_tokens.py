@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from agenteval.models import tokens
 from agenteval.models.tokens import Count, count_tokens, encoding_of, estimate
-from tests.support.tool import ROOT
+from tests.support.tool import ROOT, run
 
 MODELS = {"gpt-4o-mini": "o200k_base", "gpt-3.5-turbo": "cl100k_base"}
 TEXTS = [
@@ -41,8 +40,11 @@ TEXTS = [
 ]
 
 
+ADDRESS = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+
+
 def ours(encoding: str) -> tiktoken.Encoding:
-    found = tokens._encoding(encoding)
+    found = tokens._load(encoding)
     assert found is not None
     return found
 
@@ -75,11 +77,11 @@ def cached(name: str, folder: Path) -> Path:
     spec = importlib.util.find_spec("bpe_openai")
     assert spec and spec.submodule_search_locations
     data = gzip.decompress(Path(spec.submodule_search_locations[0], "data", f"{name}.tiktoken.gz").read_bytes())
-    (folder / hashlib.sha1(tokens.ADDRESS.format(name).encode()).hexdigest()).write_bytes(data)
+    (folder / hashlib.sha1(ADDRESS.format(name).encode()).hexdigest()).write_bytes(data)
     return folder
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text() | st.text("aA'sS 1\n\t/.é漢ǅ\u0301-") | st.lists(st.sampled_from(TEXTS)).map(" ".join))
 def test_same_tokens_as_tiktoken_on_any_text(tiktokens: tiktoken.Encoding, text: str) -> None:
     assert ours(tiktokens.name).encode_ordinary(text) == tiktokens.encode_ordinary(text)
@@ -96,38 +98,36 @@ def test_half_a_character_is_counted() -> None:
 @pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
 def test_a_gap_of_a_million_spaces_does_not_end_the_process(space: str) -> None:
     found = count_tokens(f"a{space * 1_000_000}b", "gpt-4o")
-    assert found.approximate and 1_000 < found.tokens <= 1_000_002
+    assert found.approximate and 500 < found.tokens <= 1_000_002
 
 
 # --- which vocabulary ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("model", "encoding", "known"),
+    ("model", "encoding"),
     [
-        ("offline", "o200k_base", True),
-        ("gpt-4o", "o200k_base", True),
-        ("gpt-4o-mini-2024-07-18", "o200k_base", True),
-        ("gpt-4.1-nano", "o200k_base", True),
-        ("gpt-5.1", "o200k_base", True),
-        ("o3-mini", "o200k_base", True),
-        ("gpt-4", "cl100k_base", True),
-        ("gpt-4-turbo", "cl100k_base", True),
-        ("gpt-3.5-turbo-0125", "cl100k_base", True),
-        ("openai/gpt-4o-mini", "o200k_base", True),
-        ("ft:gpt-4o-mini-2024-07-18:me::abc", "o200k_base", True),
-        ("ft:gpt-4.1-mini:me::abc", "o200k_base", True),
-        ("ft:gpt-3.5-turbo:me", "cl100k_base", True),
-        ("gpt-oss:20b", "o200k_harmony", True),
-        ("text-davinci-003", "p50k_base", True),
-        ("claude-sonnet-4-5", "o200k_base", False),
-        ("meta-llama/Llama-3.3-70B-Instruct", "o200k_base", False),
-        ("gpt-9", "o200k_base", False),
-        ("", "o200k_base", False),
+        ("offline", "o200k_base"),
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4o-mini-2024-07-18", "o200k_base"),
+        ("gpt-4.1-nano", "o200k_base"),
+        ("gpt-5.1", "o200k_base"),
+        ("o3-mini", "o200k_base"),
+        ("gpt-4", "cl100k_base"),
+        ("gpt-3.5-turbo-0125", "cl100k_base"),
+        ("openai/gpt-4o-mini", "o200k_base"),
+        ("ft:gpt-4o-mini-2024-07-18:me::abc", "o200k_base"),
+        ("ft:gpt-3.5-turbo:me", "cl100k_base"),
+        ("gpt-oss:20b", "o200k_base"),
+        ("text-davinci-003", None),
+        ("claude-sonnet-4-5", None),
+        ("meta-llama/Llama-3.3-70B-Instruct", None),
+        ("gpt-9", None),
+        ("", None),
     ],
 )
-def test_encoding_of_a_model(model: str, encoding: str, known: bool) -> None:
-    assert encoding_of(model) == (encoding, known)
+def test_encoding_of_a_model(model: str, encoding: str | None) -> None:
+    assert encoding_of(model) == encoding
 
 
 def test_counts_of_other_peoples_models_are_approximate() -> None:
@@ -143,47 +143,17 @@ ALONE = """
 import socket, sys
 def refuse(*args, **more): raise AssertionError("reached for the network")
 socket.socket.connect = socket.getaddrinfo = refuse
-sys.path[:0] = sys.argv[1:]
+if sys.argv[1:]: sys.modules["bpe_openai"] = None
 from agenteval.models.tokens import count_tokens
 print(*count_tokens("How do customers decide?", "gpt-4o"), *count_tokens(" decide decide", "text-davinci-003"))
-print(*sorted({"bpe_openai", "requests", "regex"} & set(sys.modules)))
 """
 
 
-def alone(*hidden: str, cache: Path, tmp_path: Path) -> list[str]:
-    """What a process without network prints, with these packages hidden behind broken ones."""
-    for name in hidden:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise ImportError")
-    environment = {"TIKTOKEN_CACHE_DIR": str(cache), "PATH": ""}
-    command = [sys.executable, "-c", ALONE, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert list(cache.glob("*.tmp")) == []
-    return done.stdout.splitlines()
-
-
-def test_the_vocabulary_is_found_without_importing_its_package(tmp_path: Path) -> None:
-    assert alone(cache=tmp_path, tmp_path=tmp_path) == ["5 False 2 True", ""]
-
-
-def test_what_tiktoken_left_in_its_cache_serves(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    cache = cached("o200k_base", tmp_path / "cache")
-    assert alone("bpe_openai", cache=cache, tmp_path=tmp_path)[0] == "5 False 2 True"
-
-
-def test_a_damaged_vocabulary_is_not_used(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    (file,) = cached("o200k_base", cache).iterdir()
-    file.write_bytes(file.read_bytes()[:-20])
-    assert alone("bpe_openai", cache=cache, tmp_path=tmp_path)[0] == "6 True 4 True"
-    assert file.exists(), "it belongs to tiktoken"
-
-
-def test_without_tiktoken_an_estimate(tmp_path: Path) -> None:
-    assert alone("tiktoken", cache=tmp_path, tmp_path=tmp_path) == ["6 True 4 True", ""]
+@pytest.mark.parametrize(("hidden", "counts"), [([], "5 False 2 True"), (["bpe_openai"], "6 True 4 True")])
+def test_no_network_is_needed(hidden: list[str], counts: str) -> None:
+    """Without the vocabularies of bpe-openai, the count is an estimate."""
+    done = run(sys.executable, "-c", ALONE, *hidden, cwd=ROOT).expect(0, stderr="")
+    assert done.stdout == f"{counts}\n"
 
 
 def test_estimates_are_near() -> None:

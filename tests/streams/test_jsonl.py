@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
-from agenteval.streams.jsonl import decode, decode_record, encode, whole_number
-from agenteval.streams.output import Output, WrittenRecords, open_output
+from agenteval.streams.jsonl import decode, decode_record, encode
+from agenteval.streams.output import Output, WrittenRecords, open_output, read_written
 from agenteval.streams.source import CHUNK, Source, read_batches, read_records, read_typed
-from agenteval.streams.written import read_written
+from agenteval.streams.text import whole_number
 from agenteval.wire.records import Gradable
 
 

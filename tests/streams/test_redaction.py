@@ -10,8 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from agenteval.streams.redaction import Redactor
-from agenteval.streams.secrets import looks_secret
+from agenteval.streams.redaction import Redactor, looks_secret
 from tests.support.tool import jsonl, python_script, run, script, write
 
 SECRETS = [

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agenteval.streams.recorded.secret_patterns import PATTERNS, redact, redacted_line
+from agenteval.streams.redaction import PATTERNS, line_without_tokens, redact_tokens
 
 LETTERS = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7jKl0n"
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{LETTERS}\n-----END RSA PRIVATE KEY-----"
@@ -36,16 +36,18 @@ def test_every_pattern_has_a_case() -> None:
 
 @pytest.mark.parametrize("kind, secret", [(kind, one) for kind, many in SECRETS.items() for one in many])
 def test_a_secret_is_replaced_and_what_is_around_it_stays(kind: str, secret: str) -> None:
-    assert redact(f"key={secret}") == f"key=[redacted:{kind}]"
-    assert redact(secret) == f"[redacted:{kind}]"
+    assert redact_tokens(f"key={secret}") == f"key=[redacted:{kind}]"
+    assert redact_tokens(secret) == f"[redacted:{kind}]"
     record = {"id": "a", "input": [secret], "trajectory": [{"input": {"command": [f"echo '{secret}"]}}]}
-    assert f"[redacted:{kind}]".encode() in redacted_line(record) and LETTERS[:20].encode() not in redacted_line(record)
+    assert f"[redacted:{kind}]".encode() in line_without_tokens(record) and LETTERS[
+        :20
+    ].encode() not in line_without_tokens(record)
 
 
 @pytest.mark.parametrize("kind, text", [(kind, one) for kind, many in AROUND.items() for one in many])
 def test_a_secret_that_is_known_by_what_stands_before_it(kind: str, text: str) -> None:
-    assert f"[redacted:{kind}]" in redact(text)
-    assert LETTERS not in redact(text) and "geheim42" not in redact(text)
+    assert f"[redacted:{kind}]" in redact_tokens(text)
+    assert LETTERS not in redact_tokens(text) and "geheim42" not in redact_tokens(text)
 
 
 @pytest.mark.parametrize(
@@ -59,5 +61,5 @@ def test_a_secret_that_is_known_by_what_stands_before_it(kind: str, text: str) -
     ],
 )
 def test_other_texts_stay(text: str) -> None:
-    assert redact(text) == text
-    assert json.loads(redacted_line({"id": text})) == {"id": text}
+    assert redact_tokens(text) == text
+    assert json.loads(line_without_tokens({"id": text})) == {"id": text}

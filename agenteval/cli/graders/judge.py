@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,45 +19,21 @@ from agenteval.cli.options import (
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import (
-    FURTHER,
-    MATERIAL,
-    PROMPT,
-    AskJudges,
     Judge,
     Panel,
     Prices,
-    Verdict,
-    VerdictCache,
+    cache_in,
+    instructions_from,
     one_by_one,
+    side_by_side,
 )
+from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.serve import answer_all
+from agenteval.models.chat import Model, ModelError
 from agenteval.models.tokens import OFFLINE
-
-if TYPE_CHECKING:
-    from agenteval.models.chat import Model
 
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"
 DEFAULT_MODEL = "gpt-4o-mini"
-
-
-def read_text(path: str) -> str:
-    """Returns the text of a file; raises UserError if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
-
-
-def instructions_from(prompt: str | None, rubric: str | None) -> str:
-    """Returns the system message: how to judge, further criteria, and always how the material is fenced."""
-    parts = [read_text(prompt or PROMPT)]
-    if rubric:
-        is_file = os.path.exists(rubric) or rubric.endswith((".txt", ".md"))
-        parts.append(f"{FURTHER}\n{read_text(rubric) if is_file else rubric}")
-    return "\n\n".join([*parts, read_text(MATERIAL)])
 
 
 def prices_from(texts: Sequence[str]) -> Prices:
@@ -78,36 +53,8 @@ def prices_from(texts: Sequence[str]) -> Prices:
     return prices
 
 
-def cache_in(directory: str | None) -> VerdictCache | None:
-    """Returns the cache and creates its directory; raises UserError if nothing can be written there."""
-    if directory is None:
-        return None
-    try:
-        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UserError(f"{directory}: cannot be written to")
-    return VerdictCache(directory)
-
-
-def side_by_side(limit: int) -> AskJudges:
-    """Returns a function that asks several judges at a time."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    threads = ThreadPoolExecutor(limit)
-
-    def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-        return [asked.result() for asked in [threads.submit(question) for question in questions]]
-
-    return ask
-
-
 def open_models(names: Sequence[str], patience: float, retries: int) -> list[Model]:
     """Returns the models on the user's server; raises UserError if they cannot be asked."""
-    from agenteval.models.chat import Model, ModelError, needs_openai
-
-    needs_openai()
     try:
         return [Model(name, timeout=patience / 2, retries=retries, patience=patience) for name in names]
     except ModelError as error:
@@ -181,7 +128,7 @@ def main(
     has scores outside 0 to 1 or comes from another model is an error, not a zero. With several judges the score is
     their mean, and the answer passes if more than half of them pass it; each is in outcome.judges, their agreement in
     outcome.agreement. With --cache, a verdict given before is marked `cached`, shows the tokens of then, and costs 0.
-    --offline needs no model, key, network or openai package: rules compare words, which says little about truth.
+    --offline needs no model, key or network: rules compare words, which says little about truth.
 
     Examples:
       ae-grade results.jsonl -g judge=ae-grader-judge
@@ -198,8 +145,6 @@ def main(
     judge = partial(Judge, instructions=instructions, temperature=temperature, cache=cached, any_model=any_model)
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
     if offline:
-        from agenteval.wikipedia.offline.model import judge as judge_by_rules
-
         panel = Panel([judge(OFFLINE, judge_by_rules, server=OFFLINE)], threshold, prices)
         return answer_all(panel.grade, path, output)
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together

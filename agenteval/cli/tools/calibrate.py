@@ -74,7 +74,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
             calibration.settle(item)
         console.finish()
         return
-    from agenteval.cli.grader_run import GraderRun
+    from agenteval.grading.run import GraderRun
     from agenteval.grading.verdict import ungraded
     from agenteval.wire.result_view import ResultWithSteps
 
@@ -89,7 +89,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
     def collect(graded: Record) -> None:
         calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
 
-    run(picked, collect, regular=source.regular)
+    run(picked, collect)
 
 
 def report_omissions(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
@@ -248,6 +248,6 @@ def grader_names(texts: tuple[str, ...], *, stream: bool) -> list[str]:
     """Returns the names of the graders; raises UserError if one is invalid, before anything is read."""
     if not texts:
         return []
-    from agenteval.cli.grader_run import named_graders
+    from agenteval.grading.graders import named_graders
 
     return [spec.name for spec in named_graders(texts, stream=stream)]

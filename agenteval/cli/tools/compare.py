@@ -32,10 +32,9 @@ from agenteval.comparison.run_names import label_runs, named_runs
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import whole_number
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.streams.text import counted, first_few
+from agenteval.streams.text import counted, first_few, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
@@ -115,7 +114,7 @@ def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
 
 def open_grader(grader: str, sources: Sequence[RunSource], **options: Any) -> Ask:
     """Starts the comparison grader, which gets records that are read again from the files."""
-    from agenteval.cli.grader_run import comparison_grader
+    from agenteval.grading.run import comparison_grader
 
     ask = comparison_grader(grader, **options)
     for source in sources:

@@ -8,10 +8,9 @@ from itertools import islice
 
 import click
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import failed_result, result_of
-from agenteval.adapters.fit import SchemaFit
-from agenteval.adapters.reader import Adapter
+from agenteval.adapters.explain import Explainer
+from agenteval.adapters.reader import Adapter, failed_result, result_of
+from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.cli.options import (
     count_option,
     input_argument,
@@ -28,10 +27,10 @@ from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
-from agenteval.streams.source import Source, checked_batch, read_records
+from agenteval.streams.source import Source, read_records
+from agenteval.streams.text import visible
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
-from agenteval.wire.validation import check
 
 
 @tool("ae-extract")
@@ -101,16 +100,12 @@ class Extraction:
 
     def run(self) -> None:
         """Works through the input."""
-        for batch in self.source.lines():
-            self._write_batch(batch)
-        self.fit.finish()
-
-    def _write_batch(self, batch: list[tuple[int, bytes]]) -> None:
-        for raw, _ in checked_batch(self.source, batch, _as_raw, self.console):
+        for raw in read_records(self.source, Raw, self.console):
             result = guarded(raw, self._extract, self._unread)
             write_record(self.target, result, self.console)
             self.fit.add(raw, result)
             self.console.advance(raw["id"])
+        self.fit.finish()
 
     def _extract(self, raw: Record) -> Record:
         return result_of(raw, self.adapter, keep_raw=self.keep_raw)
@@ -119,17 +114,10 @@ class Extraction:
         return failed_result(raw, self.adapter, self.console.fault(raw["id"], error))
 
 
-def _as_raw(record: Record) -> Raw:
-    return check(record, Raw)
-
-
 def write_explanations(
     records: Iterable[Record], config: HeadlessAdapter, schema: str, target: Output, console: Console
 ) -> None:
     """Writes what each rule takes from the lines of each record, then what the schema never used."""
-    from agenteval.adapters.explain.listing import Explainer
-    from agenteval.streams.text import visible
-
     explainer = Explainer(config, schema)
 
     def show(lines: Iterator[str]) -> None:

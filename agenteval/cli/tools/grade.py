@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.cli.grader_run import GraderRun
+from agenteval.agents.resume import refuse_another_kind, without_written
 from agenteval.cli.options import (
     append_options,
     grade_failed_option,
@@ -16,9 +16,9 @@ from agenteval.cli.options import (
     progress_option,
     strict_grading_option,
 )
-from agenteval.cli.resume import refuse_another_kind, without_written
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import FAILED, OK
+from agenteval.grading.run import GraderRun
 from agenteval.streams.console import Console
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source, read_batches
@@ -72,7 +72,7 @@ def main(
     def undone(limit: int) -> Iterator[list[Record]]:
         return without_written(read_batches(source, Gradable, console, limit), target)
 
-    all_graded = run(undone, lambda graded: graded, regular=source.regular)
+    all_graded = run(undone, lambda graded: graded)
     target.close()
     if resume and target.written.ids and not console.done:
         console.say(f"{target.name}: {len(target.written.ids)} done, nothing left to do")

@@ -9,12 +9,15 @@ from datetime import datetime
 import click
 
 from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
+from agenteval.adapters.sessions.logs import default_root, session_results
+from agenteval.adapters.sessions.schema import load_session_schema, session_formats
 from agenteval.cli.options import Names, Parsed, count_option, output_option, progress_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
 from agenteval.streams.guard import write_record
 from agenteval.streams.output import Output
+from agenteval.streams.redaction import line_without_tokens, redact_tokens
 from agenteval.wire.records import Record
 
 
@@ -28,8 +31,6 @@ def parse_date(text: str) -> float:
 
 def formats() -> dict[str, str]:
     """Returns the formats, and whose they are."""
-    from agenteval.adapters.sessions.session_file import session_formats
-
     return dict.fromkeys(session_formats(), "sessions of this agent") | FOREIGN
 
 
@@ -82,9 +83,7 @@ def main(
     records = results(format_, list(paths), console)
     target = Output(output)
     if not no_redact:
-        from agenteval.streams.recorded.secret_patterns import redact, redacted_line
-
-        target.encode, console.redact = redacted_line, redact
+        target.encode, console.redact = line_without_tokens, redact_tokens
     console.begin(None, "sessions")
     folder = os.path.realpath(cwd) if cwd is not None else None
     for record in with_unique_ids(records, console):
@@ -105,13 +104,8 @@ def results(format_: str, paths: list[str], console: Console) -> Iterator[Record
             raise UserError(f"{path}: No such file or directory")
     if format_ in FOREIGN:
         return read_foreign(format_, paths or ["-"], console)
-    from agenteval.adapters.sessions.logs import default_root
-    from agenteval.adapters.sessions.session_file import load_session_schema
-
     schema = load_session_schema(format_)
     paths = paths or [default_root(schema)]
-    from agenteval.adapters.sessions.results import session_results
-
     return session_results(paths, schema, console)
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import click
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.cluster.shard_index import PREFERENCES, ShardFile, ShardIndex
 from agenteval.cli.options import output_option, strict_option
 from agenteval.cli.tool import tool
+from agenteval.cluster.merge import PREFERENCES, ShardFile, ShardIndex, report, rows_in_order
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
-from agenteval.streams.text import counted, first_few
 
-SHOWN = 5  # ids in a message
 EXIT_1 = "finished, but lines were refused, prompts have no record, or records of one id differ; each is reported"
 
 
@@ -61,34 +57,3 @@ def main(
     target.close()
     report(index, missing, prompts or "", console)
     return FAILED if console.refused or missing else OK
-
-
-def rows_in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], console: Console) -> Iterator[int]:
-    """Yields the rows in the order of the prompts, then those without a prompt; adds the ids that have no record."""
-    if prompts is not None:
-        for prompt in prompts:
-            row = index.rows.pop(prompt["id"], None)
-            if row is None:
-                missing.append(prompt["id"])
-            else:
-                yield row
-        if index.rows:
-            ids = first_few(list(index.rows), SHOWN)
-            console.refuse(prompts.source.name, f"{counted(len(index.rows), 'record')} not in it, written last: {ids}")
-    yield from index.rows.values()
-
-
-def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
-    """Reports the records that occur several times, and the prompts that have none."""
-    identical, decided = index.counts
-    if identical:
-        console.say(
-            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
-        )
-    if decided:
-        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
-    if missing:
-        console.say(
-            f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "
-            "the command of the run with -o ALL.jsonl --resume runs what is missing"
-        )

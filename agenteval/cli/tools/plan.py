@@ -7,10 +7,10 @@ import click
 from agenteval.cli.options import NumberRange, count_option, output_option, strict_option
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
-from agenteval.comparison.planning.pilot import Pilot, mean_rate, read_pilot
-from agenteval.comparison.planning.power import Question, make_plan, other_rates
+from agenteval.comparison.plan import make_plan, read_pilot
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
+from agenteval.statistics.power import Pilot, Question, mean_rate, other_rates
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -21,17 +18,14 @@ from agenteval.cli.options import (
     progress_option,
 )
 from agenteval.cli.tool import tool
-from agenteval.errors import FAILED, OK, BadRecord, CannotGoOn, Stopped, UserError
+from agenteval.cluster.dispatch import Dispatcher, failed_record, work_through
+from agenteval.cluster.ray_cluster import RayCluster, SlotRequest
+from agenteval.errors import UserError
+from agenteval.processes.shutdown import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import Output, open_output
-from agenteval.streams.source import Source, refuse
-from agenteval.wire.records import Record
-from agenteval.wire.validation import check
-
-if TYPE_CHECKING:
-    from agenteval.cli.cluster.hand_out import HandOut, Task
-    from agenteval.cli.cluster.ray_cluster import SlotRequest
+from agenteval.streams.source import Source
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 OURS = ("-o", "--output", "--resume", "--append", "--shard")
@@ -125,14 +119,10 @@ def main(
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
     keep_stdout_clean(target)
-    from agenteval.cli.cluster.hand_out import HandOut
-    from agenteval.cli.cluster.ray_cluster import RayCluster
-    from agenteval.processes.shutdown import raise_on_signals
-
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
     try:
-        hand_out = HandOut(
+        dispatcher = Dispatcher(
             lambda: cluster.open_slot(asked),
             slots or cluster.cpus(),
             retries,
@@ -141,34 +131,9 @@ def main(
             console,
             keep_order,
         )
-        return work_through(hand_out, source, done, target, console)
+        return work_through(dispatcher, source, done, target, console)
     finally:
         cluster.close()
-
-
-def work_through(hand_out: HandOut, source: Source, done: Collection[str], target: Output, console: Console) -> int:
-    """Works through the input; on a signal or an error, kills every worker before that is reported."""
-    from agenteval.processes.shutdown import raise_on_signals
-
-    raise_on_signals()  # Ray has set handlers of its own
-    target.open()
-    target.begin()
-    console.begin(count_lines(source, len(done)), "records")
-    try:
-        hand_out.run(read_tasks(source, done, console))
-    except (Stopped, Exception) as reason:
-        exit_at_once_on_signals()
-        hand_out.stop()
-        console.finish()
-        if isinstance(reason, Stopped):
-            go_on = "; run it again with --resume to go on" if target.path else ""
-            console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
-        elif type(reason) is UserError and console.done:
-            raise CannotGoOn(str(reason)) from None
-        raise
-    console.finish()
-    target.close()
-    return FAILED if hand_out.failed or console.refused else OK
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -199,8 +164,6 @@ def read_variables(names: Sequence[str]) -> dict[str, str]:
 
 def slot_request(resources: dict[str, float]) -> SlotRequest:
     """Returns what each slot asks for."""
-    from agenteval.cli.cluster.ray_cluster import SlotRequest
-
     others = {name: value for name, value in resources.items() if name not in ("cpu", "gpu", "mem")}
     return SlotRequest(resources.get("cpu", SLOT_CPUS), resources.get("gpu", 0), int(resources.get("mem", 0)), others)
 
@@ -210,63 +173,3 @@ def keep_stdout_clean(target: Output) -> None:
     if target.path is None:
         target.fd = os.dup(1)
     os.dup2(2, 1)
-
-
-def exit_at_once_on_signals() -> None:
-    """Makes a second Ctrl-C end the tool at once; the cluster ends the workers of a driver that is gone."""
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda number, _frame: os._exit(128 + number))
-
-
-# --- records ------------------------------------------------------------------------------------
-
-
-def count_lines(source: Source, done: int) -> int | None:
-    """Returns about how many records are left to do; None if the input is a stream."""
-    if not source.regular:
-        return None
-    count = sum(map(len, source.lines()))
-    source.rewind()
-    source.first_line = None
-    return max(0, count - done)
-
-
-def read_tasks(source: Source, done: Collection[str], console: Console) -> Iterator[Task]:
-    """Yields the records that are not done; an id that was there before is refused."""
-    from agenteval.cli.cluster.hand_out import Task
-    from agenteval.cli.cluster.shard_index import Identified
-
-    seen: set[int] = set()
-    number = 0
-    for batch in source.lines():
-        for at, line in batch:
-            try:
-                record_id = check(decode_record(line), Identified).id
-                if (mark := hash(record_id)) in seen:
-                    raise BadRecord(f'duplicate id "{record_id}"')
-            except BadRecord as error:
-                refuse(source, at, line, error, console)
-                continue
-            seen.add(mark)
-            if record_id not in done:
-                yield Task(number, record_id, line.strip())
-                number += 1
-
-
-def failed_record(record: Record, reason: str, command: Sequence[str]) -> Record:
-    """Returns the record of a prompt that was given up, in the form that the filter writes."""
-    name = os.path.basename(command[0])
-    now = int(time.time() * 1000)
-    timing = {"timing": {"start": now, "end": now, "total": 0}}
-    empty = {"output": "", "trajectory": []}
-    errors = {"errors": [reason]}
-    if name == "ae-run":
-        return {**record, "rawLines": [], "lineTimes": [], "turns": [], **timing, "timedOut": False, **errors}
-    if name == "ae-trials":
-        trial = {"trialNum": 1, **empty, "duration": 0, **errors}
-        return {**record, "k": 1, "trials": [trial], "metadata": record.get("metadata") or {}}
-    if name in ("ae-capture", "ae-extract"):
-        kept = {field: value for field, value in record.items() if field not in ("rawLines", "lineTimes", "turns")}
-        metadata = {**(record.get("metadata") or {}), "trajectoryRichness": "minimal"}
-        return {**kept, **empty, "metadata": metadata, **timing, "toolErrors": False, **errors}
-    return {**record, **errors}

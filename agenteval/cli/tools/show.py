@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 import click
 
@@ -53,12 +55,16 @@ def lines(reader: RowReader, selection: Selection, view: View) -> Iterator[str]:
 
 
 def show(shown: Iterator[str], target: Output) -> None:
-    """Writes the lines; on a terminal that they do not fit on, through $PAGER."""
-    if target.path is None and target.isatty():
-        from agenteval.streams.terminal.pager import page
-
-        page(shown, target.write_bytes, rows=os.get_terminal_size(1).lines)
-        return
+    """Writes the lines; on a terminal, those that do not fit on the screen go through $PAGER."""
+    if target.path is None and target.isatty() and os.isatty(0):
+        rows = os.get_terminal_size(1).lines
+        first = list(islice(shown, rows))
+        shown = chain(first, shown)
+        if len(first) == rows:
+            os.environ.setdefault("LESS", "FRX")  # as git does: colours, and the text stays on the screen
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
+            click.echo_via_pager((f"{line}\n" for line in shown), color=True)
+            return
     for line in shown:
         target.write_bytes(f"{line}\n".encode())
 

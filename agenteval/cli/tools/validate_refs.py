@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.grader_run import GraderRun
 from agenteval.cli.options import (
     grader_option,
     grader_options,
@@ -18,6 +17,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
+from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import passed, ungraded
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -135,7 +135,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
         counts.add(graded)
         return validation(waiting.pop(graded["id"]), graded)
 
-    run(batches, finish, regular=source.regular)
+    run(batches, finish)
     target.close()
     counts.report(references.without, console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK

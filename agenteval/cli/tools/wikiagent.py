@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agenteval.cli.options import Parsed, count_option, parse_milliseconds
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.models.chat import Model, ModelError
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
-from agenteval.wikipedia.agent import MODES, AgentConversation, AskModel, wiki_tools
-
-if TYPE_CHECKING:
-    from agenteval.wikipedia.http_api import Fetch
+from agenteval.wikipedia.agent import MODES, AgentConversation, AskModel, SearchableWiki, wiki_tools
+from agenteval.wikipedia.offline import OfflineWiki, bundled
+from agenteval.wikipedia.offline import ask as ask_rules
+from agenteval.wikipedia.wiki import Wiki
 
 DEFAULT_MODEL = "gpt-4o-mini"
 
@@ -56,7 +57,7 @@ def parse_seconds(text: str) -> float:
     "--user-agent", metavar="TEXT", help="Who you are, for the operators of the wiki: a name and a contact address."
 )
 @count_option("--text-limit", least=0, default=6000, help="Characters of a page; 0: no limit.")
-@click.option("--pause", type=click.FloatRange(0), default=0.1, metavar="S", help="Seconds between wiki requests.")
+@click.option("--pause", type=click.FloatRange(0), default=0.1, metavar="S", help="Seconds between calls to the wiki.")
 @click.option(
     "--timeout",
     type=Parsed("s", parse_seconds),
@@ -79,7 +80,7 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: Any
     The model is any that speaks the OpenAI chat API: OPENAI_API_KEY, and OPENAI_BASE_URL for another
     server. AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from outside.
     With --offline, rules take the place of the model and bundled articles that of Wikipedia: no key, no
-    network. The packages that it needs are in the extra `wikipedia`.
+    network.
     """
     question = read_question(words, prompt)
     output = Output()
@@ -102,39 +103,30 @@ def read_question(words: tuple[str, ...], prompt: str | None) -> str:
 
 
 def conversation(
-    model: str, mode: str, max_steps: int, temperature: float, offline: bool, timeout: float, **wiki: Any
+    model: str,
+    mode: str,
+    max_steps: int,
+    temperature: float,
+    offline: bool,
+    timeout: float,
+    text_limit: int,
+    **wiki: Any,
 ) -> AgentConversation:
     """Returns a conversation with the model and the wiki that the options name; `wiki` are those of Wiki itself."""
-    from agenteval.wikipedia.wiki import Wiki, needs_wikipedia
-
-    needs_wikipedia()
-    tools = wiki_tools(Wiki(**wiki, fetch=offline_wiki() if offline else None), MODES[mode].results)
-    ask = offline_model() if offline else live_model(model, temperature, timeout)
+    source: SearchableWiki
+    ask: AskModel
+    if offline:
+        ask, source = ask_rules, OfflineWiki(bundled(), text_limit)
+    else:
+        ask, source = live_model(model, temperature, timeout), Wiki(**wiki, text_limit=text_limit)
+    tools = wiki_tools(source, MODES[mode].results)
     return AgentConversation(ask, tools, mode=mode, steps=max_steps, session=os.urandom(8).hex())
 
 
 def live_model(name: str, temperature: float, timeout: float) -> AskModel:
     """Returns the model on the server that the environment names."""
-    from agenteval.models.chat import Model, ModelError, needs_openai
-
-    needs_openai("wikipedia")
     try:
         model = Model(name, timeout=timeout)
     except ModelError as error:
         raise UserError(f"{error}; or --offline") from None
     return partial(model.ask, temperature=temperature)
-
-
-def offline_model() -> AskModel:
-    """Returns the rule model."""
-    from agenteval.wikipedia.offline.model import ask
-
-    return ask
-
-
-def offline_wiki() -> Fetch:
-    """Returns what answers the API requests of the wiki from the bundled articles."""
-    from agenteval.wikipedia.offline.corpus import bundled
-    from agenteval.wikipedia.offline.mediawiki import answer
-
-    return partial(answer, bundled())

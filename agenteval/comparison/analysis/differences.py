@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from agenteval.comparison import statistics as stats
-from agenteval.comparison.inference.multiple import holm
-from agenteval.comparison.inference.paired import SIGNIFICANT, TIE, compare_paired, signs
 from agenteval.comparison.pairing import RunRows
+from agenteval.statistics import samples as stats
+from agenteval.statistics.paired import SIGNIFICANT, TIE, compare_paired, holm, signs
 from agenteval.wire.differences import Difference, Flips
 
 FEWEST = 5  # with four prompts even a clean sweep has p = 0.0625

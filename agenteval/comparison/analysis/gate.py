@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.analysis.verdicts import change_words, points
-from agenteval.comparison.inference.multiple import holm
-from agenteval.comparison.inference.paired import SIGNIFICANT
+from agenteval.statistics.paired import SIGNIFICANT, holm
 from agenteval.wire.differences import Difference
 
 

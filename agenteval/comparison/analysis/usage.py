@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agenteval.comparison import statistics as stats
 from agenteval.comparison.analysis.differences import ValueOf, paired_values
-from agenteval.comparison.inference.intervals import geometric_ratio_interval, percentile_interval, ratio_interval
 from agenteval.comparison.pairing import RunRows
+from agenteval.statistics import samples as stats
+from agenteval.statistics.intervals import geometric_ratio_interval, percentile_interval, ratio_interval
 from agenteval.wire.differences import Ratio, Resources, Usage, UsageAmount
 
 

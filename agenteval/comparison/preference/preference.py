@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from agenteval.comparison.inference.multiple import holm
-from agenteval.comparison.inference.paired import SIGNIFICANT
-from agenteval.comparison.preference.bradley_terry import fit_strengths
 from agenteval.comparison.preference.orders import PromptRanking, preferred
-from agenteval.comparison.statistics import sign_test
+from agenteval.statistics.bradley_terry import fit_strengths
+from agenteval.statistics.paired import SIGNIFICANT, holm, sign_test
 from agenteval.streams.text import counted
 from agenteval.wire.preference import PositionBias, Preference, PreferredRun, RunStrength
 

@@ -7,15 +7,15 @@ from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agenteval.comparison.inference.intervals import (
+from agenteval.comparison.run_summary import COST, RunSummary
+from agenteval.statistics.intervals import (
     bounds,
     mean_interval,
     pass_rate_interval,
     percentile_interval,
     rate_interval,
 )
-from agenteval.comparison.run_summary import COST, RunSummary
-from agenteval.comparison.statistics import percentile
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
 from agenteval.wire.row import Attempt, Row

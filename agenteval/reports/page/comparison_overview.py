@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from agenteval.comparison.analysis.verdicts import change
-from agenteval.comparison.inference.intervals import bounds
 from agenteval.reports.comparison_words import Report, mean_score, pass_rate, passes_of, scores_of
 from agenteval.reports.figures import (
     dollars,
@@ -23,6 +22,7 @@ from agenteval.reports.figures import (
 )
 from agenteval.reports.page.comparison_rows import FlippedIds
 from agenteval.reports.page.overview import Tile, tile
+from agenteval.statistics.intervals import bounds
 from agenteval.wire.differences import Difference, Ratio
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.trials_comparison import TrialsComparisonReport

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agenteval.comparison.run_summary import COST, Grades, Mean, RunSummary, add_to_groups
-from agenteval.comparison.statistics import percentile
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import AGENT, AGENT_VERSION, LATEST, MODEL, first_text
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.rows import PageRow, page_row
+from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.row import FLAKY, Number, Row, RowWithCalls

@@ -1,0 +1,360 @@
+"""Resuming a run: what the output has already, and the journal beside it.
+
+The journal keeps records that agents have produced and that are not in the output yet. A record waits for its graders,
+for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the tool is stopped, --resume takes it
+from the journal, so that no agent is paid for twice. A line says that a prompt is in the output; it counts only if the
+prompt really is, for a power cut may cost the output what the journal has.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+
+import msgspec
+
+from agenteval.agents.kinds import AgentIdentity
+from agenteval.errors import BadRecord, CannotGoOn, UserError
+from agenteval.streams.files import create_file, describe_kind, make_directories
+from agenteval.streams.jsonl import decode, decode_record, encode
+from agenteval.streams.output import Output
+from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
+from agenteval.wire.records import Input, Record, Wire
+from agenteval.wire.validation import check
+
+SUFFIX = ".unfinished"
+SHOWN = 3  # unusable lines that are reported one by one
+LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
+
+WRITES = {"ae-run": RAW, "ae-capture": RESULTS, "ae-trials": TRIALS, "ae-grade": RESULTS}
+
+Key = tuple[str, int]
+
+
+# --- the output ---------------------------------------------------------------------------------
+
+
+def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
+    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    for name, digest in agents:
+        if digest != identity.digest:
+            same = name == identity.name
+            other = (
+                f"{name} with another command or schema" if same else f"{name or 'another agent'}, not {identity.name}"
+            )
+            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+
+
+def refuse_another_kind(path: str | None, tool: str) -> None:
+    """Raises UserError if a file to go on with has records that this tool does not write."""
+    if path is None:
+        return
+    with suppress(OSError, BadRecord), open(path, "rb") as file:
+        kind = kind_of(decode_record(file.readline()))
+        if kind not in (None, WRITES[tool]):
+            raise UserError(f"{path}: {kind}; give {tool} another file")
+
+
+def describe_resumption(output: Output, left: int | None, *, retry_failed: bool) -> str | None:
+    """Returns what is done, what of it failed and what is left (None: not known yet); None if nothing is done."""
+    done, failed = len(output.written.ids), len(output.written.failed)
+    if not done:
+        return None
+    parts = [f"{output.name}: {done} done"]
+    if failed:
+        parts.append(f"{failed} of them failed{', run again' if retry_failed else ' (--retry-failed runs them again)'}")
+    if left is not None:
+        parts.append(f"{left} to run" if left else "nothing left to do")
+    return ", ".join(parts)
+
+
+def without_written(batches: Iterable[list[Record]], output: Output) -> Iterator[list[Record]]:
+    """Returns the records that the output does not have yet.
+
+    Of an id that occurs several times, as many are left out as have been written: the first, for order is kept.
+    """
+    if not output.written.ids:
+        return iter(batches)
+    return _skip_written(batches, dict(output.written.ids))
+
+
+def _skip_written(batches: Iterable[list[Record]], written: dict[str, int]) -> Iterator[list[Record]]:
+    for batch in batches:
+        left = []
+        for record in batch:
+            if count := written.get(record["id"]):
+                written[record["id"]] = count - 1
+            else:
+                left.append(record)
+        if left:
+            yield left
+
+
+# --- the journal --------------------------------------------------------------------------------
+
+
+class JournalEntry(Wire):
+    """One line of the journal: a record and its input, because a prompt that was changed has to run again."""
+
+    id: str
+    input: Input
+    trial: int
+    graded: bool
+    record: Record
+    tool: str | None = None
+
+
+class WrittenLine(Wire, forbid_unknown_fields=True):
+    """A line of the journal that says that the records of a prompt are in the output."""
+
+    id: str
+    trial: int
+    written: bool
+
+
+class StoredRaw(Wire):
+    """What is needed of a raw record to go on with it."""
+
+    id: str
+    input: Input
+    raw_lines: list[str]
+    errors: list[str] | None = None
+
+
+class StoredTiming(Wire):
+    """What is needed of the times of a result."""
+
+    total: float
+
+
+class StoredResult(Wire):
+    """What is needed of a result to go on with it."""
+
+    id: str
+    output: str
+    trajectory: list[Record]
+    metadata: Record
+    timing: StoredTiming
+    errors: list[str] | None = None
+    score: Record | None = None
+
+
+class Journal:
+    """Keeps records on disk until their prompt is written; removes the file when it is empty.
+
+    `done` are the prompts not to be run, `written` those with a record in the output. `tool` is the one that writes it,
+    and `kind` what it needs of a record. `skipped` are lines for the user.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        *,
+        resume: bool,
+        done: Collection[str],
+        written: Collection[str] = (),
+        tool: str | None = None,
+        kind: type[Wire] = Wire,
+    ) -> None:
+        self.name = output + SUFFIX
+        self.path = os.path.abspath(self.name)  # starting an agent changes the working directory
+        self.tool, self.kind = tool, kind
+        self.skipped: list[str] = []
+        self.durable = False
+        self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
+        self._lock = threading.Lock()
+        self._refuse_what_is_no_file()
+        self.agents: set[tuple[str | None, str]] = set()  # name and digest of those whose records were kept
+        earlier = self._read(written)
+        self._earlier = {key: entry for key, entry in earlier.items() if entry.id not in done} if resume else {}
+        if not resume:
+            self.skipped = []
+        self._file: Output | None = None
+        self._lines: dict[str, dict[int, tuple[int, int]]] = {}  # id of a prompt → trial → offset and size of its line
+        self._size = 0
+
+    def open(self) -> None:
+        """Rewrites the file with the entries to resume from, or deletes what is left of it."""
+        try:
+            if self._earlier:
+                self._rewrite((key, _line(entry)) for key, entry in self._earlier.items())
+                return
+            for left in (self.path, f"{self.path}.new"):  # the latter by a tool that was killed while it rewrote it
+                if os.path.lexists(left):
+                    os.unlink(left)
+        except OSError as error:
+            raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
+
+    def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
+        """Returns what an earlier run kept of this prompt, once; None if its input was another."""
+        entry = self._earlier.pop((prompt["id"], trial), None)
+        return entry if entry and entry.input == prompt["input"] else None
+
+    def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
+        """Writes a record; it replaces an earlier one of the same trial."""
+        name, input = prompt["id"], prompt["input"]
+        entry = JournalEntry(id=name, input=input, trial=trial, graded=graded, record=record, tool=self.tool)
+        line = _line(entry)
+        with self._lock:
+            self._append(self._file or self._rewrite(()), line)
+            self._add((name, trial), line)
+
+    def forget(self, prompt_id: str) -> None:
+        """Notes that a prompt is in the output now; its records are dropped when the file has become large."""
+        with self._lock:
+            if self._lines.pop(prompt_id, None) is None or self._file is None:
+                return
+            line = encode(WrittenLine(id=prompt_id, trial=0, written=True)) + b"\n"
+            self._append(self._file, line)
+            self._size += len(line)
+            if self._size > LARGE:
+                self._compact()
+
+    def settle(self) -> None:
+        """Drops what is in the output, and brings the rest to the disk: the tool is stopping."""
+        with self._lock:
+            if self._file is not None:
+                self._compact(at_least=0)
+                self._file.sync()
+
+    def skipped_lines(self) -> list[str]:
+        """Returns what to tell the user about lines that cannot be used: the first of them, and how many there are."""
+        left = len(self.skipped) - SHOWN
+        return [*self.skipped[:SHOWN], *([f"{self.name}: {left} more lines skipped"] if left > 0 else [])]
+
+    def sync(self) -> None:
+        """Brings what is kept to the disk."""
+        if (file := self._file) is not None:
+            file.sync()
+
+    def close(self) -> None:
+        """Closes the file, and removes it if no record is left in it."""
+        if self._file is not None:
+            self._close_file()
+            if not self._lines and os.path.lexists(self.path):
+                os.unlink(self.path)
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            with suppress(CannotGoOn):  # if it was removed: it was restored, as long as records were in it
+                self._file.close()
+
+    # --- what an earlier run left ---
+
+    def _refuse_what_is_no_file(self) -> None:
+        """Raises UserError if something else is in its place: a pipe, a link, a directory."""
+        for path in (self.path, f"{self.path}.new"):
+            if os.path.lexists(path) and (kind := describe_kind(os.lstat(path).st_mode)):
+                if kind == "a symbolic link" and path != self.path:
+                    continue  # it is replaced, not followed
+                name = self.name if path == self.path else f"{self.name}.new"
+                raise UserError(f"{name}: is {kind}; move that away first")
+
+    def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
+        """Returns the entries of an earlier run that are not in the output; UserError if the file is none of ours."""
+        entries: dict[Key, JournalEntry] = {}
+        known = False
+        broken = []
+        for number, line in self._lines_of_file():
+            try:
+                entry = _parse(line)
+                known = True
+                if isinstance(entry, JournalEntry):
+                    entries[entry.id, entry.trial] = self._accept(entry)
+                elif entry.id in written:
+                    entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
+            except BadRecord as error:
+                known = known or not line.strip(b"\0\n ")  # what a power cut leaves
+                if line.endswith(b"\n"):  # else a crash has cut it off
+                    broken.append((number, str(error)))
+        if broken and not known:
+            raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
+        self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
+        return entries
+
+    def _accept(self, entry: JournalEntry) -> JournalEntry:
+        """Returns an entry that the tool can go on with; UserError if another tool has left it."""
+        if self.tool and entry.tool not in (None, self.tool):
+            raise UserError(f"{self.name}: was left by {entry.tool}; go on with that, or move the file away")
+        metadata = entry.record.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("agentDigest"), str):
+            self.agents.add((metadata.get("agent"), metadata["agentDigest"]))
+        try:
+            check(entry.record, self.kind)
+        except BadRecord as error:
+            raise BadRecord(f"its record cannot be used ({error})") from None
+        if entry.record.get("id", entry.id) != entry.id:
+            raise BadRecord("its record is of another prompt")
+        return entry
+
+    def _lines_of_file(self) -> Iterator[tuple[int, bytes]]:
+        if os.path.lexists(self.path):
+            with open(self.path, "rb") as file:
+                yield from enumerate(file, 1)
+
+    # --- the file ---
+
+    def _compact(self, at_least: float = 0.5) -> None:
+        """Drops what is not needed, if that is more than this share of the file."""
+        needed = [((ident, trial), line) for ident, trials in self._lines.items() for trial, line in trials.items()]
+        if self._size - sum(size for _key, (_start, size) in needed) > at_least * self._size:
+            self.sync_output()
+            with open(self.path, "rb") as old:
+                self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
+
+    def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
+        """Replaces the file by one with these lines, in one step, and opens it; if that fails, the old one stays."""
+        before = self._lines, self._size
+        self._lines, self._size = {}, 0
+        make_directories(self.path)  # another program may have removed them since
+        fd = create_file(f"{self.path}.new")
+        try:
+            with os.fdopen(fd, "wb", closefd=False) as new:
+                new.writelines(self._add(key, line) for key, line in lines)
+            if self.durable:
+                os.fsync(fd)
+        except OSError as error:
+            self._lines, self._size = before
+            os.close(fd)
+            os.unlink(f"{self.path}.new")
+            raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
+        self._close_file()
+        os.replace(f"{self.path}.new", self.path)
+        self._file = Output.of_file(fd, self.path)
+        self._file.durable = self.durable
+        return self._file
+
+    def _append(self, file: Output, line: bytes) -> None:
+        """Writes a line; of one that a full disk cuts off nothing stays, for the next would become a part of it."""
+        try:
+            file.write_bytes(line)
+        except CannotGoOn:
+            with suppress(OSError):
+                if os.fstat(file.fd).st_size > self._size:
+                    os.ftruncate(file.fd, self._size)
+            raise
+
+    def _add(self, key: Key, line: bytes) -> bytes:
+        """Notes where a line is, at the end of the file, and returns it."""
+        self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
+        self._size += len(line)
+        return line
+
+
+def _parse(line: bytes) -> JournalEntry | WrittenLine:
+    """Returns what a line says; the message of BadRecord says what is wrong with it."""
+    value = decode(line)
+    try:
+        return msgspec.convert(value, WrittenLine)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(value, JournalEntry)
+    except msgspec.ValidationError as error:
+        raise BadRecord(f"no entry of this file ({error})") from None
+
+
+def _line(entry: JournalEntry) -> bytes:
+    return encode(entry) + b"\n"

@@ -1,1 +1,0 @@
-"""How many prompts and trials show a difference."""

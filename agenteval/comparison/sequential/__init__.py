@@ -1,1 +1,0 @@
-"""Tests that may be looked at after every value: what is known, and when to stop."""

@@ -1,1 +1,0 @@
-"""Programs that run a grader written in Python or JavaScript."""

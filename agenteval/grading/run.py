@@ -1,0 +1,287 @@
+"""Graders over records: record → grader input → each grader's verdict → record with `score`.
+
+GraderSet grades records, whether an agent has just ended or they come from a file. GraderRun is the run of ae-grade,
+ae-validate-refs and ae-calibrate over records that are there already: `-j` at a time and in order. comparison_grader
+has a grader compare the runs of ae-compare.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from agenteval.errors import StrictStop, UserError
+from agenteval.grading.graders import Grader, GraderSpec, named_graders, open_graders
+from agenteval.grading.verdict import (
+    GraderError,
+    Verdict,
+    ending_of,
+    failed_agent,
+    has_failed,
+    ungraded,
+    with_verdicts,
+)
+from agenteval.processes.pool import Pool
+from agenteval.processes.shutdown import run_pool
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.console import Console, describe_fault
+from agenteval.streams.guard import NOT_OF_THE_RECORD, write_record
+from agenteval.streams.jsonl import encode
+from agenteval.streams.output import Output
+from agenteval.streams.redaction import Redactor
+from agenteval.wire.comparison import ComparisonAnswer
+from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
+
+READ_AHEAD = 64  # records that a stream grader is sent at once
+BATCH_SECONDS = 0.05  # that the records of a batch should take together
+NOT_FOR_GRADERS = frozenset((*VERDICT_FIELDS, "rawLines", "lineTimes", "turns"))
+
+Batches = Callable[[int], Iterator[list[Record]]]
+"""Records, at most so many at a time."""
+Finish = Callable[[Record], Record | None]
+"""Takes a graded record; returns what is written of it, None for nothing."""
+Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
+"""Has a comparison grader answer each payload; a grader's error is a text."""
+
+
+class GraderSet:
+    """The graders of a run.
+
+    `report` takes a line for each record that one of them could not grade, `trace` each line that they print on stderr.
+    """
+
+    def __init__(
+        self,
+        specs: list[GraderSpec],
+        processes: ProcessSupervisor,
+        report: Callable[[str], None],
+        *,
+        timeout: float,
+        redact: Callable[[Any], Any] = lambda verdict: verdict,
+        grade_failed: bool = False,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.graders = open_graders(specs, processes, timeout=timeout, trace=trace)
+        self.processes, self.report, self.redact = processes, report, redact
+        self.all_stream = all(spec.streams for spec in specs)
+        self.all_hosted = all(spec.hosted for spec in specs)
+        self.keep_each = len(specs) > 1 or specs[0].named
+        self.grade_failed = grade_failed
+        self.erred = False  # whether a grader could not grade some record
+        self._seconds_each: float | None = None  # that a record took last
+
+    def grade(self, records: list[Record]) -> Iterator[Record]:
+        """Yields the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
+
+        A record of an agent that failed is not passed to any grader, unless `grade_failed`. All graders but the last
+        have answered for all records before the first one comes out.
+        """
+        began = time.monotonic()
+        inputs = [None if has_failed(record) and not self.grade_failed else _encoded(record) for record in records]
+        gradable = [data for data in inputs if isinstance(data, bytes)]
+        *first, last = self.graders
+        earlier = [list(_verdicts(grader, gradable)) for grader in first]
+        answers = zip(_verdicts(last, gradable), *earlier, strict=False)
+        for record, data in zip(records, inputs, strict=True):
+            if data is None:
+                yield failed_agent(record)
+                continue
+            latest, *before = next(answers) if isinstance(data, bytes) else [data] * len(self.graders)
+            if self.processes.stopping:
+                return
+            yield self._graded(record, [*before, latest])
+        next(answers, None)  # lets the last grader see that all its answers were taken
+        if gradable:
+            self._seconds_each = (time.monotonic() - began) / len(gradable)
+
+    def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
+        """Returns the record with its verdicts; an unexpected error on the way is a grader error."""
+        try:
+            named = {
+                grader.name: self._checked(record, grader.name, verdict)
+                for grader, verdict in zip(self.graders, verdicts, strict=True)
+            }
+            return with_verdicts(record, named, keep_each=self.keep_each)
+        except NOT_OF_THE_RECORD:
+            raise
+        except Exception as error:
+            self.erred = True
+            reason = describe_fault(error)
+            self.report(f"{record['id']}: {reason}")
+            return ungraded(record) | {"graderError": reason}
+
+    def _checked(self, record: Record, name: str, verdict: Verdict) -> Verdict:
+        """Returns the verdict without secrets; reports it if it is an error."""
+        if not isinstance(verdict, GraderError):
+            return self.redact(verdict)  # type: ignore[no-any-return]
+        self.erred = True
+        error = replace(verdict, reason=self.redact(verdict.reason))
+        if not error.reported:
+            self.report(f"{record['id']}: grader {name}: {error.reason}")
+        return error
+
+    def batch_size(self, workers: int) -> int:
+        """Returns how many records a worker should take next: few enough that each worker gets some.
+
+        Functions of Python and JavaScript get as many as take some time together: quick ones do not wait for the next
+        records, and with slow ones no worker is left with many when the others have none.
+        """
+        if not self.all_stream:
+            return 1
+        if workers == 1:
+            return READ_AHEAD
+        if not self.all_hosted:  # a judge has several requests in flight, however long they take
+            return max(1, READ_AHEAD // (4 * workers))
+        if self._seconds_each is None:
+            return 1
+        return max(1, min(READ_AHEAD, int(BATCH_SECONDS / self._seconds_each)))
+
+    def most_at_once(self) -> int:
+        """Returns how many records it makes sense to read ahead."""
+        return READ_AHEAD if self.all_stream else 1
+
+    def finish(self) -> None:
+        """Lets the graders exit: everything is graded."""
+        for grader in self.graders:
+            grader.finish()
+
+
+def grader_input(record: Record) -> bytes:
+    """Returns what a grader gets to see of a record."""
+    given = {field: record[field] for field in GRADER_FIELDS if field in record} | record
+    for field in NOT_FOR_GRADERS.intersection(given):
+        del given[field]
+    return encode(given)
+
+
+def _encoded(record: Record) -> bytes | GraderError:
+    try:
+        return grader_input(record)
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
+        return GraderError(describe_fault(error))
+
+
+def _verdicts(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
+    """Yields a verdict per input; an unexpected error of the grader costs the records that it has not graded yet."""
+    given = 0
+    try:
+        for verdict in grader.verdicts(inputs):
+            given += 1
+            yield verdict
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
+        yield from [GraderError(describe_fault(error))] * (len(inputs) - given)
+
+
+# --- the run over records -----------------------------------------------------------------------
+
+
+class GraderRun:
+    """One tool's run of graders over its records."""
+
+    def __init__(
+        self,
+        output: Output,
+        console: Console,
+        grader: Iterable[str],
+        stream: bool,
+        concurrency: int,
+        timeout: float,
+        no_redact: bool,
+        grade_failed: bool = False,
+        debug: bool = False,
+    ) -> None:
+        specs = named_graders(grader, stream=stream)
+        self.output, self.console = output, console
+        redact = Redactor({} if no_redact else os.environ)
+        console.redact, output.encode = redact, redact.line
+        each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
+        self.processes = ProcessSupervisor(concurrency * each)
+        self.workers = max(1, self.processes.concurrency // each)
+        try:
+            self.graders = GraderSet(
+                specs,
+                self.processes,
+                console.say,
+                timeout=timeout,
+                redact=redact.value,
+                grade_failed=grade_failed,
+                trace=console.say if debug else None,
+            )
+            output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
+        except UserError:
+            self.processes.close()
+            raise
+
+    def __call__(self, batches: Batches, finish: Finish) -> bool:
+        """Grades every record and writes, in order, what `finish` makes of it; returns whether all could be graded.
+
+        The output is left open.
+        """
+
+        def emit(graded: Record) -> None:
+            record = finish(graded)
+            if record is not None:
+                write_record(self.output, record, self.console)
+            self.console.advance(graded["id"], ending_of(graded, graded=True))
+            if self.console.strict and graded.get("graderError"):
+                raise StrictStop("stopped at the first grader error (--strict)")
+
+        pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
+        items = batches(self.graders.most_at_once())
+        run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
+        return not self.graders.erred
+
+    def _begun(self, items: Iterator[list[Record]]) -> Iterator[list[Record]]:
+        """Yields the records, as many at a time as a worker should take.
+
+        The file that is there is replaced only now: the first records have turned out to be of the right kind.
+        """
+        for batch in items:
+            self.output.begin()
+            while batch:
+                size = self.graders.batch_size(self.workers)
+                yield batch[:size]
+                batch = batch[size:]
+
+
+# --- comparison graders ------------------------------------------------------------------------
+
+
+def comparison_grader(
+    text: str,
+    *,
+    stream: bool,
+    concurrency: int,
+    timeout: float,
+    redact: Redactor,
+    trace: Callable[[str], None] | None = None,
+) -> Ask:
+    """Loads the grader; returns a function that asks it. `trace` takes each line that it prints on stderr."""
+    specs = named_graders([text], stream=stream)
+    processes = ProcessSupervisor(concurrency)
+    try:
+        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer, trace=trace)
+    except UserError:
+        processes.close()
+        raise
+
+    def work(payload: Record) -> Iterator[object]:
+        for verdict in grader.verdicts([encode(payload)]):
+            yield redact.value(verdict.reason if isinstance(verdict, GraderError) else verdict)
+
+    def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
+        try:
+            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
+            grader.finish()
+        finally:
+            processes.close()
+
+    return ask

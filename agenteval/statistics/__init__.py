@@ -1,0 +1,1 @@
+"""Numbers → intervals, tests, plans and ranks: pure functions that know no records."""

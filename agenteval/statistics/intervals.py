@@ -1,0 +1,304 @@
+"""95 % intervals of rates, means, percentiles and ratios, with or without clusters, and the bootstrap of a mean.
+
+No interval has width zero, however few or equal the values are. How each is computed is in docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from agenteval.statistics.distributions import (
+    binomial_term,
+    gamma_quantile,
+    normal_below,
+    normal_quantile,
+    t_quantile,
+)
+from agenteval.statistics.samples import mean, variance
+from agenteval.wire.interval import ConfidenceInterval
+
+LEVEL = 0.95
+TAIL = 0.5 + LEVEL / 2
+Z = normal_quantile(TAIL)
+PRIOR = 0.5  # weight of "all trials of a prompt are alike" in the design effect, in failed trials
+NO_SPREAD = 1e-12
+RARE = 0.05  # what Brown, Cai and DasGupta (2001) take for the bound of a rate of one to three events
+MANY = 50
+
+WILSON = "wilson"
+CLUSTERED_WILSON = "wilson, effective n"
+T = "t"
+EQUAL_VALUES = "equal values"
+ORDER = "order statistics"
+LOG_T = "t, log scale"
+BOOTSTRAP = "bootstrap t"
+DRAWN_AT_ONCE = 50_000  # values; of more, memory is what a resample costs
+
+
+def interval(bounds: tuple[float, float], n: int, method: str) -> ConfidenceInterval:
+    """The bounds with level, n and method."""
+    return ConfidenceInterval(low=bounds[0], high=bounds[1], level=LEVEL, n=n, method=method)
+
+
+def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
+    """Low and high alone."""
+    return None if found is None else (found.low, found.high)
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def rate_interval(passed: int, count: int) -> ConfidenceInterval | None:
+    """The interval of the share that passed, of independent records; None of none."""
+    return interval(wilson(passed / count, count, Z), count, WILSON) if count else None
+
+
+def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
+    """The Wilson score interval of a rate over so many independent values, which need not be a whole number.
+
+    It holds at 0 %, at 100 % and with few values.
+    """
+    shrink = 1 + z * z / count
+    centre = (rate + z * z / (2 * count)) / shrink
+    reach = z / shrink * math.sqrt(max(0.0, rate * (1 - rate)) / count + z * z / (4 * count * count))
+    low = 0.0 if rate <= 0 else max(0.0, centre - reach)  # not -1e-17, by rounding
+    return low, 1.0 if rate >= 1 else min(1.0, centre + reach)
+
+
+def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> ConfidenceInterval | None:
+    """The interval of a rate from the passes and size of each cluster, such as the trials of a prompt; None of none.
+
+    Values of a cluster resemble each other, so they are worth fewer independent ones: the effective n. Sums may be
+    fractions, such as the estimates of pass^k of prompts, which are worth more.
+    """
+    size, total = len(counts), sum(counts)
+    if not total:
+        return None
+    rate = min(1.0, max(0.0, math.fsum(sums) / total))
+    quantile = t_quantile(TAIL, size - 1) if size > 1 else Z
+    count = effective_count(sums, counts)
+    low, high = wilson(rate, count, quantile)
+    bounds = min(low, rare_bound(rate, count)), max(high, 1 - rare_bound(1 - rate, count))
+    return interval(bounds, total, CLUSTERED_WILSON)
+
+
+def rare_bound(rate: float, count: float) -> float:
+    """The lower bound of a rate of few events, as of a Poisson distribution: there Wilson's is too high; else 1."""
+    events = rate * count
+    rare = 0 < events <= (2 if count <= MANY else 3) and rate < 0.5
+    return gamma_quantile(RARE, events) / count if rare else 1.0
+
+
+def effective_count(sums: Sequence[float], counts: Sequence[int]) -> float:
+    """How many independent values would tell as much about the rate as these clusters."""
+    size, total = len(counts), sum(counts)
+    if size == 1:
+        return 1.0
+    rate = math.fsum(sums) / total
+    squares = math.fsum((part - count * rate) ** 2 for part, count in zip(sums, counts, strict=True))
+    between, binomial = squares * size / (size - 1), total * rate * (1 - rate)
+    if binomial < NO_SPREAD:  # all passed, or none: as uncertain as with one value that differs
+        between = binomial = 1.0
+    design_effect = (between + PRIOR * total / size) / (binomial + PRIOR)
+    return total / design_effect
+
+
+def pass_rate_interval(passes: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
+    """The interval of the share of passes, given 1 or 0 of each record; `clusters` names the cluster of each."""
+    if clusters is None:
+        return rate_interval(round(sum(passes)), len(passes))
+    return clustered_rate_interval(*cluster_sums(passes, clusters))
+
+
+def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[list[float], list[int]]:
+    """The sum and the number of the values of each cluster."""
+    sums: dict[object, float] = {}
+    counts: dict[object, int] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        sums[cluster] = sums.get(cluster, 0.0) + value
+        counts[cluster] = counts.get(cluster, 0) + 1
+    return list(sums.values()), list(counts.values())
+
+
+# --- means --------------------------------------------------------------------------------------
+
+
+def mean_interval(
+    values: Sequence[float], clusters: Sequence[object] | None = None, span: tuple[float, float] | None = (0.0, 1.0)
+) -> ConfidenceInterval | None:
+    """The t-interval of a mean of values within a span; `clusters` names the cluster of each value.
+
+    Of equal values the t-interval has width 0, of one value it has none. Then the interval is what the mean could be
+    if some other values were missed by chance; None if there is no span.
+    """
+    centre = mean(values)
+    if centre is None:
+        return None
+    error, df = standard_error(values, clusters)
+    if error is None or error < NO_SPREAD:
+        return _equal_values(centre, df + 1, len(values), span) if span else None
+    reach = t_quantile(TAIL, df) * error
+    low, high = span or (-math.inf, math.inf)
+    return interval((max(low, centre - reach), min(high, centre + reach)), len(values), T)
+
+
+def standard_error(values: Sequence[float], clusters: Sequence[object] | None = None) -> tuple[float | None, int]:
+    """The standard error of the mean and its degrees of freedom, robust to clusters; None for fewer than two."""
+    if clusters is None:
+        size = len(values)
+        return (None, 0) if size < 2 else (math.sqrt(variance(values)) / math.sqrt(size), size - 1)
+    sums, counts = cluster_sums(values, clusters)
+    size = len(sums)
+    if size < 2:
+        return None, 0
+    centre = math.fsum(sums) / len(values)
+    squares = math.fsum((part - count * centre) ** 2 for part, count in zip(sums, counts, strict=True))
+    return math.sqrt(squares * size / (size - 1)) / len(values), size - 1
+
+
+def _equal_values(value: float, count: int, n: int, span: tuple[float, float]) -> ConfidenceInterval:
+    """By Wilson, up to this share of values may differ although none of `count` does: by as much as the span allows."""
+    share = Z * Z / (count + Z * Z)
+    low, high = ((1 - share) * value + share * end for end in span)
+    return interval((low, high), n, EQUAL_VALUES)
+
+
+# --- percentiles and ratios ---------------------------------------------------------------------
+
+
+def percentile_interval(ordered: Sequence[float], p: float) -> ConfidenceInterval | None:
+    """The nearest pair of values with the percentile between them; None if there are too few, or both are equal."""
+    ranks = percentile_ranks(len(ordered), p)
+    if ranks is None or ordered[ranks[0]] == ordered[ranks[1]]:
+        return None
+    return interval((ordered[ranks[0]], ordered[ranks[1]]), len(ordered), ORDER)
+
+
+@lru_cache(256)
+def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
+    """Places in a sorted list of n between which the percentile lies in 95 %; None if not even first and last do."""
+    # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
+    if n < 2 or 1 - binomial_term(0, n, p) - binomial_term(n, n, p) < LEVEL:
+        return None
+    fewest = most = min(max(1, math.floor((n + 1) * p)), n - 1)
+    covered = binomial_term(fewest, n, p)
+    while covered < LEVEL:
+        fewer = binomial_term(fewest - 1, n, p) if fewest > 1 else 0.0
+        more = binomial_term(most + 1, n, p) if most < n - 1 else 0.0
+        if not fewer and not more:  # rounding
+            break
+        covered += max(fewer, more)
+        fewest, most = (fewest - 1, most) if fewer >= more else (fewest, most + 1)
+    return fewest - 1, most
+
+
+def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> ConfidenceInterval | None:
+    """The interval of the ratio of two means of paired values, none below 0, by the jackknife.
+
+    None if a mean is 0, one value is the whole sum, or all ratios are equal.
+    """
+    above, below = math.fsum(numerators), math.fsum(denominators)
+    if above <= 0 or below <= 0 or max(numerators) >= above or max(denominators) >= below:
+        return None
+    # How much the logarithm changes without each pair, times n - 1: the jackknife's error is that of their mean.
+    changes = [
+        (len(numerators) - 1) * (math.log1p(-b / below) - math.log1p(-a / above))
+        for a, b in zip(numerators, denominators, strict=True)
+    ]
+    return _around_log(math.log(above / below), changes, skewed_freedom(changes))
+
+
+def skewed_freedom(values: Sequence[float]) -> int:
+    """The degrees of freedom of the variance of values by Satterthwaite: n - 1 of normal ones, fewer with outliers."""
+    size, centre = len(values), math.fsum(values) / len(values)
+    second, fourth = (math.fsum((value - centre) ** power for value in values) / size for power in (2, 4))
+    if size < 3 or second < NO_SPREAD**2:
+        return size - 1
+    spread = fourth / second**2 - (size - 3) / (size - 1)
+    return max(1, min(size - 1, int(2 * size / spread) if spread > 0 else size - 1))
+
+
+def geometric_ratio_interval(ratios: Sequence[float]) -> ConfidenceInterval | None:
+    """The interval of the geometric mean of ratios above 0; None if there are fewer than two, or all are equal."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return _around_log(math.fsum(logs) / len(logs), logs) if logs else None
+
+
+def _around_log(centre: float, values: Sequence[float], freedom: int | None = None) -> ConfidenceInterval | None:
+    error, df = standard_error(values)
+    if error is None or error < NO_SPREAD:
+        return None
+    reach = t_quantile(TAIL, freedom or df) * error
+    return interval((math.exp(centre - reach), math.exp(centre + reach)), len(values), LOG_T)
+
+
+# --- bootstrap ----------------------------------------------------------------------------------
+
+
+def bootstrap_mean_interval(
+    clusters: Iterable[Sequence[float]], iterations: int, seed: int
+) -> ConfidenceInterval | None:
+    """The studentized bootstrap interval of the mean of all values; the trials of a prompt are drawn together.
+
+    Each resample has its own standard error, so that the interval is as skewed as the values. None if there are fewer
+    than two clusters, or all values are equal. The same values and seed give the same interval.
+    """
+    known = [cluster for cluster in clusters if cluster]
+    if len(known) < 2:
+        return None
+    sums = [math.fsum(cluster) for cluster in known]
+    counts = [float(len(cluster)) for cluster in known]
+    # What the mean and its clustered standard error are made of, so that a resample is one weighted sum of each.
+    columns = [
+        sums,
+        counts,
+        [s * s for s in sums],
+        [s * c for s, c in zip(sums, counts, strict=True)],
+        [c * c for c in counts],
+    ]
+    means, errors = _means_and_errors(_resample(columns, iterations, seed), len(known))
+    [centre], [error] = _means_and_errors([[math.fsum(column)] for column in columns], len(known))
+    if not error > 0:
+        return None
+    usable = errors > 0  # a resample of one value, drawn over and over, has no error
+    pivots = sorted(((means - centre)[usable] / errors[usable]).tolist())
+    if not pivots:
+        return None
+    # Resamples of few clusters vary too little: as far out as Student's t is beyond the normal distribution.
+    tail = normal_below(-t_quantile(TAIL, len(known) - 1))
+    low, high = math.floor(len(pivots) * tail), min(math.floor(len(pivots) * (1 - tail)), len(pivots) - 1)
+    bounds = max(0.0, float(centre - pivots[high] * error)), float(centre - pivots[low] * error)
+    return interval(bounds, int(sum(counts)), BOOTSTRAP)
+
+
+def _means_and_errors(totals: Any, size: int) -> tuple[Any, Any]:
+    """The mean and its clustered standard error, of each resample."""
+    import numpy as np
+
+    sums, counts, squares, products, sizes = (np.asarray(column, dtype=np.float64) for column in totals)
+    means = sums / counts
+    spread = np.maximum(squares - 2 * means * products + means * means * sizes, 0.0)
+    spread[spread < 1e-12 * squares] = 0.0  # rounding
+    return means, np.sqrt(spread * size / (size - 1)) / counts
+
+
+def _resample(columns: Sequence[Sequence[float]], iterations: int, seed: int) -> Any:
+    """The sum of each column in each resample; the columns have one length."""
+    import numpy as np
+
+    values = np.array(columns, dtype=np.float64)
+    length = values.shape[1]
+    generator = np.random.default_rng(seed)
+    sums = np.empty((len(columns), iterations))
+    many = max(1, DRAWN_AT_ONCE // length)
+    for start in range(0, iterations, many):
+        count = min(many, iterations - start)
+        # How often each value was drawn, instead of the drawn values: resample by resample, for all columns.
+        drawn = generator.integers(0, length, (count, length)) + np.arange(0, count * length, length)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=count * length).reshape(count, length)
+        # Not `@`: BLAS splits the sum by the number of processors, and the last digits with it.
+        sums[:, start : start + count] = np.einsum("cn,in->ci", values, times.astype(np.float64))
+    return sums

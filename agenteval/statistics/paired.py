@@ -1,0 +1,189 @@
+"""Two runs on the same prompts: the interval of the difference, the test of it, and the difference that n shows.
+
+Passes are compared by the signs of their differences (McNemar, Tango), other values by the t test, with exact tests
+where few prompts differ. Several tests at once are adjusted by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from agenteval.statistics.distributions import detectable_shift, t_two_sided
+from agenteval.statistics.intervals import (
+    LEVEL,
+    NO_SPREAD,
+    Z,
+    cluster_sums,
+    interval,
+    mean_interval,
+    standard_error,
+)
+from agenteval.statistics.samples import mean
+from agenteval.wire.interval import ConfidenceInterval
+
+POWER = 0.8
+SIGNIFICANT = 1 - LEVEL
+TIE = 1e-9
+FEW = 12  # differences of either sign up to which all assignments of signs are tried
+STEPS = 60  # of bisection
+TANGO = "tango"
+
+
+class PairedTest(NamedTuple):
+    """The mean of differences, its interval, the p value that there is none, and the smallest one that n shows."""
+
+    mean: float | None = None
+    interval: ConfidenceInterval | None = None
+    p: float | None = None
+    detectable: float | None = None
+
+
+def compare_paired(differences: Sequence[float], clusters: Sequence[object] | None = None) -> PairedTest:
+    """The analysis of differences within -1 and 1; `clusters` names the cluster of each.
+
+    Differences of one size, such as those of passes, are compared by their signs. The interval excludes 0 if and only
+    if p is below 0.05.
+    """
+    if not differences:
+        return PairedTest()
+    sizes = {round(abs(d), 9) for d in differences if abs(d) > TIE}
+    found: ConfidenceInterval | None
+    if clusters is None and len(sizes) <= 1:
+        [size] = sizes or {1.0}
+        wins, losses = signs(differences)
+        found, p = tango_interval(wins, losses, len(differences)), mid_p(wins, losses)
+        if size < 1:
+            found = _scaled(found, size, mean_interval(differences, span=(-1.0, 1.0)))
+    else:
+        found, p = _compare_means(differences, clusters)
+    if found and p >= SIGNIFICANT:
+        found = interval((min(0.0, found.low), max(0.0, found.high)), found.n, found.method)
+    elif found and found.low <= 0 <= found.high:
+        p = max(p, SIGNIFICANT)
+    return PairedTest(mean(differences), found, p, detectable_difference(differences, clusters))
+
+
+def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | None) -> ConfidenceInterval:
+    """Tango's interval in another unit: towards 0 as it is, away from 0 as far as that of means, if that is further.
+
+    Prompts that were not drawn may differ by more than those that were, so that the estimate is no bound.
+    """
+    low, high = size * tango.low, size * tango.high
+    if means is not None:
+        low = min(low, means.low) if low <= 0 else low
+        high = max(high, means.high) if high >= 0 else high
+    return interval((low, high), tango.n, tango.method)
+
+
+def signs(differences: Sequence[float]) -> tuple[int, int]:
+    """How many differences are above 0, and how many below."""
+    return sum(d > TIE for d in differences), sum(d < -TIE for d in differences)
+
+
+def detectable_difference(differences: Sequence[float], clusters: Sequence[object] | None = None) -> float | None:
+    """The smallest true difference that this many prompts would show 4 times in 5; None if nothing varies."""
+    error, df = standard_error(differences, clusters)
+    if error is None or error < NO_SPREAD:
+        return None
+    return detectable_shift(df, LEVEL, POWER) * error
+
+
+# --- means --------------------------------------------------------------------------------------
+
+
+def _compare_means(
+    differences: Sequence[float], clusters: Sequence[object] | None
+) -> tuple[ConfidenceInterval | None, float]:
+    """The t-interval and p; where few prompts or clusters differ, p is that of the exact test if it is larger."""
+    found = mean_interval(differences, clusters, (-1.0, 1.0))
+    error, df = standard_error(differences, clusters)
+    centre = math.fsum(differences) / len(differences)
+    varies = error is not None and error >= NO_SPREAD
+    p = t_two_sided(centre / error, df) if error is not None and varies else mid_p(*signs(differences))
+    if clusters is not None:
+        differences, _ = cluster_sums(differences, clusters)
+    different = [d for d in differences if abs(d) > TIE]
+    return found, max(p, sign_flip_p(different)) if len(different) <= FEW else p
+
+
+def sign_flip_p(differences: Sequence[float]) -> float:
+    """The exact test of a mean: the share of all assignments of signs with a sum as large; ties count half (mid-p)."""
+    sums = [0.0]
+    for d in differences:
+        sums = [s + d for s in sums] + [s - d for s in sums]
+    seen = abs(math.fsum(differences))
+    larger = sum(abs(s) > seen + TIE for s in sums)
+    equal = sum(abs(abs(s) - seen) <= TIE for s in sums)
+    return min(1.0, (larger + equal / 2) / len(sums)) if seen > TIE else 1.0
+
+
+# --- passes -------------------------------------------------------------------------------------
+
+
+def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:
+    """Tango's score interval of the difference of two paired rates, (b - c) / n (Tango 1998)."""
+    estimate = (b - c) / n
+
+    def standing(difference: float) -> float:
+        linear = (2 * n - b + c) * difference - b - c
+        root = math.sqrt(max(0.0, linear * linear + 8 * n * c * difference * (1 - difference)))
+        only_b = (root - linear) / (4 * n)
+        variance = n * (2 * only_b + difference * (1 - difference))
+        gap = b - c - n * difference
+        if variance <= 0:
+            return math.copysign(math.inf, gap) if gap else 0.0
+        return gap / math.sqrt(variance)
+
+    low, inside = -1.0, estimate
+    for _ in range(STEPS):
+        middle = (low + inside) / 2
+        low, inside = (middle, inside) if standing(middle) > Z else (low, middle)
+    high, inside = 1.0, estimate
+    for _ in range(STEPS):
+        middle = (high + inside) / 2
+        high, inside = (middle, inside) if standing(middle) < -Z else (high, middle)
+    return interval((low, high), n, TANGO)
+
+
+# --- signs --------------------------------------------------------------------------------------
+
+
+def sign_test(b: int, c: int) -> float:
+    """Exact two-sided p of b against c under a fair coin; on discordant passes this is McNemar's exact test."""
+    return 1.0 if b == c else min(1.0, 2 * _tail(b, c)[0])
+
+
+def mid_p(b: int, c: int) -> float:
+    """McNemar's mid-p value of b prompts that only one run passed against c that only the other did, two-sided."""
+    tail, seen = _tail(b, c)
+    return 1.0 if b == c else min(1.0, 2 * tail - seen)
+
+
+def _tail(b: int, c: int) -> tuple[float, float]:
+    """The chance of b against c or further apart, one-sided, under a fair coin; and that of b against c itself."""
+    n, low = b + c, min(b, c)
+    # From the largest term of the tail down: each is the one before times k/(n-k+1). Logarithms, because
+    # 2**n does not fit a float.
+    seen = term = math.exp(math.lgamma(n + 1) - math.lgamma(low + 1) - math.lgamma(n - low + 1) - n * math.log(2))
+    tail = 0.0
+    for k in range(low, -1, -1):
+        tail += term
+        term *= k / (n - k + 1)
+        if term < tail * 1e-17:
+            break
+    return tail, seen
+
+
+# --- several tests at once ----------------------------------------------------------------------
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values, in the order given: the chance of any false rejection stays below the level."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
+        adjusted[place] = largest
+    return adjusted

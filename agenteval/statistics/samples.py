@@ -1,0 +1,75 @@
+"""Samples: means, percentiles and variances, and the chance to pass in several trials (pass@k, pass^k)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from math import comb
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The arithmetic mean; None over nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def geometric_mean(values: Sequence[float]) -> float | None:
+    """The geometric mean of values above 0; None over nothing."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
+
+
+def percentile(ordered: Sequence[float], p: float) -> float | None:
+    """Nearest rank: element floor(n*p) of a sorted list, clamped to the last; None over nothing."""
+    return ordered[min(math.floor(len(ordered) * p), len(ordered) - 1)] if ordered else None
+
+
+def variance(values: Sequence[float]) -> float:
+    """The sample variance (n-1) of two values or more."""
+    centre = math.fsum(values) / len(values)
+    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+
+
+# --- pass@k and pass^k --------------------------------------------------------------------------
+
+
+def pass_at(n: int, c: int, j: int) -> float | None:
+    """Unbiased pass@j, the chance that one of j trials passes, from c passes in n trials; None if n < j."""
+    if not _estimable(n, c, j):
+        return None
+    draws = comb(n, j)
+    return (draws - comb(n - c, j)) / draws  # integers until here: no digits are lost, however large they are
+
+
+def pass_exp(n: int, c: int, j: int) -> float | None:
+    """Unbiased pass^j, the chance that all of j trials pass, from c passes in n trials; None if n < j."""
+    return comb(c, j) / comb(n, j) if _estimable(n, c, j) else None
+
+
+def pass_curves(n: int, c: int) -> list[tuple[float, float]]:
+    """Unbiased pass@j and pass^j for j = 1 to n, as exact as pass_at and pass_exp; fast for thousands of trials."""
+    _estimable(n, c, 1)
+    curves = []
+    draws = failing = passing = 1  # how many sets of j trials there are: in all, of failures, of passes
+    for j in range(n):
+        draws = draws * (n - j) // (j + 1)
+        failing = failing * (n - c - j) // (j + 1)
+        passing = passing * (c - j) // (j + 1)
+        curves.append(((draws - failing) / draws, passing / draws))
+    return curves
+
+
+def plug_in_pass_at_k(p: float, k: int) -> float:
+    """passAtK of agent-eval-harness: the pass rate p put into 1-(1-p)^k, which is biased."""
+    return float(1 - (1 - p) ** k)
+
+
+def plug_in_pass_exp_k(p: float, k: int) -> float:
+    """passExpK of agent-eval-harness: the pass rate p to the power of k, which is biased."""
+    return float(p**k)
+
+
+def _estimable(n: int, c: int, j: int) -> bool:
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} passes in {n} trials")
+    if j < 1:
+        raise ValueError(f"a number of trials must be at least 1, got {j}")
+    return n >= j

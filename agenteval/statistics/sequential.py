@@ -1,0 +1,174 @@
+"""Tests that may be looked at after every prompt, and a run that stops when the answer is known (--stop-when-known).
+
+`BettingTest` is an always-valid test of a mean, by an e-process (Waudby-Smith and Ramdas 2023, betting on bounded
+means). For each of several bets b, the product of 1 + b * (x - mean) over all values x has an expectation of at most 1
+if the mean is right. The e-value is the average of these products; by Ville's inequality it ever reaches 20 with a
+probability of at most 0.05, so the test may be looked at after every value.
+
+`EarlyStop` runs prompts in a random order, the same in every run, and feeds their values to the test in that order, not
+as they finish: agents that fail often take longest. Once the answer is known, no further prompt is started. Until then
+only a few prompts are started ahead of the slowest, because they may turn out not to be needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Iterable, Iterator
+
+from agenteval.statistics.power import Passes, Pilot
+from agenteval.streams.rows import row_of
+from agenteval.wire.records import Record
+from agenteval.wire.row import Row
+
+# Of the largest bet that keeps every factor above 0:
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
+ALPHA = 0.05
+LARGEST = 700.0  # exponent that a float can hold
+
+
+class BettingTest:
+    """Tests whether values between `low` and `high`, in random order, have a given mean.
+
+    An `e_value` of 20 or more rejects the mean at the 5 % level. Then `side` is 1 if the values are larger, -1 if they
+    are smaller; until then it is 0.
+    """
+
+    def __init__(self, mean: float, low: float, high: float) -> None:
+        self.mean = mean
+        self.e_value, self.side = 1.0, 0
+        self._bets = [share / (mean - low) for share in SHARES] + [-share / (high - mean) for share in SHARES]
+        self._logs = [0.0] * len(self._bets)
+
+    def add(self, value: float) -> None:
+        """Takes one more value into account."""
+        gain = value - self.mean
+        if gain:
+            self._logs = [log + math.log1p(bet * gain) for log, bet in zip(self._logs, self._bets, strict=True)]
+            self._look()
+
+    def _look(self) -> None:
+        largest = max(self._logs)
+        total = math.fsum(math.exp(log - largest) for log in self._logs) / len(self._logs)
+        self.e_value = math.exp(min(LARGEST, largest + math.log(total)))
+        above = max(self._logs[: len(SHARES)]) > max(self._logs[len(SHARES) :])
+        self.side = 0 if self.e_value < 1 / ALPHA else 1 if above else -1
+
+
+# --- early stopping -----------------------------------------------------------------------------
+
+
+FEWEST = 6  # prompts that a decision must rest on
+PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started all the same
+
+
+class EarlyStop:
+    """Decides when to stop; `baseline` are the passes of another run, else the pass rate is tested for `threshold`."""
+
+    def __init__(
+        self, name: str, baseline: Pilot | None = None, threshold: float = 0.5, ahead: int | None = None
+    ) -> None:
+        self.name, self.baseline, self.ahead = name, baseline, ahead
+        self._changed = threading.Condition()
+        self.test = BettingTest(threshold, 0.0, 1.0) if baseline is None else BettingTest(0.0, -1.0, 1.0)
+        self.compared: list[tuple[Passes, Passes | None]] = []
+        self._order: list[str] = []
+        self._next = self._started = self._looked_at = 0
+        self._earlier: set[str] = set()
+        self._finished: dict[str, Passes | None] = {}
+        self._to_run: list[Record] = []
+
+    def plan(self, prompts: Iterable[Record], done: Pilot, done_ids: Iterable[str] = ()) -> int:
+        """Reads all prompts and puts them, and those of an earlier run, in random order; returns how many there are."""
+        self._to_run = sorted(prompts, key=lambda prompt: place(prompt["id"]))
+        waiting = {prompt["id"] for prompt in self._to_run}
+        self._earlier = {id for id in done_ids if id not in waiting}
+        self._finished = {id: done.get(id) for id in self._earlier}
+        self._order = sorted({*waiting, *self._earlier}, key=place)
+        self._look()
+        return len(self._to_run)
+
+    def prompts(self) -> Iterator[Record]:
+        """Yields the prompts until it is known."""
+        for prompt in self._to_run:
+            with self._changed:
+                self._changed.wait_for(self._may_start, PATIENCE)
+            if self.known:
+                return
+            self._started += 1
+            yield prompt
+
+    def add(self, record: Record) -> None:
+        """Takes the record of a prompt into account, once those before it in the order are there."""
+        self._finish(record["id"], passes_of(record))
+
+    def skip(self, id: str) -> None:
+        """Goes on without the record of a prompt that could not be run."""
+        self._finish(id, None)
+
+    def _finish(self, id: str, found: Passes | None) -> None:
+        with self._changed:
+            self._finished[id] = found
+            self._look()
+            self._changed.notify_all()
+
+    def _may_start(self) -> bool:
+        """Whether it is known, or not too many prompts are ahead of the first that is still running."""
+        return self.ahead is None or self.known or self._started - self._looked_at < self.ahead
+
+    def _look(self) -> None:
+        while not self.known and self._next < len(self._order) and self._order[self._next] in self._finished:
+            id = self._order[self._next]
+            self._next += 1
+            self._looked_at += id not in self._earlier
+            self._compare(self._finished.pop(id), id)
+
+    def _compare(self, found: Passes | None, id: str) -> None:
+        other = self.baseline.get(id) if self.baseline is not None else None
+        if found is None or (self.baseline is not None and other is None):
+            return  # not graded here or there: it tells nothing
+        self.compared.append((found, other))
+        self.test.add(found.rate - (other.rate if other else 0.0))
+
+    @property
+    def comparable(self) -> int:
+        """How many prompts can tell anything."""
+        return len(self._order) if self.baseline is None else sum(id in self.baseline for id in self._order)
+
+    @property
+    def known(self) -> bool:
+        """Whether the test has decided."""
+        return len(self.compared) >= FEWEST and self.test.side != 0
+
+    def summary(self) -> str:
+        """What is known, from how many prompts, and how many were not run."""
+        count = len(self.compared)
+        rates = f"passes {rate([found for found, _ in self.compared])}"
+        if self.baseline is None:
+            against, claims = f"{self.test.mean:g}", {1: "above", -1: "below"}
+        else:
+            against, claims = self.name, {1: "better than", -1: "worse than"}
+            rates += f", {self.name} {rate([other for _, other in self.compared if other])}"
+        evidence = f"on {count} prompts it {rates}" if count else "no prompt could be compared"
+        if not self.known:
+            return f"not known whether it is {claims[1]} or {claims[-1]} {against}: {evidence}"
+        saved = len(self._to_run) - self._started
+        left = f"{saved} of {len(self._order)} prompts were not run"
+        return f"known after {count} prompts: {claims[self.test.side]} {against} ({evidence}); {left}"
+
+
+def place(id: str) -> bytes:
+    """The place of a prompt in the random order, which is the same in every run."""
+    return hashlib.sha256(id.encode()).digest()
+
+
+def rate(passes: list[Passes]) -> str:
+    """The mean pass rate as a percentage."""
+    return f"{sum(found.rate for found in passes) / max(1, len(passes)):.1%}"
+
+
+def passes_of(record: Record) -> Passes | None:
+    """How many attempts of a result or of trials passed; None if none is graded, BadRecord if it is neither."""
+    verdicts = row_of(record, Row, answered=False).verdicts
+    return Passes(sum(verdicts), len(verdicts)) if verdicts else None

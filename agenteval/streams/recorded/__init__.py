@@ -1,1 +1,0 @@
-"""What other programs recorded: files of theirs, and the secrets in them."""
