@@ -17,7 +17,7 @@ AGENT, MODEL = ("agent",), ("model", "modelName", "model_name")  # what metadata
 AGENT_VERSION = ("agentVersion", "agent_version", "version")
 
 
-class Answer(NamedTuple):
+class ReportedAnswer(NamedTuple):
     """One answer to a prompt: a result, or one of its trials."""
 
     row: Row
@@ -117,10 +117,10 @@ class Answer(NamedTuple):
         return fields
 
 
-def answers_in(row: Row) -> Iterator[Answer]:
+def answers_in(row: Row) -> Iterator[ReportedAnswer]:
     """Yields the answers of a row."""
     for attempt in row.attempts:
-        yield Answer(row, attempt)
+        yield ReportedAnswer(row, attempt)
 
 
 def story(attempts: Sequence[Attempt]) -> str:

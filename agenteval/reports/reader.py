@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from agenteval.errors import BadRecord
-from agenteval.reports.answers import Answer, answers_in
+from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.streams.files import Spool
 from agenteval.streams.rows import parse_row, row_of
 from agenteval.streams.source import Refusals, Source, read_checked, refuse
@@ -51,12 +51,12 @@ class RowReader:
             yield row
             self.seen(row.id)
 
-    def answers(self, depth: type[Row] = RowWithSteps, *, twice: bool = False) -> Iterator[Answer]:
+    def answers(self, depth: type[Row] = RowWithSteps, *, twice: bool = False) -> Iterator[ReportedAnswer]:
         """Yields each answer: of a result one, of trials several."""
         for row in self.rows(depth, twice=twice):
             yield from answers_in(row)
 
-    def answers_again(self) -> Iterator[Answer]:
+    def answers_again(self) -> Iterator[ReportedAnswer]:
         """Yields the answers of the first pass again, without their steps."""
         for line in self.lines_again():
             yield from answers_in(parse_row(line, Row))

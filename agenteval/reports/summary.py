@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from agenteval.reports.answers import Answer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import between_fences, inline, normal_line_ends
 from agenteval.reports.reader import RowReader
@@ -73,7 +73,7 @@ class Sections:
             return self.line(text.strip("\n")), ""
         return "", between_fences(text, "text")
 
-    def section(self, answer: Answer) -> bytes:
+    def section(self, answer: ReportedAnswer) -> bytes:
         """One answer: input, steps, output, and what else is known of it."""
         row, attempt = answer
         parts = [f"## Evaluation Record: {self.line(answer.id)}"]
@@ -114,7 +114,7 @@ class Sections:
 
     # --- steps ---
 
-    def step_lines(self, answer: Answer) -> list[str]:
+    def step_lines(self, answer: ReportedAnswer) -> list[str]:
         """The steps as a numbered list, each with its id."""
         usual, shown_usual = f"{answer.id}-step-", f"{self.line(answer.id)}-step-"
         shown: list[str] = []

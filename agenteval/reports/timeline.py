@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agenteval.reports.answers import EPOCH, Answer
+from agenteval.reports.answers import EPOCH, ReportedAnswer
 from agenteval.reports.figures import dollars, duration_text, whole
 from agenteval.reports.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, paint, wrap
 from agenteval.streams.text import counted, one_line, pretty_json, screen_lines
@@ -29,7 +29,7 @@ class View(NamedTuple):
     step: int | None = None  # only this one
 
 
-def timeline_lines(answer: Answer, view: View) -> Iterator[str]:
+def timeline_lines(answer: ReportedAnswer, view: View) -> Iterator[str]:
     """The lines of one answer."""
     yield from head(answer, view)
     steps = list(enumerate(answer.steps, 1))
@@ -52,7 +52,7 @@ def timeline_lines(answer: Answer, view: View) -> Iterator[str]:
 # --- above and below the steps ------------------------------------------------------------------
 
 
-def head(answer: Answer, view: View) -> Iterator[str]:
+def head(answer: ReportedAnswer, view: View) -> Iterator[str]:
     """The id, and the facts of the run."""
     attempt = answer.attempt
     word = OUTCOMES[attempt.status]

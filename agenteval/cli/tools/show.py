@@ -12,7 +12,7 @@ import click
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports.answers import Answer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import context_of
 from agenteval.reports.reader import RowReader
 from agenteval.reports.timeline import View, timeline_lines
@@ -36,7 +36,7 @@ class Selection:
         self.seen: list[str] = []
         self.shown = 0
 
-    def takes(self, answer: Answer) -> bool:
+    def takes(self, answer: ReportedAnswer) -> bool:
         """Whether to show an answer; a prompt's id stands for all of its trials."""
         names = {answer.id, answer.row.id}
         if len(self.seen) <= IDS_SHOWN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agenteval.reports.answers import Answer, iso
+from agenteval.reports.answers import ReportedAnswer, iso
 from agenteval.reports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -23,7 +23,7 @@ def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
         yield encode(trajectory(answer)) + b"\n"
 
 
-def trajectory(answer: Answer) -> Record:
+def trajectory(answer: ReportedAnswer) -> Record:
     """The document of one answer, sub-agents included; what the format has no field for is in `extra`."""
     nested = sub_agents(answer)
     steps = numbered(steps_of(answer, nested))
@@ -50,7 +50,7 @@ def trajectory(answer: Answer) -> Record:
     )
 
 
-def document(answer: Answer, trajectory_id: str, steps: list[Record]) -> Record:
+def document(answer: ReportedAnswer, trajectory_id: str, steps: list[Record]) -> Record:
     """What the trajectory of an agent and that of a sub-agent have both."""
     return {
         "schema_version": VERSION,
@@ -61,14 +61,14 @@ def document(answer: Answer, trajectory_id: str, steps: list[Record]) -> Record:
     }
 
 
-def nested_documents(answer: Answer, nested: Nested) -> Iterator[Record]:
+def nested_documents(answer: ReportedAnswer, nested: Nested) -> Iterator[Record]:
     """The trajectory of each sub-agent; a step that calls one names it by its id."""
     for call, steps in nested.items():
         turns = (agent_step(turn, answer, nested) for turn in agent_turns(steps))
         yield document(answer, nested_id(answer, call), numbered(turns))
 
 
-def nested_id(answer: Answer, call: str) -> str:
+def nested_id(answer: ReportedAnswer, call: str) -> str:
     """The id of the trajectory of the sub-agent that worked for a call."""
     return f"{answer.id}/{call}"
 
@@ -78,7 +78,7 @@ def numbered(steps: Iterable[Record]) -> list[Record]:
     return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
-def steps_of(answer: Answer, nested: Nested) -> Iterator[Record]:
+def steps_of(answer: ReportedAnswer, nested: Nested) -> Iterator[Record]:
     """The steps of the user and the agent, without their numbers."""
     for at, exchange in enumerate(exchanges(answer)):
         start = None if at or answer.start is None else iso(answer.start)
@@ -87,7 +87,7 @@ def steps_of(answer: Answer, nested: Nested) -> Iterator[Record]:
             yield agent_step(turn, answer, nested)
 
 
-def agent_step(turn: AgentTurn, answer: Answer, nested: Nested) -> Record:
+def agent_step(turn: AgentTurn, answer: ReportedAnswer, nested: Nested) -> Record:
     """One turn of the agent; the results of its calls, and who worked for them, are in the same step."""
     stamp = answer.time_of(turn.first) if turn.first else None
     workers = {one.id: nested_id(answer, call) for one in turn.calls if (call := one.step.call_id or "") in nested}

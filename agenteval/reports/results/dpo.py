@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.reports.answers import Answer, answers_in
+from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -57,7 +57,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
 
 
-def judged(answers: Sequence[Answer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
+def judged(answers: Sequence[ReportedAnswer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
     """The answers to the first one's prompt that passed or did not; --all adds what agents that failed have left."""
     found = []
     for answer in answers:
@@ -105,7 +105,7 @@ class OtherRun:
             end += len(line)
         self._file = spool.rewind()
 
-    def answers(self, prompt_id: str) -> Iterator[Answer]:
+    def answers(self, prompt_id: str) -> Iterator[ReportedAnswer]:
         """The answers to that prompt."""
         for offset, size in self._places.get(prompt_id, ()):
             self._file.seek(offset)

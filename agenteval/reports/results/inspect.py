@@ -8,7 +8,7 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.comparison.run_summary import Mean
-from agenteval.reports.answers import Answer, iso
+from agenteval.reports.answers import ReportedAnswer, iso
 from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -47,7 +47,7 @@ class Totals:
         self.means: dict[str, Mean] = {}
         self.usage: dict[str, dict[str, int]] = {}
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: ReportedAnswer) -> None:
         """Adds a sample."""
         self.samples += 1
         self.prompts += answer.trial in (None, 1)
@@ -114,7 +114,7 @@ def total_score(name: str, mean: Mean, samples: int) -> Record:
 # --- samples ------------------------------------------------------------------------------------
 
 
-def sample(answer: Answer) -> Record:
+def sample(answer: ReportedAnswer) -> Record:
     """One sample: the conversation, the scores, and the error of an agent that failed."""
     row, attempt = answer
     model = answer.model or UNKNOWN_MODEL
@@ -149,7 +149,7 @@ def choice(output: str) -> Record:
     return {"message": {"role": "assistant", "content": output, "source": "generate"}, "stop_reason": "stop"}
 
 
-def messages(answer: Answer) -> list[Record]:
+def messages(answer: ReportedAnswer) -> list[Record]:
     """The conversation; thoughts are parts of the content."""
     found: list[Record] = []
     for exchange in exchanges(answer):
@@ -179,7 +179,7 @@ def assistant_message(turn: AgentTurn) -> Record:
     return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
 
 
-def scores_of(answer: Answer) -> Record:
+def scores_of(answer: ReportedAnswer) -> Record:
     """`pass` and `score`, and the score of each grader; nothing where there is no verdict."""
     attempt = answer.attempt
     if attempt.grade is None:
@@ -195,17 +195,17 @@ def scores_of(answer: Answer) -> Record:
     return found
 
 
-def grader_score(grade: GraderResult, answer: Answer) -> Record:
+def grader_score(grade: GraderResult, answer: ReportedAnswer) -> Record:
     """The score of one grader."""
     return score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}}
 
 
-def score(value: str | float, answer: Answer, reasoning: str | None) -> Record:
+def score(value: str | float, answer: ReportedAnswer, reasoning: str | None) -> Record:
     """One score."""
     return {"value": value, "answer": answer.attempt.output, **({"explanation": reasoning} if reasoning else {})}
 
 
-def model_usage(answer: Answer) -> dict[str, dict[str, int]]:
+def model_usage(answer: ReportedAnswer) -> dict[str, dict[str, int]]:
     """The tokens of the model that ran; nothing if they are not known."""
     given, taken, cached = (answer.tokens(f"{name}_tokens") for name in ("input", "output", "cached"))
     if given is None and taken is None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agenteval.reports.answers import Answer, answers_in
+from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -97,7 +97,7 @@ def prompt_xml(row: Row, group: str) -> str:
     return suite.opening(row.id) + shown + cases + "</testsuite>\n"
 
 
-def case_xml(answer: Answer, group: str) -> str:
+def case_xml(answer: ReportedAnswer, group: str) -> str:
     """One test case: passed, or with the failure, the error, or why it is skipped."""
     attempt = answer.attempt
     time = "" if attempt.duration is None else f' time="{seconds(attempt.duration)}"'
@@ -116,7 +116,7 @@ def case_xml(answer: Answer, group: str) -> str:
     )
 
 
-def details(answer: Answer) -> str:
+def details(answer: ReportedAnswer) -> str:
     """All errors of the agent, or the score and the reasoning, of each grader if there are several."""
     attempt = answer.attempt
     if answer.status == ERROR:

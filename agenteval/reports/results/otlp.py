@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.answers import Answer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.conversation import PENDING, text_of
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -28,7 +28,7 @@ def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
         yield encode({"resourceSpans": [resource_spans(answer)]}) + b"\n"
 
 
-def resource_spans(answer: Answer) -> Record:
+def resource_spans(answer: ReportedAnswer) -> Record:
     """The trace of one answer: a span for the run, and one for each tool call below it, or below that of the caller."""
     trace = identifier(answer, "trace", 16)
     spans = [run_span(answer, trace)]
@@ -45,7 +45,7 @@ def resource_spans(answer: Answer) -> Record:
 # --- spans --------------------------------------------------------------------------------------
 
 
-def run_span(answer: Answer, trace: str) -> Record:
+def run_span(answer: ReportedAnswer, trace: str) -> Record:
     """The span of the run of the agent; the verdicts are its events."""
     row, attempt = answer
     failed = answer.status == ERROR
@@ -80,7 +80,7 @@ def run_span(answer: Answer, trace: str) -> Record:
     return span | ({"status": {"code": STATUS_ERROR, "message": attempt.failures[0]}} if failed else {})
 
 
-def tool_span(answer: Answer, step: Step, number: int, parent: Record) -> Record:
+def tool_span(answer: ReportedAnswer, step: Step, number: int, parent: Record) -> Record:
     """The span of a tool call; a call never answered lasts until the run ends."""
     name, failed = step.name or "tool", step.status == "failed"
     start = answer.time_of(step) or answer.start
@@ -108,7 +108,7 @@ def tool_span(answer: Answer, step: Step, number: int, parent: Record) -> Record
     return span | ({"status": {"code": STATUS_ERROR}} if failed else {})
 
 
-def evaluations(answer: Answer) -> Iterator[Record]:
+def evaluations(answer: ReportedAnswer) -> Iterator[Record]:
     """An event per verdict: of each grader and of all together, and the error of a grader that erred."""
     attempt = answer.attempt
     if answer.status == ERROR:
@@ -131,7 +131,7 @@ def evaluations(answer: Answer) -> Iterator[Record]:
         yield evaluation(answer, {"gen_ai.evaluation.name": "score", **error})
 
 
-def evaluation(answer: Answer, fields: Record) -> Record:
+def evaluation(answer: ReportedAnswer, fields: Record) -> Record:
     """One event, at the end of the run."""
     at = answer.end or answer.start
     stamp = {} if at is None else {"timeUnixNano": nanoseconds(at)}
@@ -141,7 +141,7 @@ def evaluation(answer: Answer, fields: Record) -> Record:
 # --- values -------------------------------------------------------------------------------------
 
 
-def identifier(answer: Answer, what: str, size: int) -> str:
+def identifier(answer: ReportedAnswer, what: str, size: int) -> str:
     """An id of so many bytes, as hex; the same for the same record, and another for another run of it."""
     seed = "\0".join((answer.id, str(answer.start), answer.agent, what))
     return sha256(seed.encode(errors="surrogatepass")).hexdigest()[: 2 * size]
@@ -184,7 +184,7 @@ def provider(model: str | None) -> str:
     return name if separator and name else found
 
 
-def error_type(answer: Answer) -> str:
+def error_type(answer: ReportedAnswer) -> str:
     """A word for what failed."""
     if answer.metadata.get("timedOut") or "timed out" in answer.attempt.failures[0]:
         return "timeout"

@@ -7,7 +7,7 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.errors import MissingExtra, UserError
-from agenteval.reports.answers import Answer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -17,7 +17,7 @@ ROWS = 1000  # of a group at most, and less if they are large
 BYTES = 16 << 20  # of text in a group
 TEXT, TEXTS, FLAG, WHOLE, NUMBER, TIME = "text", "texts", "flag", "whole", "number", "time"
 
-Cell = Callable[[Answer], Any]
+Cell = Callable[[ReportedAnswer], Any]
 
 
 def json_text(value: Any) -> str | None:
@@ -105,9 +105,9 @@ class _Sink:
         return b"".join(pieces)
 
 
-def groups(answers: Iterable[Answer]) -> Iterator[list[Answer]]:
+def groups(answers: Iterable[ReportedAnswer]) -> Iterator[list[ReportedAnswer]]:
     """The answers in groups of a limited size."""
-    group: list[Answer] = []
+    group: list[ReportedAnswer] = []
     size = 0
     for answer in answers:
         group.append(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from agenteval.reports.answers import Answer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -27,7 +27,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     say_left_out(f"{taken:,} of {taken + left_out.total():,} answers written", left_out, context)
 
 
-def why_not(answer: Answer, chat: Chat, context: ReportContext) -> str | None:
+def why_not(answer: ReportedAnswer, chat: Chat, context: ReportContext) -> str | None:
     """Why an answer is left out; None if it is taken."""
     if answer.status != PASS and not context.every:
         return REASONS[answer.status]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agenteval.comparison.run_summary import NO_GROUP, RunSummary, add_to_groups
-from agenteval.reports.answers import Answer, answers_in, story
+from agenteval.reports.answers import ReportedAnswer, answers_in, story
 from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -78,7 +78,7 @@ def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[s
 # --- one answer ---------------------------------------------------------------------------------
 
 
-def cells(answer: Answer, limit: int) -> tuple[str, ...]:
+def cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
     attempt = answer.attempt
     grade, duration, tokens = attempt.grade, attempt.duration, attempt.tokens
@@ -91,7 +91,7 @@ def cells(answer: Answer, limit: int) -> tuple[str, ...]:
     )
 
 
-def answer_line(answer: Answer, columns: list[int], context: ReportContext) -> str:
+def answer_line(answer: ReportedAnswer, columns: list[int], context: ReportContext) -> str:
     """One answer on one line."""
     shown = (*cells(answer, context.width), one_line(story([answer.attempt]), context.width))
     line = in_columns(shown, columns, NUMBERS)
