@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.outcome import Outcome

@@ -18,9 +18,8 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.adapters.reader import Reading
-from agenteval.adapters.surrogates import held_back, without_halves
 from agenteval.adapters.trajectory import Step, Trajectory
-from agenteval.adapters.words import as_text, status_of
+from agenteval.adapters.values import as_text, held_back, status_of, without_halves
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
