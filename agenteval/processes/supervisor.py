@@ -141,8 +141,6 @@ class ProcessSupervisor:
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         mark = mark_of(self._pid, key)
-        # Some programs trust PWD more than getcwd().
-        env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
         # A process inherits its mark from this one: to set it in the child alone would take a fork that runs Python.
         with self._starting:
             if self.stopping:
@@ -153,7 +151,7 @@ class ProcessSupervisor:
                     command.argv,
                     executable=command.program,
                     cwd=command.cwd,
-                    env=env if command.alone else {**os.environ, **env},
+                    env=environment_of(command, mark),
                     stdin=subprocess.DEVNULL if stdin is None else stdin,
                     stdout=stdout,
                     stderr=stderr,
@@ -307,6 +305,12 @@ class ProcessSupervisor:
                 del self._given_up[pid]
             self._table = (began, table)
         return self._table[1]
+
+
+def environment_of(command: Command, mark: int = 0) -> dict[str, str]:
+    """Returns all variables that a process is started with."""
+    own = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}  # some programs trust PWD more than getcwd()
+    return own if command.alone else {**os.environ, **own}
 
 
 def _allow_descriptors(concurrency: int) -> int:

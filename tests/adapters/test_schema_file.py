@@ -52,7 +52,7 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
-    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0", "agentArgs": ["--model"]}
+    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0", "agentArgs": ["--model"], "agentDigest": "0"}
     turns = [{"lines": 0}, {"lines": 0}]
     raw = {
         "id": "i",

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
-from agenteval.agents.rate_limit import RateLimiter
-from agenteval.agents.session import Conditions, Limits, PromptJob
+from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter
 from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.outcome import Outcome, failure_of
 from agenteval.processes.process import Command

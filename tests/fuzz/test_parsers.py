@@ -16,7 +16,7 @@ from agenteval.adapters.values import decode_leniently
 from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
-from agenteval.agents.rate_limit import parse_rate
+from agenteval.agents.session import parse_rate
 from agenteval.cli.agent_options import parse_pattern, parse_size
 from agenteval.cli.options import parse_milliseconds
 from agenteval.cluster.shards import parse_shard
