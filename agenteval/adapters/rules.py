@@ -223,6 +223,9 @@ def _any_true(values: list[Value]) -> Value:
 # --- rules for steps ----------------------------------------------------------------------------
 
 
+ANY: Fields = frozenset((None,))
+
+
 class Rule(msgspec.Struct, frozen=True):
     """What to do with an event or, with `item`, with each item of its list that fits.
 
@@ -235,7 +238,7 @@ class Rule(msgspec.Struct, frozen=True):
     act: Act
     lone: bool = False
     also: bool = False
-    fields: Fields = frozenset((None,))
+    fields: Fields = ANY
 
 
 def output_events(config: HeadlessAdapter) -> dict[str, OutputEvent]:
@@ -359,7 +362,7 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     if config.usage:
         tests, _ = compile_match(compiler, config.usage.match, "usage.match", with_items=False)
         act = _usage_act(compiler, "usage", config.usage)
-        actions.append(Rule(tests, None, act, fields=_fields(_usage_paths(config.usage))))
+        actions.append(Rule(tests, None, act, fields=ANY if tests else _fields(_usage_paths(config.usage))))
     if config.metadata:
         facts = {name: _first(_values(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()}
 
