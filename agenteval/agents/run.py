@@ -48,7 +48,7 @@ from agenteval.processes.process import find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.guard import NOT_OF_THE_RECORD, guarded, write_record
+from agenteval.streams.guard import NOT_OF_THE_RECORD, write_record
 from agenteval.streams.output import Output, Syncer, open_output
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
@@ -367,11 +367,10 @@ class PromptRun:
         if answer is None:
             return None
         reading = answer.reading if self.adapter is self.agent.adapter() else None
-        result = guarded(
-            answer.raw,
-            lambda raw: result_of(raw, self.adapter, keep_raw=keep_raw, reading=reading),
-            lambda raw, error: failed_result(raw, self.adapter, self.console.fault(raw["id"], error)),
-        )
+        try:
+            result = result_of(answer.raw, self.adapter, keep_raw=keep_raw, reading=reading)
+        except Exception as error:
+            result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
         self.fit.add(answer.raw, result)
         return result
 

@@ -29,8 +29,7 @@ from agenteval.agents.kinds import (
     TurnAgent,
 )
 from agenteval.agents.raw_record import RawRecordBuilder
-from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern

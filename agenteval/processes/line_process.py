@@ -9,15 +9,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from agenteval.processes.outcome import describe_start_failure, read_status
 from agenteval.processes.process import (
     PIPE_SIZE,
     STDERR_TAIL,
     TERM_GRACE,
     Command,
     PipeWriter,
+    describe_start_failure,
     open_pipe,
     poll_timeout,
+    read_status,
 )
 from agenteval.processes.supervisor import ProcessSupervisor
 

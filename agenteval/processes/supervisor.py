@@ -18,8 +18,7 @@ from itertools import count
 
 from agenteval.errors import CannotGoOn, describe_system_error
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, RunningProcess
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, Outcome, RunningProcess
 from agenteval.processes.scratch import Scratch
 from agenteval.processes.tree import (
     MARKED_LIMIT,

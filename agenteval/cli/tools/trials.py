@@ -21,6 +21,8 @@ from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import ending_of, trial_of, trials_record
+from agenteval.reports.figures import percent, percent_span
+from agenteval.reports.run_summary import TrialPrompts
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
@@ -58,9 +60,6 @@ class Trials:
         """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
         if not any(graded for graded, _ in self.passes):
             return
-        from agenteval.reports.figures import percent, percent_span
-        from agenteval.reports.run_summary import TrialPrompts
-
         counts = TrialPrompts()
         for (graded, passed), prompts in self.passes.items():
             counts.add_prompt(self.k, graded, passed, prompts)
