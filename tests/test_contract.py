@@ -615,7 +615,7 @@ def test_signal_while_waiting_for_input(name: str, signum: signal.Signals, code:
 def wait_until_read(process: subprocess.Popen[bytes]) -> None:
     """Waits until the pipe on the tool's stdin is empty: it has read everything and waits for more."""
     assert process.stdin
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + TIMEOUT
     while struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4))[0]:
         assert time.monotonic() < deadline and process.poll() is None, "the tool does not read its input"
         time.sleep(0.005)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter, parse_adapter
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.jsonpath import compile_path
+from agenteval.adapters.paths import compile_path
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import load_adapter, parse_adapter
 from agenteval.agents.acp.client import WorkFiles
 from agenteval.streams.console import Console
 from agenteval.streams.guard import guarded, without_unwritable

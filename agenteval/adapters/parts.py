@@ -1,28 +1,30 @@
-"""What lies within an event: other events in a list (`nestedEvents`), several things in one text (`splits`).
+"""Events within events, before the rules look at them: nested events, JSON in texts, texts split into parts.
 
-And events in lines of plain text (`linePatterns`).
+`compile_unfolding` is for `nestedEvents`, `decode` and `splits`; `compile_line_patterns` makes events of lines of plain
+text (`linePatterns`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import chain
 from time import monotonic
 from typing import Any
 
 import msgspec
 
-from agenteval.adapters.conditions import Event, SchemaCompiler
-from agenteval.adapters.jsonpath import compile_path, nothing, split_wildcard
-from agenteval.adapters.words import decoded
+from agenteval.adapters.paths import Path, compile_path, split_wildcard
+from agenteval.adapters.rules import Event, SchemaCompiler
+from agenteval.adapters.values import json_object
 from agenteval.streams.patterns import SECONDS, Pattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, Split
 
 Unfold = Callable[[Event], list[Event]]
 ReadLine = Callable[[str], Event | None]
-Patterns = list[tuple[str, Pattern]]
 Part = dict[str, Any]
+
+_NUMBER = r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)"
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -33,22 +35,19 @@ class Piece(msgspec.Struct, frozen=True):
     part: Part
 
 
-_NUMBER = r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?|[+-]?\.[0-9]+)\s*([kKmM]?)"  # compiled when an agent prints one as text
-_SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
-
-
 def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfold | None:
     """Compiles what turns an event into those within it and, last, itself, texts split; None if nothing is to do."""
-    splits = [compile_split(compiler, split, f"splits[{n}]") for n, split in enumerate(config.splits or [])]
-    nested = compiler.path(config.nested_events, "nestedEvents").get if config.nested_events else None
-    decodes = [compile_decode(compiler, path, f"decode[{n}]") for n, path in enumerate(config.decode or [])]
-    if nested is None and not splits and not decodes:
+    splits = [_compile_split(compiler, split, f"splits[{n}]") for n, split in enumerate(config.splits or [])]
+    nested = compiler.path(config.nested_events or "", "nestedEvents")
+    decodes = [_compile_decode(compiler, path, f"decode[{n}]") for n, path in enumerate(config.decode or [])]
+    if not nested.text and not splits and not decodes:
         return None
-    get, trace = nested or nothing, compiler.trace
 
     def unfold(event: Event) -> list[Event]:
-        found = get(event) if trace is None else trace("nestedEvents", None, get, {"": event})
+        found = nested.get(event)
         events = [item for item in found if type(item) is dict] if type(found) is list else []
+        if compiler.trace and events:
+            compiler.trace.nested_events(events)
         events.append(event)
         for one in events:
             for change in (*decodes, *splits):
@@ -58,8 +57,8 @@ def compile_unfolding(compiler: SchemaCompiler, config: HeadlessAdapter) -> Unfo
     return unfold
 
 
-def compile_decode(compiler: SchemaCompiler, text: str, field: str) -> Callable[[Event], None]:
-    """Compiles what decodes a text in an event, or in each item of a list there, where it is."""
+def _compile_decode(compiler: SchemaCompiler, text: str, field: str) -> Callable[[Event], None]:
+    """Compiles what replaces a text in an event, or in each item of a list there, by the JSON object that it is."""
     compiler.path(text, field)
     items, inner = split_wildcard(text) or (None, compile_path(text))
     *way, last = inner.keys or ("",)
@@ -67,67 +66,58 @@ def compile_decode(compiler: SchemaCompiler, text: str, field: str) -> Callable[
         raise compiler.error(field, f': "{text}" must lead to a field by names: $.a.b or $.list[*].b')
     holder = compile_path("".join(["$", *(f"[{key}]" if isinstance(key, int) else f"['{key}']" for key in way)]))
 
-    def act(event: Event) -> None:
+    def decode(event: Event) -> None:
         found = items.get(event) if items else [event]
         for item in found if type(found) is list else ():
             holds = holder.get(item)
             if type(holds) is dict and type(given := holds.get(last)) is str:
-                holds[last] = decoded(given)
+                holds[last] = json_object(given)
 
-    return act
+    return decode
 
 
-def compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callable[[Event], None]:
+def _compile_split(compiler: SchemaCompiler, split: Split, field: str) -> Callable[[Event], None]:
     """Compiles what adds the parts of a text to an event; an event without the text stays as it is."""
-    path = compiler.path(split.path, f"{field}.path")
-    patterns = [
-        (name, compile_pattern(compiler, text, f"{field}.patterns.{name}")) for name, text in split.patterns.items()
-    ]
-    groups = {group for _, pattern in patterns for group in pattern.groups}
-    for name in chain(split.numbers or (), split.json_groups or ()):
+    path: Path = compiler.path(split.path, f"{field}.path")
+    patterns = {name: compiler.pattern(text, f"{field}.patterns.{name}") for name, text in split.patterns.items()}
+    numbers, json_groups = split.numbers or [], split.json_groups or []
+    groups = {group for pattern in patterns.values() for group in pattern.groups}
+    for name in (*numbers, *json_groups):
         if name not in groups:
             raise compiler.error(field, f' has no group "{name}" in its patterns')
-    converters = dict.fromkeys(split.numbers or (), as_number) | dict.fromkeys(split.json_groups or (), as_json)
-    trace = compiler.trace
 
-    def act(event: Event) -> None:
+    def add_parts(event: Event) -> None:
         text = path.get(event)
-        if type(text) is str:
-            found: dict[str, Any] = {"text": text, "patterns": patterns}
-            pieces = pieces_of(text, patterns) if trace is None else trace(field, None, pieces_of, found)
-            event[split.into] = [_converted(piece.part, converters) for piece in pieces]
+        if type(text) is not str:
+            return
+        pieces = _pieces(text, patterns)
+        if compiler.trace:
+            compiler.trace.parts(field, text, pieces)
+        event[split.into] = [piece.part for piece in pieces]
+        for part in event[split.into]:
+            part.update({name: _as_number(part[name]) for name in numbers if name in part})
+            part.update({name: _as_json(part[name]) for name in json_groups if name in part})
 
-    return act
+    return add_parts
 
 
 def compile_line_patterns(compiler: SchemaCompiler, patterns: dict[str, str]) -> ReadLine | None:
-    """Compiles what makes an event of a line that holds no JSON object; None if there are no patterns."""
-    compiled = [(name, compile_pattern(compiler, text, f"linePatterns.{name}")) for name, text in patterns.items()]
-    trace = compiler.trace
+    """Compiles what makes an event of a line without a JSON object; None if there are no patterns."""
+    compiled = {name: compiler.pattern(text, f"linePatterns.{name}") for name, text in patterns.items()}
 
     def read_line(line: str) -> Event | None:
-        for name, pattern in compiled:
+        for name, pattern in compiled.items():
             if match := pattern.search(line):
-                return {"type": name, **_groups(match)}
+                event = {"type": name, **_groups(match)}
+                if compiler.trace:
+                    compiler.trace.line_event(event)
+                return event
         return None
 
-    if trace is not None and compiled:
-        return lambda line: trace("linePatterns", None, read_line, {"line": line})
     return read_line if compiled else None
 
 
-def compile_pattern(compiler: SchemaCompiler, text: str, field: str) -> Pattern:
-    """Compiles a regular expression of a schema."""
-    try:
-        pattern = Pattern(text, multiline=True)
-    except ValueError as error:
-        raise compiler.error(field, f" is {error}") from None
-    if pattern.search(""):
-        raise compiler.error(field, " matches an empty text, and so matches everywhere")
-    return pattern
-
-
-def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
+def _pieces(text: str, patterns: dict[str, Pattern]) -> list[Piece]:
     """Returns the parts of a text in order; of two matches the one that begins first counts, then the first pattern."""
     pieces: list[Piece] = []
     at, began = 0, monotonic()
@@ -140,7 +130,7 @@ def pieces_of(text: str, patterns: Patterns) -> list[Piece]:
             start = text.index(between, at)
             pieces.append(Piece(start, start + len(between), {"type": "text", "text": between}))
 
-    ahead = [(name, pattern, match) for name, pattern in patterns if (match := search(pattern))]
+    ahead = [(name, pattern, match) for name, pattern in patterns.items() if (match := search(pattern))]
     while ahead:
         name, _, match = min(ahead, key=lambda one: one[2].start())
         add_text(match.start())
@@ -156,14 +146,7 @@ def _groups(match: Any) -> Part:
     return {group: found for group, found in match.groupdict().items() if found is not None}
 
 
-def _converted(part: Part, converters: dict[str, Callable[[str], Any]]) -> Part:
-    for name, convert in converters.items():
-        if name in part:
-            part[name] = convert(part[name])
-    return part
-
-
-def as_number(text: str) -> int | float | None:
+def _as_number(text: str) -> int | float | None:
     """Returns the number as people write it, 2700 for 2.7k; None if it is not a number."""
     match = re.fullmatch(_NUMBER, text.strip())
     if match is None:
@@ -175,7 +158,7 @@ def as_number(text: str) -> int | float | None:
     return round(number) if unit > 1 or "." not in digits else number
 
 
-def as_json(text: str) -> Any:
+def _as_json(text: str) -> Any:
     """Returns the JSON value in the text, or the text if it is not JSON."""
     try:
         return msgspec.json.decode(text)

@@ -1,7 +1,8 @@
-"""A compiled adapter schema reads what an agent printed: raw lines → trajectory, output, usage and errors.
+"""Reads what an agent printed, by an adapter schema: raw lines → trajectory, output, usage and errors → result.
 
-Data flow: schema_file.py checks a schema; conditions.py and rules.py turn it into code, which handlers.py compiles; an
-Adapter decodes each line and applies it to a Trajectory; a Reading keeps what the turns of a record gave.
+An Adapter is a compiled schema: it decodes each line to an event, unfolds what is within it (parts.py), and applies the
+rules (rules.py), which call methods of a Trajectory. A Reading keeps what the turns of one record gave. `result_of`
+makes a result of a raw record and its reading.
 """
 
 from __future__ import annotations
@@ -11,37 +12,46 @@ from itertools import chain, repeat
 from time import monotonic
 from typing import Any, get_args
 
-from agenteval.adapters.conditions import Event, SchemaCompiler, Trace
-from agenteval.adapters.handlers import CompiledSchema
-from agenteval.adapters.parts import compile_line_patterns, compile_pattern, compile_unfolding
-from agenteval.adapters.rules import compile_actions, compile_rules
-from agenteval.adapters.surrogates import kept, may_have_halves, without_halves
+import msgspec
+
+from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
+from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
 from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
-from agenteval.adapters.words import as_text
-from agenteval.streams.jsonl import integer_of
+from agenteval.adapters.values import as_text, decode_leniently, may_have_halves, without_halves
+from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
+from agenteval.wire.records import VERDICT_FIELDS, Record
+from agenteval.wire.richness import richness_of
 
 Times = list[int] | list[float] | list[int | float]
 
+SESSION_ID = "$.session_id"  # where the session id is by default
+
+# Fields that become something else in a result; all others of a raw record stay as they are.
+RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "exitCode", "signal", "timedOut", "error"))
+NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on an earlier extraction does not apply to this one
+ENDING = ("exitCode", "signal", "timedOut")
+
+_decode = msgspec.json.Decoder().decode
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
+
 
 class Adapter:
-    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain (see conditions.py)."""
+    """A schema, ready to read; `source` is its name in error messages, `trace` is for --explain."""
 
     max_steps = MOST_STEPS
 
     def __init__(self, config: HeadlessAdapter, source: str, trace: Trace | None = None) -> None:
         self.config = config
         compiler = SchemaCompiler(source, trace)
-        self.rules = compile_rules(compiler, config)
-        self.actions = compile_actions(compiler, config)
-        path = (config.resume.session_id_path if config.resume else None) or "$.session_id"
-        self._session = compiler.path(path, "resume.sessionIdPath")
+        self.rules = RuleSet(compile_step_rules(compiler, config), compile_actions(compiler, config))
+        path = (config.resume.session_id_path if config.resume else None) or SESSION_ID
+        self._session = compiler.path(path, "resume.sessionIdPath").get
         self._unfold = compile_unfolding(compiler, config)
-        self._prefix = compile_pattern(compiler, config.line_prefix, "linePrefix") if config.line_prefix else None
+        self._prefix = compiler.pattern(config.line_prefix, "linePrefix") if config.line_prefix else None
         self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
         self.reads_text = config.output_mode == "text"
-        self.compiled = CompiledSchema(compiler, self.rules, self.actions, self._session)
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.every_message = config.result is not None and config.result.otherwise == "all"
         self.cumulative = _cumulative_fields(config)
@@ -60,17 +70,32 @@ class Adapter:
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
         """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
-        if type(times) is not list or len(times) < len(lines):
-            times = chain(times, repeat(None))
-        read_event = self.read_event if self._unfold else None
-        return self.compiled.read_lines(lines, times, out, self._decode_otherwise, read_event)
+        named = spare = None
+        apply = self._apply_unfolded if self._unfold else self.rules.apply
+        for line, time in zip(lines, chain(times, repeat(None)), strict=False):
+            try:
+                event = _decode(line)
+            except _DECODE_ERRORS:
+                event = None
+            if type(event) is not dict and (event := self._decode_otherwise(line, out)) is None:
+                continue
+            out.time = time
+            apply(event, out)
+            if (found := self._session(event)) is not None:
+                named = found
+            elif type(found := event.get("session_id")) is str:
+                spare = found
+        return named, spare
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
-        out.time, first = time, len(out.steps)
+        out.time = time
+        self._apply_unfolded(event, out)
+
+    def _apply_unfolded(self, event: Event, out: Trajectory) -> None:
+        first = len(out.steps)
         for one in self._unfolded(event, out):
-            if (handle := self.compiled.find(one)) is not None:
-                handle(one, out)
+            self.rules.apply(one, out)
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took
@@ -96,6 +121,21 @@ class Adapter:
         if type(event) is not dict and self._line_event:
             event = _unless_slow(self._line_event, line, out)
         return event if type(event) is dict else None
+
+
+def _unless_slow(search: Callable[[str], Any], line: str, out: Trajectory) -> Any:
+    """Returns what is found in a line; None if patterns have taken too long on the lines of the record."""
+    try:
+        return search(line) if out.patience > 0 else None
+    except SlowPattern as slow:
+        out.lose_patience(slow)
+        return None
+
+
+def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
+    """Returns the usage fields that include earlier turns; in iterative mode each turn is a session of its own."""
+    given = config.usage.cumulative if config.usage and config.session_mode == "stream" else False
+    return frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
 
 
 class Reading:
@@ -187,39 +227,22 @@ class Reading:
 
     def last_message(self) -> str:
         """Returns the last message of the turn that is not empty, "" if there is none."""
-        found: str = next(reversed(self._messages()), "")
-        return found
+        return next(reversed(self._messages()), "")
 
-    def _messages(self) -> list[Any]:
+    def _messages(self) -> list[str]:
         """Returns the messages of the turn that are not empty, without those of sub-agents."""
         steps = [step for step in self.trajectory[self._first :] if step["type"] == "message"]
         return [step["content"] for step in steps if step["content"] and "parentId" not in step]
 
     def _turn_output(self) -> str:
         if self.out.result:
-            found: str = self.out.result
-            return found
-        return "\n".join(map(as_text, self._messages())) if self.adapter.every_message else self.last_message()
+            return self.out.result
+        return "\n".join(self._messages()) if self.adapter.every_message else self.last_message()
 
     def _with_turn(self, name: str, number: int | float) -> int | float:
         """Returns a usage count with that of one more turn, which may include the turns before."""
         before = self.usage.get(name, 0)
         return max(number, before) if name in self.adapter.cumulative else number + before  # a failed turn may report 0
-
-
-def _unless_slow(search: Callable[[str], Any], line: str, out: Trajectory) -> Any:
-    """Returns what is found in a line; None if patterns have taken too long on the lines of the record."""
-    try:
-        return search(line) if out.patience > 0 else None
-    except SlowPattern as slow:
-        out.lose_patience(slow)
-        return None
-
-
-def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
-    """Returns the usage fields that include earlier turns; in iterative mode each turn is a session of its own."""
-    given = config.usage.cumulative if config.usage and config.session_mode == "stream" else False
-    return frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
 
 
 def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]:
@@ -231,30 +254,77 @@ def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]
     yield start, total
 
 
-def decode_leniently(line: str, *, keep_halves: bool = False) -> Any:
-    """Decodes an event that strict JSON refuses but agents print: half a surrogate pair, NaN, a control character.
+# --- raw record → result ------------------------------------------------------------------------
 
-    With `keep_halves` a half can still be joined to the other: see surrogates.py.
+
+def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> Reading:
+    """Reads a raw record; a `reading` that has its first turns already is continued."""
+    turns = raw.get("turns")
+    counts = [turn["lines"] for turn in turns] if turns else None
+    reading = reading or adapter.begin(raw["id"])
+    reading.add_turns(answered_lines(raw), raw.get("lineTimes"), counts)
+    return reading
+
+
+def answered_lines(raw: Record) -> list[str]:
+    """Returns the lines of a raw record; a request for permission has the answer that was given in `permission`."""
+    lines: list[str] = raw["rawLines"]
+    if answers := raw.get("permissions"):
+        lines = list(lines)
+        for answer in answers:
+            at = answer["line"] - 1
+            if at < len(lines) and (line := lines[at].rstrip()).endswith("}"):
+                lines[at] = f'{line[:-1]},"permission":{encode(answer["outcome"]).decode()}}}'
+    return lines
+
+
+def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
+    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
+
+    A `reading` that has the first turns of this record already is continued.
     """
-    text = line.strip().lstrip("\ufeff")
-    if not text.startswith("{"):
-        return None
-    import json
+    reading = read_raw(raw, adapter, reading)
+    result: Record = {"id": raw["id"], "input": raw["input"], "output": reading.output}
+    if "hint" in raw:
+        result["hint"] = raw["hint"]
+    result["trajectory"] = reading.trajectory
+    result["metadata"] = {
+        **(raw.get("metadata") or {}),
+        **reading.facts,
+        "agent": _own_name(reading) or adapter.config.name,
+        "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
+        "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
+        **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
+        **{field: raw[field] for field in ENDING if field in raw},
+    }
+    result["timing"] = {**raw["timing"], **reading.usage}
+    result["toolErrors"] = reading.tool_errors or (bool(raw.get("timedOut")) and _has_open_call(reading.trajectory))
+    error = raw.get("error")
+    if errors := [*(raw.get("errors") or ()), *([error] if error else ()), *reading.errors]:
+        result["errors"] = errors
+    for field, value in raw.items():
+        if field in result or field in NOT_GRADED_YET:
+            continue
+        if keep_raw or (field not in RAW_ONLY and field != "rawLines"):
+            result[field] = value
+    return result
 
-    try:
-        event = json.loads(text, parse_constant=lambda name: None, parse_int=integer_of, strict=False)
-        event = _writable(event)
-        return event if keep_halves else without_halves(event)
-    except (ValueError, RecursionError):
-        return None
+
+def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:
+    """Returns the result of a raw record that could not be read: nothing but what the run recorded, and the reason."""
+    unread = {field: value for field, value in raw.items() if field not in RAW_ONLY and field != "rawLines"}
+    found: Record = {"output": "", "trajectory": [], "toolErrors": False}
+    metadata = {**(raw.get("metadata") or {}), "agent": adapter.config.name}
+    errors = [*(raw.get("errors") or ()), reason]
+    return {**unread, **found, "metadata": metadata, "errors": errors}
 
 
-def _writable(value: Any) -> Any:
-    """Returns the value without what no encoder can write: half a surrogate pair is kept, an infinite number is not."""
-    if type(value) is str:
-        return kept(value)
-    if type(value) is list:
-        return [_writable(item) for item in value]
-    if type(value) is dict:
-        return {_writable(key): _writable(item) for key, item in value.items()}
-    return None if type(value) is float and value in (float("inf"), float("-inf")) else value
+def _own_name(reading: Reading) -> str | None:
+    """Returns the name that an agent gives itself, if its schema takes one: that of ACP reads many agents."""
+    name = reading.facts.get("agent")
+    return name if isinstance(name, str) else None
+
+
+def _has_open_call(trajectory: list[Record]) -> bool:
+    """Whether a tool call has no result: in a turn that timed out, the tool has used up the time."""
+    return any(step.get("status") in ("pending", "in_progress") for step in trajectory if step["type"] == "tool_call")

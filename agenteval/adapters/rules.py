@@ -1,33 +1,221 @@
-"""Rules of a schema: what each kind of event adds to the trajectory, as functions of an event."""
+"""The rules of a schema, compiled to functions: which events a rule matches, and what it adds to the trajectory.
+
+A condition becomes a test of an event. An entry of `outputEvents`, `result`, `usage` or `metadata` becomes a Rule:
+tests, and an act that calls a method of the Trajectory with what paths find. A RuleSet gives each event to the rules
+that match it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, get_args
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, get_args
 
 import msgspec
 
-from agenteval.adapters.conditions import CompiledCondition, SchemaCompiler, as_list, compile_match, wanted_test
-from agenteval.adapters.jsonpath import compile_path
+from agenteval.adapters.paths import Getter, Path, PathError, compile_path, first_key, split_wildcard
 from agenteval.adapters.trajectory import Trajectory
-from agenteval.adapters.words import is_true, status_of, stop_reason
+from agenteval.adapters.values import any_true, is_true, stop_reason, total
+from agenteval.errors import UserError
+from agenteval.streams.jsonl import encode
+from agenteval.streams.patterns import Pattern
 from agenteval.wire.adapter_schema import (
     Condition,
     Extract,
     HeadlessAdapter,
     OutputEvent,
     PassthroughTypeMap,
+    Paths,
     ResultEvent,
     StepKind,
     UsageField,
     UsagePaths,
+    Wanted,
 )
-from agenteval.wire.records import LARGEST
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
 
+Event = dict[str, Any]
+Test = Callable[[Any], bool]
 Value = Callable[[Any, Any], Any]  # item, event → what a path finds; the item is the event itself, or in a list of it
-Act = Callable[[Any, Any, Trajectory], Any]  # item, event, out
+Act = Callable[[Any, Any, Trajectory], object]  # item, event, trajectory
+Block = Callable[[Event, Trajectory], bool]  # returns whether no later rule gets the event
+
+
+class Trace(Protocol):
+    """What --explain adds to a compiled schema."""
+
+    def rule(self, field: str, act: Act) -> Act:
+        """Returns the act of a field of the schema, with a note of what it does."""
+
+    def nested_events(self, events: list[Event]) -> None:
+        """Notes the events that were found within another."""
+
+    def line_event(self, event: Event) -> None:
+        """Notes the event that was made of a line of text."""
+
+    def parts(self, field: str, text: str, pieces: list[Any]) -> None:
+        """Notes the parts into which a text was split."""
+
+
+class SchemaCompiler:
+    """Compiles the paths and patterns of one schema file, and names a wrong one in its error."""
+
+    def __init__(self, source: str, trace: Trace | None = None) -> None:
+        self.source, self.trace = source, trace
+
+    def error(self, field: str, why: str) -> UserError:
+        """Returns the error about a field, to be raised."""
+        return UserError(f"{self.source}: {field}{why}")
+
+    def path(self, text: str, field: str) -> Path:
+        """Compiles a path."""
+        try:
+            return compile_path(text)
+        except PathError as error:
+            raise self.error(field, f": {encode(text).decode()} is not a JSONPath ({error})") from None
+
+    def pattern(self, text: str, field: str) -> Pattern:
+        """Compiles a regular expression."""
+        try:
+            pattern = Pattern(text, multiline=True)
+        except ValueError as error:
+            raise self.error(field, f" is {error}") from None
+        if pattern.search(""):
+            raise self.error(field, " matches an empty text, and so matches everywhere")
+        return pattern
+
+    def traced(self, field: str, act: Act) -> Act:
+        """Returns the act, noted by --explain."""
+        return self.trace.rule(field, act) if self.trace else act
+
+
+def as_list(value: Any) -> list[Any]:
+    """Returns one or many as a list; nothing for None and for an empty path."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+class CompiledCondition(msgspec.Struct, frozen=True):
+    """A condition on the value at a path or, where `kind` is set, on each item of the list there.
+
+    `kind` looks up what is compared of an item; `words` are the strings that the test accepts, None if it is of another
+    kind.
+    """
+
+    path: Path
+    kind: Getter | None
+    test: Test
+    words: frozenset[str] | None
+
+    def holds(self, event: Event) -> bool:
+        """Returns whether the value at the path passes the test."""
+        return self.test(self.path.get(event))
+
+    def fits(self, item: Any) -> bool:
+        """Returns whether an item of the list passes the test."""
+        return self.kind is not None and self.test(self.kind(item))
+
+
+_UNTYPED = object()  # equals nothing, but is not None: "*" takes items of any type or none
+
+
+def item_kind(item: Any) -> Any:
+    """Returns what is compared of a list item: its type, or a string or number itself."""
+    if type(item) is not dict:
+        return item
+    kind = item.get("type")
+    return _UNTYPED if kind is None else kind
+
+
+def wanted_test(wanted: Wanted) -> tuple[Test, frozenset[str] | None]:
+    """Returns a test for the wanted values, and the values themselves if all are strings."""
+    values = as_list(wanted) or [wanted]
+    if "*" in values:
+        return (lambda value: value is not None), None
+    if all(type(value) is str for value in values):
+        words = frozenset(values)
+        return (lambda value: type(value) is str and value in words), words
+    pairs = [(type(value) is bool, value) for value in values]  # in Python true equals 1, in JSON it does not
+    return (lambda value: any(value == one and (type(value) is bool) == flag for flag, one in pairs)), None
+
+
+def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str) -> CompiledCondition:
+    """Compiles a condition on an event or, with `[*]` in its path, on the items of a list."""
+    if (condition.value is None) == (condition.not_ is None):
+        has = "neither" if condition.value is None else "both"
+        raise compiler.error(field, f" must have exactly one of value and not, has {has}")
+    if condition.value is not None:
+        test, words = wanted_test(condition.value)
+    else:
+        positive, words = wanted_test(condition.not_)[0], None  # type: ignore[arg-type]
+        test = lambda value: not positive(value)  # noqa: E731
+    if (wildcard := split_wildcard(condition.path)) is None:
+        return CompiledCondition(compiler.path(condition.path, f"{field}.path"), None, test, words)
+    items, inner = wildcard
+    return CompiledCondition(items, inner.get if inner.keys else item_kind, test, words)
+
+
+Tests = tuple[CompiledCondition, ...]
+
+
+def compile_match(
+    compiler: SchemaCompiler, match: Condition | list[Condition] | None, field: str, *, with_items: bool = True
+) -> tuple[Tests, CompiledCondition | None]:
+    """Compiles the conditions on the event, and the one on list items if there is one."""
+    if isinstance(match, Condition):
+        compiled = [compile_condition(compiler, match, field)]
+    else:
+        compiled = [compile_condition(compiler, one, f"{field}[{n}]") for n, one in enumerate(match or [])]
+    items = [condition for condition in compiled if condition.kind]
+    if items and not with_items:
+        raise compiler.error(field, " may not have [*]")
+    if len(items) > 1:
+        raise compiler.error(field, " may have [*] in one condition only")
+    return tuple(condition for condition in compiled if not condition.kind), items[0] if items else None
+
+
+# --- what paths find ----------------------------------------------------------------------------
+
+
+def _values(compiler: SchemaCompiler, texts: Paths | None, field: str, *, in_items: bool = False) -> list[Value]:
+    """Returns a function for each path; with `in_items`, one that begins with ^ starts at the whole event."""
+    return [_value(compiler, text, field, in_items) for text in as_list(texts) if text]
+
+
+def _value(compiler: SchemaCompiler, text: str, field: str, in_items: bool) -> Value:
+    if in_items and text.startswith("^"):
+        get = compiler.path(text[1:], field).get
+        return lambda item, event: get(event)
+    get = compiler.path(text, field).get
+    return lambda item, event: get(item)
+
+
+def _first(values: list[Value]) -> Value:
+    """Returns what finds the first of the values that is not None."""
+    if not values:
+        return lambda item, event: None
+    if len(values) == 1:
+        return values[0]
+
+    def first(item: Any, event: Any) -> Any:
+        for get in values:
+            if (found := get(item, event)) is not None:
+                return found
+        return None
+
+    return first
+
+
+def _any_true(values: list[Value]) -> Value:
+    return _first(values) if len(values) < 2 else lambda item, event: any_true([get(item, event) for get in values])
+
+
+# --- rules for steps ----------------------------------------------------------------------------
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -36,14 +224,11 @@ class Rule(msgspec.Struct, frozen=True):
     `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too.
     """
 
-    tests: tuple[CompiledCondition, ...]
+    tests: Tests
     item: CompiledCondition | None
     act: Act
     lone: bool = False
     also: bool = False
-
-
-# --- outputEvents -------------------------------------------------------------------------------
 
 
 def output_events(config: HeadlessAdapter) -> dict[str, OutputEvent]:
@@ -61,254 +246,286 @@ def output_events(config: HeadlessAdapter) -> dict[str, OutputEvent]:
     }
 
 
-def compile_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rule]:
+def compile_step_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rule]:
     """Compiles the kinds of events of a schema, in order."""
     rules = []
     for field, event in output_events(config).items():
         if event.match == []:
             raise compiler.error(f"{field}.match", " must have a condition")
         tests, item = compile_match(compiler, event.match, f"{field}.match")
-        act = step_act(_Source(compiler, field), event)
+        act = compiler.traced(field, _step_act(compiler, field, event))
         rules.append(Rule(tests, item, act, isinstance(event.match, Condition), event.also))
     return rules
 
 
-def step_act(source: _Source, event: OutputEvent) -> Act:
+def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
     """Returns what becomes of a matched event or item."""
     found = {
-        f"extract.{name}": source.values(given, f"extract.{name}")
-        for name, given in msgspec.to_builtins(event.extract or {}).items()
+        name: _values(compiler, paths, f"{field}.extract.{name}", in_items=True)
+        for name, paths in msgspec.to_builtins(event.extract or {}).items()
     }
-    delta = source.values(event.delta, "delta") if isinstance(event.delta, str) else []
-    parent = found.pop("extract.parent", None)
-    kind, content = _constant(event.emit_as), found.get("extract.content")
+    parent = found.pop("parent", None)
+    is_piece: bool | Value = event.delta is True
+    if isinstance(event.delta, str):
+        is_piece = _first(_values(compiler, event.delta, f"{field}.delta", in_items=True))
     if event.emit_as == "tool_call":
-        act = _tool_call(source, found, as_list(event.extract and event.extract.status))
-    elif event.emit_as == "end":
-        act = source.call("end_pieces", {})
+        act = _tool_act(found)
     elif event.emit_as == "plan":
-        act = source.call("plan", _firsts(found, "extract.entries"))
+        entries = _first(found.get("entries", []))
+        act = lambda item, event, out: out.plan(entries(item, event))  # noqa: E731
     elif event.emit_as == "error":
-        act = source.call("error", {"extract.content": _first(content or source.values("$", "extract.content"))})
+        content = _first(found.get("content") or [lambda item, event: item])
+        act = lambda item, event, out: out.error(content(item, event))  # noqa: E731
+    elif event.emit_as == "end":
+        act = lambda item, event, out: out.end_pieces()  # noqa: E731
     else:
-        text = {"emitAs": kind, "extract.content": _first(content) if content else _constant("")}
-        piece = source.call("piece", {**text, **_firsts(found, "extract.id")})
-        act = piece if event.delta is True else source.call("text", text)
-        if delta:
-            act = _either(_first(delta), piece, act)
-    return _within(source.call("set_parent", {"extract.parent": _first(parent)}), act) if parent else act
+        act = _text_act(event.emit_as, found, is_piece)
+    return _within(_first(parent), act) if parent else act
 
 
-def _either(is_piece: Value, piece: Act, whole: Act) -> Act:
+def _text_act(kind: str, found: dict[str, list[Value]], is_piece: bool | Value) -> Act:
+    """Returns what adds a text or a piece of one; `is_piece` may depend on the event."""
+    content = _first(found.get("content") or [lambda item, event: ""])
+    ident = _first(found["id"]) if found.get("id") else None
+
+    def piece(item: Any, event: Any, out: Trajectory) -> None:
+        out.piece(kind, content(item, event), ident(item, event) if ident else None)
+
+    def whole(item: Any, event: Any, out: Trajectory) -> None:
+        out.text(kind, content(item, event))
+
+    if isinstance(is_piece, bool):
+        return piece if is_piece else whole
     return lambda item, event, out: (piece if is_true(is_piece(item, event)) else whole)(item, event, out)
 
 
-def _within(set_parent: Act, act: Act) -> Act:
+def _tool_act(found: dict[str, list[Value]]) -> Act:
+    """Returns what takes in a call or a result, and the times that the agent itself gives."""
+
+    def first(name: str) -> Value:
+        return _first(found.get(name, []))
+
+    ident, name, given, output, status, duration = map(first, ("id", "title", "input", "output", "status", "duration"))
+    permission, piece, start, end = map(first, ("permission", "outputDelta", "start", "end"))
+    failed = _any_true(found.get("isError", []))
+    is_call = not any(found.get(name) for name in ("output", "status", "isError", "duration"))
+    # An event that names no tool can only be the result of a call.
+    otherwise = "pending" if found.get("title") or found.get("input") else "completed"
+
+    def report(item: Any, event: Any, out: Trajectory) -> Any:
+        call = (ident(item, event), name(item, event), given(item, event))
+        if found.get("permission"):
+            return out.ask(*call, permission(item, event))
+        if is_call:
+            return out.call(*call)
+        return out.report(
+            *call, output(item, event), status(item, event), failed(item, event), duration(item, event), otherwise
+        )
+
+    def act(item: Any, event: Any, out: Trajectory) -> None:
+        step = report(item, event, out)
+        out.add_output(step, piece(item, event))
+        out.clock(step, start(item, event), end(item, event))
+
+    return act if found.keys() & {"outputDelta", "start", "end"} else report
+
+
+def _within(parent: Value, act: Act) -> Act:
     def within(item: Any, event: Any, out: Trajectory) -> None:
-        set_parent(item, event, out)
+        out.set_parent(parent(item, event))
         act(item, event, out)
-        out.parent = None
+        out.set_parent(None)
 
     return within
 
 
-def _tool_call(source: _Source, found: dict[str, list[Value]], status: list[str]) -> Act:
-    """Returns what takes in a call or a result, and the times that the agent itself gives."""
-    act = _call_or_result(source, found, status)
-    if found.get("extract.outputDelta"):
-        act = source.then(act, "add_output", _firsts(found, "extract.outputDelta"))
-    if found.get("extract.start") or found.get("extract.end"):
-        act = source.then(act, "clock", _firsts(found, "extract.start", "extract.end"))
-    return act
-
-
-def _call_or_result(source: _Source, found: dict[str, list[Value]], status: list[str]) -> Act:
-    given = _firsts(found, "extract.id", "extract.title", "extract.input")
-    result = _firsts(found, "extract.output", "extract.status", "extract.isError", "extract.duration")
-    if found.get("extract.permission"):
-        return source.call("ask", {**given, **_firsts(found, "extract.permission")})
-    if not any(found.get(name) for name in result):
-        return source.call("call", given)
-    if source.compiler.trace is None and len(status) == 1 and status[0][0] == "'" and not found.get("extract.isError"):
-        known = status_of(status[0][1:-1])  # whatever is in the event
-        if known == "pending":
-            return source.call("call", given)
-        if known is not None:
-            ending = {"status": _constant(known), **_firsts(found, "extract.output", "extract.duration")}
-            return source.call("settle", {**given, **ending})
-    result["extract.isError"] = _any_true(found.get("extract.isError", []))
-    # An event that names no tool can only be the result of a call.
-    otherwise = "pending" if found.get("extract.title") or found.get("extract.input") else "completed"
-    return source.call("report", {**given, **result, "otherwise": _constant(otherwise)})
-
-
-# --- result, usage, metadata --------------------------------------------------------------------
+# --- rules for the result, usage and metadata ---------------------------------------------------
 
 
 def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rule]:
     """Compiles the rules for what a schema takes from events besides steps."""
     actions = []
     if config.result:
-        actions.append(_compile_result(_Source(compiler, "result"), config.result))
+        path = compiler.path(config.result.match_path, "result.matchPath")
+        test = CompiledCondition(path, None, *wanted_test(config.result.match_value))
+        actions.append(Rule((test,), None, compiler.traced("result", _result_act(compiler, config.result))))
     if config.usage:
-        tests, item = compile_match(compiler, config.usage.match, "usage.match")
-        if item is not None:
-            raise compiler.error("usage.match", " may not have [*]")
-        actions.append(Rule(tests, None, _usage(_Source(compiler, "usage"), config.usage)))
+        tests, _ = compile_match(compiler, config.usage.match, "usage.match", with_items=False)
+        actions.append(Rule(tests, None, _usage_act(compiler, "usage", config.usage)))
     if config.metadata:
-        source = _Source(compiler, "metadata")
-        facts = {name: _first(source.values(paths, name)) for name, paths in config.metadata.items()}
-        actions.append(Rule((), None, source.call_if_any("note", facts)))
+        facts = {name: _first(_values(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()}
+        texts = [text for paths in config.metadata.values() for text in as_list(paths)]
+
+        def note(item: Any, event: Any, out: Trajectory) -> None:
+            out.note({name: get(item, event) for name, get in facts.items()})
+
+        actions.append(Rule((), None, compiler.traced("metadata", _if_there(texts, note))))
     return actions
 
 
-def _compile_result(source: _Source, result: ResultEvent) -> Rule:
-    path = source.compiler.path(result.match_path, "result.matchPath")
-    reasons = source.values(result.stop_reason_path, "stopReasonPath")
-    found = {
-        "contentPath": _first(source.values(result.content_path, "contentPath")),
-        "isErrorPath": _any_true(source.values(result.is_error_path, "isErrorPath")),
-        "errorPath": _first(source.values(result.error_path, "errorPath")),
-    }
-    if reasons:
-        found["stopReasonPath"] = lambda item, event: stop_reason(*[get(item, event) for get in reasons])
-    test = CompiledCondition(path, None, *wanted_test(result.match_value))
-    return Rule((test,), None, source.call("conclude", found))
+def _result_act(compiler: SchemaCompiler, result: ResultEvent) -> Act:
+    content = _first(_values(compiler, result.content_path, "result.contentPath"))
+    failed = _any_true(_values(compiler, result.is_error_path, "result.isErrorPath"))
+    error = _first(_values(compiler, result.error_path, "result.errorPath"))
+    reasons = _values(compiler, result.stop_reason_path, "result.stopReasonPath")
+
+    def conclude(item: Any, event: Any, out: Trajectory) -> None:
+        stop = stop_reason([get(item, event) for get in reasons])
+        out.conclude(content(item, event), failed(item, event), error(item, event), stop)
+
+    return conclude
 
 
-def _usage(source: _Source, usage: UsagePaths) -> Act:
-    """Returns what takes the counts of an event, and where else to look if it has none."""
+def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
+    """Returns what takes the counts of an event, and looks elsewhere if there are none."""
     given = msgspec.to_builtins(usage)
-    counts = {name: source.values(given.get(name), name) for name in get_args(UsageField)}
-    totals = {name: _total(values) for name, values in counts.items() if values}
-    method = "add_usage" if usage.per_turn == "sum" else "set_usage"
-    other = _usage(_Source(source.compiler, f"{source.field}.fallback"), usage.fallback) if usage.fallback else None
-    act = source.call_if_any(method, totals, other)
-    texts = [text for name in counts for text in as_list(given.get(name))]
-    fields = {keys[0] if (keys := compile_path(text).keys) else None for text in texts}
-    field = fields.pop() if len(fields) == 1 else None
-    if not isinstance(field, str) or usage.fallback or source.compiler.trace:
+    counts = {name: _values(compiler, given.get(name), f"{field}.{name}") for name in get_args(UsageField)}
+    counts = {name: values for name, values in counts.items() if values}
+    otherwise = _usage_act(compiler, f"{field}.fallback", usage.fallback) if usage.fallback else None
+
+    def act(item: Any, event: Any, out: Trajectory) -> None:
+        found = {name: total(*[get(item, event) for get in values]) for name, values in counts.items()}
+        if any(number is not None for number in found.values()):
+            (out.add_usage if usage.per_turn == "sum" else out.set_usage)(found)
+        elif otherwise:
+            otherwise(item, event, out)
+
+    texts = [text for name in counts for text in as_list(given[name])]
+    return compiler.traced(field, act if otherwise else _if_there(texts, act))
+
+
+def _if_there(texts: list[str], act: Act) -> Act:
+    """Returns the act, skipped for events, most of them, that have none of the fields in which the paths begin."""
+    fields = frozenset(map(first_key, texts))
+    if None in fields:
         return act
-    # All counts are in one field, which most events do not have.
-    return lambda item, event, out: None if event.get(field) is None else act(item, event, out)
+    return lambda item, event, out: None if fields.isdisjoint(event) else act(item, event, out)
 
 
-def any_true(*values: Any) -> bool | None:
-    """Returns whether any value stands for true, None if all are None."""
-    found = [value for value in values if value is not None]
-    return any(map(is_true, found)) if found else None
+# --- which rules get an event -------------------------------------------------------------------
 
 
-def total(*values: Any) -> int | float | None:
-    """Returns the sum of the numbers, those in lists included; None if there are none that can be counted."""
-    numbers: list[int | float] = []
-    left = [*reversed(values)]
-    while left:  # in a loop, because lists may be nested deeper than calls may be
-        value = left.pop()
-        if type(value) is list:
-            left += reversed(value)
-        elif (type(value) is int or type(value) is float) and -LARGEST <= value <= LARGEST:
-            numbers.append(value)
-    return sum(numbers) if numbers else None
+class RuleSet:
+    """Gives events to rules: of `steps` the first that matches gets it, of `actions` all that match.
+
+    Most events of an agent match nothing. So the path that most rules compare with a string, usually `$.type`, is
+    looked up first, and an event is given only to the rules that may match the word found there.
+    """
+
+    def __init__(self, steps: list[Rule], actions: list[Rule]) -> None:
+        self.steps, self.actions = steps, actions
+        tests = [test for rule in (*steps, *actions) for test in rule.tests if test.words is not None]
+        counts = Counter(test.path.text for test in tests)
+        path = max((test.path for test in tests), key=lambda path: counts[path.text], default=compile_path(""))
+        self._key, self._get_key = path.text, path.get
+        words = {word for test in tests if test.path.text == path.text for word in test.words or ()}
+        self._by_word = {word: self._blocks_for(word) for word in words}
+        self._other = self._blocks_for(None)
+        self._of_list = self._blocks_for(None, is_list=True)
+
+    def apply(self, event: Event, out: Trajectory) -> None:
+        """Applies the rules to an event."""
+        word = self._get_key(event)
+        if type(word) is str:
+            steps, actions = self._by_word.get(word, self._other)
+        else:
+            steps, actions = self._of_list if type(word) is list else self._other
+        for block in steps:
+            if block(event, out):
+                break
+        for block in actions:
+            block(event, out)
+
+    def _blocks_for(self, word: str | None, *, is_list: bool = False) -> tuple[list[Block], list[Block]]:
+        """Returns what handles events that have this word at the path, or another value (None)."""
+
+        def is_decided(rule: Rule, test: CompiledCondition) -> bool:
+            looks_into_list = rule.lone and is_list
+            return test.words is not None and test.path.text == self._key and not looks_into_list
+
+        def possible(rules: list[Rule]) -> Iterator[Rule]:
+            for rule in rules:
+                if all(word in (test.words or ()) for test in rule.tests if is_decided(rule, test)):
+                    left = tuple(test for test in rule.tests if not is_decided(rule, test))
+                    yield msgspec.structs.replace(rule, tests=left)
+
+        return _blocks(list(possible(self.steps))), [_block(action) for action in possible(self.actions)]
 
 
-# --- functions ----------------------------------------------------------------------------------
+def _blocks(rules: list[Rule]) -> list[Block]:
+    """Returns a function for each rule, and one for neighbours that look at the same list."""
+    blocks: list[Block] = []
+    previous = None
+    for n, rule in enumerate(rules):
+        if rule.item is None:
+            blocks.append(_lone_block(rule) if rule.lone and rule.tests else _block(rule))
+        elif rule.item.path.text != previous:
+            blocks.append(_list_block(rules, n, rule.item.path))
+        previous = rule.item and rule.item.path.text
+    return blocks
 
 
-class _Source:
-    """Makes functions that call a method of Trajectory with what the paths of one field of the schema find."""
+def _block(rule: Rule) -> Block:
+    tests, act, takes = rule.tests, rule.act, not rule.also
 
-    def __init__(self, compiler: SchemaCompiler, field: str) -> None:
-        self.compiler, self.field = compiler, field
-        self.is_step = field.startswith(("outputEvents", TYPE_VALUES))
+    def block(event: Event, out: Trajectory) -> bool:
+        for test in tests:
+            if not test.holds(event):
+                return False
+        act(event, event, out)
+        return takes
 
-    def values(self, texts: str | list[str] | None, name: str) -> list[Value]:
-        """Returns what looks up each path; one that begins with ^ in the event, others in the item."""
-        return [self._value(text, f"{self.field}.{name}") for text in as_list(texts) if text]
-
-    def _value(self, text: str, field: str) -> Value:
-        if self.is_step and text.startswith("^"):
-            get = self.compiler.path(text[1:], field).get
-            return lambda item, event: get(event)
-        path = self.compiler.path(text, field)
-        get, name = path.get, path.name
-        if name is not None:  # the usual path, without a second call
-            return lambda item, event: item.get(name) if type(item) is dict else None
-        return lambda item, event: get(item)
-
-    def call(self, method: str, values: dict[str, Value]) -> Act:
-        """Returns what calls a method of the trajectory with the values."""
-        if self.compiler.trace is not None:
-            return self._traced(method, values)
-        getters = tuple(values.values())
-        # By name: ae-headless has a subclass of Trajectory.
-        return lambda item, event, out: getattr(out, method)(*[get(item, event) for get in getters])
-
-    def then(self, first: Act, method: str, values: dict[str, Value]) -> Act:
-        """Returns what calls a method with the step that `first` returns, and the values."""
-
-        def act(item: Any, event: Any, out: Trajectory) -> Any:
-            step = first(item, event, out)
-            return self.call(method, {"step": _constant(step), **values})(item, event, out)
-
-        return act
-
-    def call_if_any(self, method: str, values: dict[str, Value], otherwise: Act | None = None) -> Act:
-        """Returns what calls a method with a dict of the values if one is not None, else does something else."""
-        trace = self.compiler.trace
-
-        def act(item: Any, event: Any, out: Trajectory) -> None:
-            found = {name: get(item, event) for name, get in values.items()}
-            is_any = any(value is not None for value in found.values())
-            if trace is not None and (is_any or otherwise is None):
-                trace(self.field, None, getattr(out, method), found)
-            elif is_any:
-                getattr(out, method)(found)
-            elif otherwise is not None:
-                otherwise(item, event, out)
-
-        return act
-
-    def _traced(self, method: str, values: dict[str, Value]) -> Act:
-        trace, field, is_step = self.compiler.trace, self.field, self.is_step
-
-        def act(item: Any, event: Any, out: Trajectory) -> Any:
-            found = {name: get(item, event) for name, get in values.items()}
-            return trace(field, item if is_step else None, getattr(out, method), found)  # type: ignore[misc]
-
-        return act
+    return block
 
 
-def _constant(value: Any) -> Value:
-    return lambda item, event: value
+def _lone_block(rule: Rule) -> Block:
+    """Returns the function of a single condition: in agent-eval-harness it looks at each item where it finds a list."""
+    (condition,), act, takes = rule.tests, rule.act, not rule.also
+
+    def block(event: Event, out: Trajectory) -> bool:
+        found = condition.path.get(event)
+        if type(found) is not list:
+            fitting = [event] if condition.test(found) else []
+        else:
+            fitting = [item for item in found if condition.test(item_kind(item))]
+        for item in fitting:
+            act(item, event, out)
+        return takes and bool(fitting)
+
+    return block
 
 
-def _first(values: list[Value]) -> Value:
-    """Returns what finds the first of the values that is not None."""
-    if not values:
-        return _constant(None)
-    if len(values) == 1:
-        return values[0]
+def _list_block(rules: list[Rule], start: int, items: Path) -> Block:
+    """Returns what gives each item of a list to the first rule that fits it, in the order of the items."""
+    members = [rule for rule in rules if rule.item is not None and rule.item.path.text == items.text]
+    run: list[Rule] = []  # of neighbours: if only others fit, a rule between these and them may come first
+    for rule in rules[start:]:
+        if rule.item is None or rule.item.path.text != items.text:
+            break
+        run.append(rule)
+    if any(rule.also for rule in members):
+        members = run  # the others get the event later
+    leads = {id(rule) for rule in run}
 
-    def first(item: Any, event: Any) -> Any:
-        for get in values:
-            if (found := get(item, event)) is not None:
-                return found
-        return None
+    def block(event: Event, out: Trajectory) -> bool:
+        found = items.get(event)
+        if type(found) is not list:
+            return False
+        able = [rule for rule in members if all(test.holds(event) for test in rule.tests)]
+        chosen = [(rule, item) for item in found for rule in _fitting(able, item)]
+        if not any(id(rule) in leads for rule, _ in chosen):
+            return False
+        for rule, item in chosen:
+            rule.act(item, event, out)
+        return not all(rule.also for rule, _ in chosen)
 
-    return first
-
-
-def _firsts(found: dict[str, list[Value]], *names: str) -> dict[str, Value]:
-    return {name: _first(found.get(name, [])) for name in names}
-
-
-def _total(values: list[Value]) -> Value:
-    if len(values) == 1:
-        (get,) = values
-        return lambda item, event: None if (found := get(item, event)) is None else total(found)
-    return lambda item, event: total(*[get(item, event) for get in values])
+    return block
 
 
-def _any_true(values: list[Value]) -> Value:
-    return _first(values) if len(values) < 2 else lambda item, event: any_true(*[get(item, event) for get in values])
+def _fitting(rules: list[Rule], item: Any) -> Iterator[Rule]:
+    """Yields the first rule that fits the item, and those with `also` before it that fit it."""
+    for rule in rules:
+        if rule.item is not None and rule.item.fits(item):
+            yield rule
+            if not rule.also:
+                return

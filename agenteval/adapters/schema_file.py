@@ -1,16 +1,29 @@
-"""Schema file → adapter schema, or an error that names the wrong field."""
+"""Schema file → adapter, or an error that names the wrong field.
+
+`load_adapter` finds a schema, a file or one that comes with the suite; `parse_headless` checks it: its JSON, its types,
+misspelt names, and what would make no sense. SchemaFit notices a schema that takes nothing from what the agents print.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from threading import Lock
 from typing import Any
 
 import msgspec
 
-from agenteval.errors import UserError
+from agenteval.adapters.reader import Adapter
+from agenteval.errors import UserError, nearest
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter, Resume, Split
+from agenteval.wire.records import Record
 from agenteval.wire.validation import explain, value_at
+
+PREFIX = "bundled:"  # names a schema of the suite, whatever files there are
+BUNDLED = os.path.join(os.path.dirname(__file__), "schemas")
 
 COMMENTS = ("//", "/*", "#")
 # Fields that authors add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
@@ -18,6 +31,43 @@ _OWN = r"(?i)^(?:[^a-z]|x-)|(?:note|comment|reason|todo|doc)s?$"
 _CLOSE = 0.8  # difflib's ratio: one letter too many or too few in a name of four, one wrong in a name of five
 _LIKE_SESSION_ID = r"(?i)(?<!\$)\{+\s*(?:\w*session\w*|\w*id)\s*\}+"  # ${id} is the shell's
 _LIKE_HISTORY = r"\{\{\s*\w+\s*\}\}"
+
+
+def bundled_adapters() -> list[str]:
+    """Returns the names of the schemas that come with the suite."""
+    return sorted(name.removesuffix(".json") for name in os.listdir(BUNDLED) if name.endswith(".json"))
+
+
+def bundled_path(name: str) -> str:
+    """Returns the file of a schema that comes with the suite."""
+    return os.path.join(BUNDLED, name + ".json")
+
+
+def load_adapter(ref: str) -> Adapter:
+    """Loads the schema in a file, or the one that comes with the suite under this name; see Adapter.
+
+    A file of that name in the current directory wins, unless the name has the prefix.
+    """
+    path = source = ref
+    if ref.startswith(PREFIX) and ref.removeprefix(PREFIX) in bundled_adapters():
+        path = bundled_path(ref.removeprefix(PREFIX))
+    elif not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
+        if ref not in bundled_adapters():
+            hint = nearest(ref, bundled_adapters())
+            raise UserError(f'no adapter schema is named "{ref}", and there is no such file; {hint}')
+        path = bundled_path(ref)
+    elif ref in bundled_adapters():
+        source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
+    try:
+        with open(path, "rb") as file:
+            return parse_adapter(file.read(), source)
+    except OSError as error:
+        raise UserError(f"{source}: {error.strerror}") from None
+
+
+def parse_adapter(data: bytes, source: str) -> Adapter:
+    """Compiles the schema in this JSON; UserError names `source` and the field that is wrong."""
+    return Adapter(parse_headless(data, source), source)
 
 
 def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
@@ -58,11 +108,9 @@ def _decode(data: bytes, source: str) -> Any:
 
 def _where_and_why(data: bytes, why: str) -> str:
     """Returns `:5:3: not JSON: …` for what msgspec refuses, without the position if it is unknown."""
-    import json  # its errors have the position; that of msgspec's is sometimes a byte off
-
     try:
         text = data.decode()
-        json.loads(text)
+        json.loads(text)  # its errors have the position; that of msgspec's is sometimes a byte off
     except UnicodeDecodeError as bad:
         before = data[: bad.start].decode()
         return f"{_place(before)}: not UTF-8: byte 0x{data[bad.start]:02x}"
@@ -160,8 +208,6 @@ def _meant(name: str, known: Iterable[str]) -> str | None:
         # cwd for cwdFlag and contentPath for content are not typing errors, but close all the same
         if name == f"{one}Path" or (one.startswith(name) and one[len(name) : len(name) + 1].isupper()):
             return one
-    from difflib import get_close_matches
-
     typed, plain = _plain(name), {_plain(one): one for one in known}
     close = [one for one in plain if sorted(one) == sorted(typed)]  # falg
     close += get_close_matches(typed, plain, n=1, cutoff=_CLOSE)
@@ -269,3 +315,73 @@ def _reading_problems(config: HeadlessAdapter) -> Iterator[str]:
     for field, given in parts.items():
         if given:
             yield f"{field} is never read in outputMode text without outputEvents"
+
+
+# --- whether a schema fits ------------------------------------------------------------------------
+
+FIRST = 3  # records from which nothing is taken before it is reported
+SAMPLE = 200  # lines of each that other schemas are tried on
+LONGEST = 1 << 16  # characters of such a line
+NAMED = 3  # schemas that are named
+
+
+class SchemaFit:
+    """Looks at the first records that have lines; `say` gets one warning if the schema took nothing from any."""
+
+    def __init__(self, schema: str, say: Callable[[str], None]) -> None:
+        self.schema, self.say = schema, say
+        self.decided = False
+        self._samples: list[list[str]] = []
+        self._failed = 0  # of them, agents that failed: there may have been nothing to take
+        self._lock = Lock()
+
+    def add(self, raw: Record, result: Record) -> None:
+        """Takes note of what was read in a record; warns after the third from which nothing was."""
+        if self.decided:
+            return
+        lines = [line for line in raw["rawLines"][:SAMPLE] if line.strip() and len(line) < LONGEST]
+        recorded = len(raw.get("errors") or ()) + bool(raw.get("error"))
+        found = result["trajectory"] or result["output"] or len(result.get("errors") or ()) > recorded
+        with self._lock:
+            if found:
+                self.decided = True
+            elif lines and not self.decided:
+                self._samples.append(lines)
+                self._failed += recorded > 0
+                if len(self._samples) == FIRST:
+                    self._warn()
+
+    def finish(self) -> None:
+        """Warns at the end of a run of fewer records."""
+        with self._lock:
+            if self._samples and not self.decided:
+                self._warn()
+
+    def _warn(self) -> None:
+        self.decided = True
+        count = len(self._samples)
+        others = matching_schemas(self._samples)
+        if self._failed == count and not others:
+            return  # why the agents failed is reported elsewhere
+        where = "the record" if count == 1 else f"the first {count} records"
+        advice = f"; bundled schemas that match them: {', '.join(others)}" if others else ""
+        explain = "ae-extract --explain shows why"
+        self.say(f"the schema {self.schema} takes nothing from the lines of {where}{advice} ({explain})")
+
+
+def matching_schemas(samples: list[list[str]]) -> list[str]:
+    """Returns the bundled schemas that take something from all of these records, the ones that take most first.
+
+    A schema that takes any text for the answer is named only if no line is JSON.
+    """
+    taken: dict[str, int] = {}
+    for name in bundled_adapters():
+        adapter = load_adapter(name)
+        if adapter.reads_text:
+            continue
+        readings = [adapter.read(lines) for lines in samples]
+        if all(reading.trajectory or reading.output or reading.errors for reading in readings):
+            taken[name] = sum(len(reading.trajectory) + bool(reading.output) for reading in readings)
+    if not taken and not any(line.lstrip().startswith("{") for lines in samples for line in lines):
+        return ["text"]
+    return sorted(taken, key=lambda name: -taken[name])[:NAMED]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from agenteval.adapters.surrogates import joined
-from agenteval.adapters.words import as_text, decoded, error_texts, is_true, milliseconds, status_of
+from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST
 
@@ -36,12 +35,12 @@ class Trajectory:
         self.parent: Any = None  # the id of the tool call that the current step belongs to, for one of a sub-agent
         self.tool_errors = False
         self.errors: list[str] = []
-        self.result: Any = ""  # a text, which may still be JSON: see Adapter
+        self.result = ""
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
         self.cut_short = False  # whether there were more steps than are kept
-        self.has_halves = False  # whether texts may have halves of surrogate pairs: see surrogates.py
+        self.has_halves = False  # whether texts may have halves of surrogate pairs: see values.py
         self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
@@ -96,9 +95,7 @@ class Trajectory:
         if stop is not None:
             self.facts["stopReason"] = stop
         self.result = as_text(content)
-        self.result_errors = []
-        if is_true(failed):
-            self.result_errors = error_texts(reason) or [self.result or UNEXPLAINED]
+        self.result_errors = (error_texts(reason) or [self.result or UNEXPLAINED]) if is_true(failed) else []
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets those counts of the turn's usage that are not None."""
@@ -106,25 +103,24 @@ class Trajectory:
 
     def add_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Adds those counts that are not None to the turn's usage."""
-        self.set_usage({name: n + self.usage.get(name, 0) for name, n in numbers.items() if n is not None})
+        self.usage |= {name: n + self.usage.get(name, 0) for name, n in numbers.items() if n is not None}
 
     def note(self, facts: dict[str, Any]) -> None:
         """Keeps those facts that are not None for the metadata."""
         self.facts |= {name: fact for name, fact in facts.items() if fact is not None}
 
     def set_parent(self, parent: Any) -> None:
-        """Sets the tool call that the current step belongs to."""
+        """Sets the id of the tool call that the next steps belong to, None for the agent itself."""
         self.parent = parent
 
     def text(self, kind: str, content: Any) -> None:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
-        if type(content) is not str:
-            if content is None:
-                return
-            content = as_text(content)
+        if content is None:
+            return
+        content = as_text(content)
         if self.pieces:
-            joined = self._join()
-            if joined["type"] == kind and joined["content"] == content:
+            whole = self._join()
+            if whole["type"] == kind and whole["content"] == content:
                 return
         self._add({"type": kind, "content": content})
 
@@ -133,13 +129,15 @@ class Trajectory:
 
         An empty piece is ignored, unless it begins a message and gives its id.
         """
-        text = as_text(content)
-        other = bool(self.pieces) and (self.open_kind != kind or self._last.get("parentId") != self.parent)
+        text = content if type(content) is str else as_text(content)
+        is_open = bool(self.pieces)
+        other = is_open and (self.open_kind != kind or self._last.get("parentId") != self.parent)
         if not text and (other or message is None or content is None):
             return
-        if other or (self.pieces and message is not None and message != self._message):
+        if other or (is_open and message is not None and message != self._message):
             self._join()
-        if not self.pieces:
+            is_open = False
+        if not is_open:
             self._add({"type": kind, "content": ""})
             self.open_kind, self._message = kind, message
         self.pieces.append(text)
@@ -167,7 +165,7 @@ class Trajectory:
         if type(name) is not str:
             name = as_text(name)
         if type(given) is str:
-            given = decoded(given)
+            given = json_object(given)
         if ident in self._open:
             if given is not None:
                 self._open[ident]["input"] = given
@@ -327,7 +325,7 @@ class Trajectory:
     def _complete(self, step: Step, name: Any, given: Any, output: Any) -> Step:
         """Returns the step of a call with what an event adds to it."""
         if given is not None:
-            step["input"] = decoded(given) if type(given) is str else given
+            step["input"] = json_object(given) if type(given) is str else given
         if output is not None:
             step["output"] = output
             if self._outputs:

@@ -1,45 +1,37 @@
-"""What would be started for a prompt: command, directory and names of variables, without starting it."""
+"""--dry-run: what would be started for a prompt, made by the code that starts agents (kinds.py, session.py)."""
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 
-from agenteval.agents.environment import SOCKETS, TEMPORARY, Environment
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent
-from agenteval.processes.tree import VARIABLE
+from agenteval.agents.kinds import AcpAgent, Agent, first_invocation
+from agenteval.agents.session import Conditions, turn_timeout, turns_of
+from agenteval.processes.process import ANSWER_FILE
+from agenteval.processes.supervisor import environment_of
 from agenteval.wire.records import Record
 
-ADDED = ("PWD", TEMPORARY, SOCKETS, VARIABLE)  # variables that every agent gets
 
-
-def planned_start(
-    prompt: Record, agent: Agent, cwd: str, environment: Environment, timeout: float | None, trial: int | None = None
-) -> Record:
-    """Returns the start of an agent for the first turn of a prompt; later ones may need what the agent answers.
+def planned_start(prompt: Record, agent: Agent, cwd: str, conditions: Conditions, trial: int | None = None) -> Record:
+    """Returns the start of an agent for the first turn of a prompt, without secrets.
 
     `stdin` is false if it is closed, the number of bytes of a prompt, or true for a conversation.
     """
-    texts = prompt["input"] if isinstance(prompt["input"], list) else [prompt["input"]]
-    stdin: bool | int = True
-    if isinstance(agent, AcpAgent):
-        program, argv, own = agent.program, agent.argv, dict[str, str]()
-    else:
-        first = agent.open().next_command(texts[0], cwd)
-        program, argv, own = first.program, first.argv, first.env
-        stdin = False if first.stdin is None else len(first.stdin)
-    names = {*({} if environment.alone else os.environ), *environment.with_own(own), *ADDED}
+    texts = turns_of(prompt)
+    temporary = "" if conditions.environment.needs_temporary(agent.env) else None  # its name is not known yet
+    command = conditions.environment.command(first_invocation(agent, texts, cwd), cwd, temporary)
+    stdin: bool | int = False if command.stdin is None else len(command.stdin)
+    argv = [word.replace(ANSWER_FILE, "ANSWER_FILE") for word in command.argv]
     return {
         "id": prompt["id"],
         **({} if trial is None else {"trial": trial}),
-        "command": argv,
-        "program": program,
+        "command": conditions.redact.value(argv),
+        "program": command.program,
         "cwd": cwd,
-        "env": sorted(names),
-        "stdin": stdin,
+        "env": sorted(environment_of(command)),
+        "stdin": True if isinstance(agent, AcpAgent) else stdin,
         "turns": len(texts),
-        "timeout": prompt.get("timeout") or timeout or agent.timeout or DEFAULT_TIMEOUT,
+        "timeout": turn_timeout(prompt, conditions.limits, agent),
     }
 
 

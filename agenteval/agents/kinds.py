@@ -1,27 +1,42 @@
 """The ways to name an agent: an adapter schema, a --simple template, a --shell line, a program that speaks ACP.
 
-Most agents are one process per turn. Such an agent opens a session per prompt; the session makes the command line of
-each turn, and observes what was printed, because the next turn may need the session's id or the history. An agent that
-speaks ACP is one process for all turns of a prompt, and a client converses with it (acp/client.py).
+Each kind makes its command lines here, and nowhere else: agents are started with them, --dry-run shows them, and the
+agent's digest is taken of what they are made from. Most agents are one process per turn: such an agent opens a session
+per prompt; the session makes the command line of each turn, and observes what was printed, because the next turn may
+need the session's id or the history. An agent that speaks ACP is one process for all turns of a prompt, and a client
+converses with it (acp/client.py). The environment variables of agents are at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.schema_file import load_adapter
+from agenteval.agents.acp.client import Client
 from agenteval.errors import UserError
-from agenteval.processes.process import ANSWER_FILE, find_program
-
-if TYPE_CHECKING:  # ae-run needs no adapter for --simple and --shell, and saves the time to import it
-    from agenteval.adapters.reader import Adapter, Reading
-    from agenteval.agents.acp.client import Client
+from agenteval.processes.process import ANSWER_FILE, Command, find_program
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
+DIGEST_LENGTH = 16  # hexadecimal digits
+# Programs that run the command after them in a container or sandbox; in-container is the one in examples/container.
+CONTAINERS = frozenset(
+    ("in-container", "docker", "podman", "nerdctl", "apptainer", "singularity", "bwrap", "firejail", "sandbox-exec")
+)
+
+TEMPORARY = "TMPDIR"
+# tmux has its server's socket there. Agents with the same one would share a server, which ends with the first of them.
+SOCKETS = "TMUX_TMPDIR"
+# Kept by --clean-env: programs need them, or find their own files by them.
+ESSENTIAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", TEMPORARY, "TZ")
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -45,17 +60,49 @@ class Session(Protocol):
         ...
 
 
-class TurnAgent(Protocol):
-    """An agent that is started anew for each turn."""
+class AnyAgent(Protocol):
+    """What all kinds of agents have."""
 
-    timeout: float | None
+    @property
+    def name(self) -> str:
+        """The name of its adapter, which is `metadata.agent` of its records."""
+        ...
 
-    def open(self) -> Session:
-        """Returns a new session, for one prompt."""
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def definition(self) -> Any:
+        """What its command lines are made from: with another definition it is another agent."""
+        ...
+
+    @property
+    def programs(self) -> list[str]:
+        """The words of its command that may name the program; in a shell line, that may be any word."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Milliseconds per turn, if its schema names a limit."""
+        ...
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables that its schema sets."""
         ...
 
     def adapter(self) -> Adapter:
         """Returns the adapter that reads what it prints."""
+        ...
+
+
+class TurnAgent(AnyAgent, Protocol):
+    """An agent that is started anew for each turn."""
+
+    def open(self) -> Session:
+        """Returns a new session, for one prompt."""
         ...
 
 
@@ -70,12 +117,18 @@ class SchemaAgent:
     ) -> None:
         self.arguments = list(arguments)
         self._adapter, self.config = adapter, adapter.config
-        self.timeout = adapter.config.timeout
+        self.name = self.title = adapter.config.name
+        self.timeout, self.env = adapter.config.timeout, dict(adapter.config.env or {})
         if not adapter.config.command:
             raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
+        self.programs = adapter.config.command[:1]
         resume = adapter.config.resume
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
-        self.programs = {command[0]: find(command[0]) for command in commands}
+        self._paths = {command[0]: find(command[0]) for command in commands}
+
+    @property
+    def definition(self) -> Any:
+        return [self.config, *self.arguments] if self.arguments else self.config
 
     def has_no_resume(self) -> bool:
         """Whether each turn is a new session, because the schema does not say how to resume one."""
@@ -110,12 +163,10 @@ class SchemaAgent:
         if config.cwd_flag:
             argv += flagged(config.cwd_flag, cwd)
         argv += [*self.arguments, *resume]
-        env = dict(config.env or {})
-        program = self.programs[command[0]]
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
             argv += flagged(config.prompt.flag or "", text)
-        return Invocation(program, argv, env, stdin)
+        return Invocation(self._paths[command[0]], argv, self.env, stdin)
 
 
 def flagged(flag: str, value: str) -> list[str]:
@@ -185,7 +236,12 @@ class _HistorySession:
 class TextAgent:
     """An agent that prints plain text and has no sessions: each turn starts from nothing."""
 
+    name = "text"
     timeout: float | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {}
 
     def open(self) -> Session:
         return self
@@ -209,7 +265,9 @@ class TemplateAgent(TextAgent):
             raise UserError("--simple: put {} where the prompt goes, after the command")
         if "{}" in self.argv[0]:
             raise UserError("--simple: the command itself cannot be {}")
-        self.program = find(self.argv[0])
+        self.program, self.programs = find(self.argv[0]), self.argv[:1]
+        self.title = os.path.basename(self.program)
+        self.definition = ["--simple", *self.argv]
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
@@ -218,9 +276,12 @@ class TemplateAgent(TextAgent):
 class ShellAgent(TextAgent):
     """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment."""
 
+    title = "the agent"
+
     def __init__(self, line: str) -> None:
         self.line = line
-        self.program = find_program("sh")
+        self.program, self.programs = find_program("sh"), re.findall(r"[\w./-]+", line)
+        self.definition = ["--shell", line]
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
@@ -229,6 +290,7 @@ class ShellAgent(TextAgent):
 class AcpAgent:
     """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
 
+    name = "acp"
     timeout: float | None = None
 
     def __init__(
@@ -242,15 +304,19 @@ class AcpAgent:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
         self.argv, self.deny, self.files = list(argv), deny_permissions, files
-        self.program = find(self.argv[0])
+        self.program, self.programs = find(self.argv[0]), self.argv[:1]
+        self.title = os.path.basename(self.program)
+        self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *self.argv]
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {}
 
     def adapter(self) -> Adapter:
         return _bundled("acp")
 
     def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
         """Returns how to start it, and the client that converses with it about these turns."""
-        from agenteval.agents.acp.client import Client
-
         client = Client(texts, cwd, deny=self.deny, files=self.files)
         return Invocation(self.program, self.argv, {}, client.opening), client
 
@@ -258,10 +324,15 @@ class AcpAgent:
 Agent = TurnAgent | AcpAgent
 
 
+def first_invocation(agent: Agent, texts: list[str], cwd: str) -> Invocation:
+    """Returns how an agent is started for the first of these turns; later ones may need what it answers."""
+    if isinstance(agent, AcpAgent):
+        return agent.start_client(texts, cwd)[0]
+    return agent.open().next_command(texts[0], cwd)
+
+
 @cache
 def _bundled(name: str) -> Adapter:
-    from agenteval.adapters.bundled import load_adapter
-
     return load_adapter(name)
 
 
@@ -291,3 +362,64 @@ def split_words(template: str) -> list[str]:
     if quote:
         raise UserError(f"--simple: the quote {quote} is not closed")
     return words + ([] if word is None else [word])
+
+
+# --- identity -----------------------------------------------------------------------------------
+
+
+class AgentIdentity(msgspec.Struct, frozen=True):
+    """Which agent made a record: `metadata.agent` and `metadata.agentDigest`, so that --resume does not mix two."""
+
+    name: str
+    digest: str
+
+
+def identity_of(agent: Agent, extract: Adapter | None = None) -> AgentIdentity:
+    """Returns the identity of an agent; `extract` is the adapter that reads its output, if that is not its own."""
+    parts = [agent.definition, *([extract.config] if extract else [])]
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+    return AgentIdentity(extract.config.name if extract else agent.name, digest[:DIGEST_LENGTH])
+
+
+def in_container(agent: Agent) -> bool:
+    """Returns whether the agent's command starts a container."""
+    return any(os.path.basename(word) in CONTAINERS for word in agent.programs)
+
+
+# --- environment variables ----------------------------------------------------------------------
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """Variables to set. `alone`: no others are inherited. Those `chosen` with --env override a schema's."""
+
+    variables: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+    alone: bool = False
+
+    def command(self, invocation: Invocation, cwd: str, temporary: str | None) -> Command:
+        """Returns what to start in a directory; `temporary` is the agent's own directory for temporary files."""
+        env = self.with_own(invocation.env, temporary)
+        return Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, self.alone)
+
+    def needs_temporary(self, own: Mapping[str, str]) -> bool:
+        """Whether an agent gets a TMPDIR of ours: neither the user nor its schema names one."""
+        return TEMPORARY not in own and TEMPORARY not in self.chosen
+
+    def with_own(self, own: Mapping[str, str], temporary: str | None = None) -> dict[str, str]:
+        """Returns the variables to set for a command whose schema sets some of its own."""
+        made = {} if temporary is None else {TEMPORARY: temporary, SOCKETS: temporary}
+        return {**self.variables, **made, **own, **self.chosen}
+
+
+def agent_environment(named: Iterable[str], *, clean: bool) -> Environment:
+    """Returns the environment of `--env NAME[=VALUE]` and --clean-env; UserError for a NAME that is not set."""
+    essential = {name: value for name, value in os.environ.items() if name in ESSENTIAL or name.startswith("LC_")}
+    chosen = {}
+    for text in named:
+        name, equals, value = text.partition("=")
+        if not name or "\0" in text:
+            raise UserError(f"--env {text}: give NAME or NAME=VALUE")
+        if not equals and name not in os.environ:
+            raise UserError(f"--env {name}: it is not set; set it, or give --env {name}=VALUE")
+        chosen[name] = value if equals else os.environ[name]
+    return Environment(essential if clean else {}, chosen, clean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Iterator, Set
 
@@ -11,7 +12,7 @@ from agenteval.errors import BadRecord
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, refuse
-from agenteval.wire.records import RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
+from agenteval.wire.records import AGENT_METADATA, RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
 from agenteval.wire.validation import check
 
 
@@ -103,16 +104,13 @@ class PromptsToRun(Prompts):
 
 
 def as_prompt(record: Record) -> Record:
-    """Returns a prompt without what an earlier run wrote: a record of that run is a prompt, too."""
-    earlier = RUN_FIELDS
-    if isinstance(record.get("trials"), list):
-        earlier = earlier.union(TRIALS_FIELDS)
-    prompt = record
-    if not earlier.isdisjoint(record):
-        prompt = {field: value for field, value in record.items() if field not in earlier}
-    metadata = prompt.get("metadata")
-    if metadata and "agentDigest" in metadata:
-        prompt["metadata"] = {name: value for name, value in metadata.items() if name not in RUN_METADATA}
+    """Returns a prompt without what a run writes: a record of an earlier run is a prompt, too."""
+    written = RUN_FIELDS.union(TRIALS_FIELDS) if isinstance(record.get("trials"), list) else RUN_FIELDS
+    is_prompt = written.isdisjoint(record)
+    prompt = record if is_prompt else {field: value for field, value in record.items() if field not in written}
+    if metadata := prompt.get("metadata"):
+        names = RUN_METADATA if is_prompt else RUN_METADATA | AGENT_METADATA
+        prompt["metadata"] = {name: value for name, value in metadata.items() if name not in names}
     return prompt
 
 
@@ -120,7 +118,5 @@ def in_shard(prompt_id: str, shard: tuple[int, int] | None) -> bool:
     """Whether an id belongs to a shard (number, count); the same on every machine."""
     if shard is None:
         return True
-    import hashlib
-
     digest = hashlib.sha256(prompt_id.encode()).digest()
     return int.from_bytes(digest[:8], "big") % shard[1] == shard[0] - 1

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
-from agenteval.processes.outcome import Outcome, printed_lines
-from agenteval.processes.process import STDERR_TAIL
+from agenteval.agents.acp.client import Client
+from agenteval.processes.process import STDERR_TAIL, Outcome, printed_lines
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
-
-if TYPE_CHECKING:
-    from agenteval.agents.acp.client import Client
 
 
 class RawRecordBuilder:

@@ -1,30 +1,40 @@
-"""One prompt, run to its end: turn by turn, with retries, into a raw record."""
+"""One prompt, run to its end: when it may start, turn by turn, with retries, into a raw record.
+
+Data flow: PromptJob.run waits until an agent may start (WarmUp, RateLimiter) → each turn's command (kinds.py) is run as
+a process, or one process converses about all turns (acp/) → raw_record.py puts together what was printed → if the
+attempt failed in a way that may not last, it is tried again after a pause.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
-from agenteval.agents.environment import TEMPORARY, Environment
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Invocation, SchemaAgent, TurnAgent
-from agenteval.agents.rate_limit import RateLimiter
+from agenteval.adapters.reader import Reading, read_raw
+from agenteval.agents.acp.client import Client
+from agenteval.agents.acp.conversation import ConversingProcess
+from agenteval.agents.kinds import (
+    DEFAULT_TIMEOUT,
+    AcpAgent,
+    Agent,
+    Environment,
+    Invocation,
+    SchemaAgent,
+    TurnAgent,
+)
 from agenteval.agents.raw_record import RawRecordBuilder
-from agenteval.agents.warm_up import WarmUp
-from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
-
-if TYPE_CHECKING:
-    from agenteval.adapters.reader import Reading
-    from agenteval.agents.acp.client import Client
 
 DEFAULT_MAX_OUTPUT = 64 << 20
 FIRST_PAUSE = 1.0
@@ -45,8 +55,76 @@ RACE = (
 )
 
 
+RATE_UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0}
+
+
+# --- when an agent may start --------------------------------------------------------------------
+
+
+def parse_rate(text: str) -> float:
+    """Returns the starts per second of a text such as `30/min`; ValueError if it is not a rate."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)/([a-z]+)", text.strip().lower())
+    if match is None or match[2] not in RATE_UNITS or float(match[1]) <= 0:
+        raise ValueError(f"{text!r} is not a rate such as 2/s, 30/min or 500/h")
+    return float(match[1]) / RATE_UNITS[match[2]]
+
+
+class RateLimiter:
+    """Assigns a slot to each start, evenly spaced; used by many threads."""
+
+    def __init__(self, per_second: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 1 / per_second if per_second else 0.0
+        self._clock = clock
+        self._held_until = 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+        self.holds = 0  # calls of hold(): a slot assigned before the last one is void
+
+    def wait(self) -> float:
+        """Takes the next slot and returns how many seconds to wait for it."""
+        if not self._next and not self._interval:
+            return 0.0  # there is no limit, and no start was ever delayed
+        with self._lock:
+            now = self._clock()
+            start = max(now, self._next)
+            self._next = start + self._interval
+            return start - now
+
+    def hold(self, seconds: float) -> None:
+        """Delays all starts by that many seconds: a provider that limits one agent limits the others too."""
+        with self._lock:
+            self._held_until = max(self._held_until, self._clock() + seconds)
+            self._next = self._held_until
+            self.holds += 1
+
+
+class WarmUp:
+    """Lets the first agent finish, however it ends, before others start; with `wanted` false, all start at once.
+
+    Agents set up their HOME at the first start: several that do so at once in an empty one may fail.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        self.done = not wanted
+        self._alone = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Waits until an agent may run; if running it raises, the next one is the first."""
+        if not self.done:
+            with self._alone:
+                if not self.done:
+                    yield
+                    self.done = True
+                    return
+        yield
+
+
+# --- one prompt ---------------------------------------------------------------------------------
+
+
 class Limits(msgspec.Struct, frozen=True):
-    """What a prompt may take; timeout in ms, None if the user named none."""
+    """What a prompt may take; `timeout` is in milliseconds, None if the user named none."""
 
     timeout: float | None = None
     max_output: int = DEFAULT_MAX_OUTPUT
@@ -102,6 +180,17 @@ class TurnReader:
         return self.reading
 
 
+def turns_of(prompt: Record) -> list[str]:
+    """Returns the texts of a prompt, one for each turn."""
+    given = prompt["input"]
+    return given if isinstance(given, list) else [given]
+
+
+def turn_timeout(prompt: Record, limits: Limits, agent: Agent) -> float:
+    """Returns how many milliseconds a turn may take: what the prompt, the user or the agent's schema says."""
+    return prompt.get("timeout") or limits.timeout or agent.timeout or DEFAULT_TIMEOUT
+
+
 class PromptJob:
     """One prompt and how to run it.
 
@@ -121,10 +210,9 @@ class PromptJob:
     ) -> None:
         self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
         self.prepare, self.conditions, self.trace = prepare, conditions, trace
-        self.timeout: float = (  # per turn, in ms
-            prompt.get("timeout") or conditions.limits.timeout or agent.timeout or DEFAULT_TIMEOUT
-        )
+        self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
+        self.texts = turns_of(prompt)
 
     def run(self) -> Answer:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
@@ -167,8 +255,7 @@ class PromptJob:
 
     def _try(self) -> _Attempt:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
-        own = self.agent.config.env or {} if isinstance(self.agent, SchemaAgent) else {}
-        if TEMPORARY in own or TEMPORARY in self.conditions.environment.chosen:
+        if not self.conditions.environment.needs_temporary(self.agent.env):
             return self._run_once()
         try:
             self.temporary = self.processes.scratch.new_directory()
@@ -183,21 +270,20 @@ class PromptJob:
     def _run_once(self) -> _Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
-        given = self.prompt["input"]
-        texts = given if isinstance(given, list) else [given]
         reading = None
         if isinstance(self.agent, AcpAgent):
-            self._converse(texts, self.agent, cwd, raw)
+            self._converse(self.agent, cwd, raw)
         else:
-            reading = self._run_turns(texts, self.agent, cwd, raw)
+            reading = self._run_turns(self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
         answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
         return self._assess(answer, raw) if self.conditions.limits.retries else _Attempt(answer)
 
-    def _run_turns(self, texts: list[str], agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
+    def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
         """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
+        texts = self.texts
         session, reader = agent.open(), TurnReader(agent, self.prompt["id"])
         for number, text in enumerate(texts, 1):
             try:
@@ -213,17 +299,15 @@ class PromptJob:
                 break
         return reader.reading
 
-    def _converse(self, texts: list[str], agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
+    def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process for all turns, with a client that converses with it."""
-        from agenteval.agents.acp.conversation import ConversingProcess
-
-        invocation, client = agent.start_client(texts, cwd)
+        invocation, client = agent.start_client(self.texts, cwd)
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
         process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
         outcome = raw.without_secrets(process.run())
         raw.add_conversation(outcome, client)
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
-            raw.fail(client.turn, len(texts), problem)
+            raw.fail(client.turn, len(self.texts), problem)
 
     def _run_process(self, invocation: Invocation, cwd: str, printed: int) -> Outcome:
         """Runs one turn of an agent that has printed so many bytes before."""
@@ -232,12 +316,8 @@ class PromptJob:
 
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
-            import shlex
-
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
-        environment = self.conditions.environment
-        env = environment.with_own(invocation.env, self.temporary)
-        return Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, environment.alone)
+        return self.conditions.environment.command(invocation, cwd, self.temporary)
 
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:
@@ -249,8 +329,6 @@ class PromptJob:
         fields, last = answer.raw, raw.last
         if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
             return _Attempt(answer, fields["errors"][0])
-        from agenteval.adapters.extract import read_raw  # which --simple and --shell need only here
-
         reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter(), answer.reading)
         answer = Answer(fields, reading)
         stderr = fields.get("stderr", "").splitlines()
@@ -268,18 +346,6 @@ class PromptJob:
             if found is not None:
                 return _Attempt(answer, found[:REASON_LENGTH], overload=True)
         return _Attempt(answer)
-
-
-def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
-    """Returns what it means if an agent that failed refuses a flag of its schema, else ""."""
-    if not isinstance(agent, SchemaAgent) or not outcome.exit_code:
-        return ""
-    from agenteval.agents.refusals import explain_refusal, refused_flag
-
-    given = invocation.argv if agent.config.prompt.stdin else invocation.argv[:-1]
-    texts = [outcome.stderr.decode("utf-8", "replace"), outcome.stdout[:REFUSAL_LENGTH].decode("utf-8", "replace")]
-    flag = refused_flag(texts, given)
-    return explain_refusal(flag, agent.config.name, agent.config.proven_on) if flag else ""
 
 
 def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
@@ -317,3 +383,47 @@ def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> st
     ending = failure_of(outcome, timeout) or "exited with code 0"
     how, colon, why = ending.partition(": ")
     return f"{how} before it answered {client.waiting}{colon}{why}"
+
+
+# --- flags that an agent of another version refuses ---------------------------------------------
+
+_REFUSAL = re.compile(
+    r"""(?:unknown|unrecogni[sz]ed|unexpected|invalid|unsupported|no\ such|not\ a\ valid|found|undefined|bad|illegal)
+        \s+(?:command[- ]line\s+)?(?:option|argument|flag|parameter|switch|value)s?\b[^\n]{0,40}?
+        (?P<flag>-{0,2}[A-Za-z][\w-]*)
+      | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_LISTED = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
+SEVERAL = 5  # flags in a text that is the help of a program
+_FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
+
+
+def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
+    """Returns what it means if an agent that failed refuses a flag of its schema, else ""."""
+    if not isinstance(agent, SchemaAgent) or not outcome.exit_code:
+        return ""
+    given = invocation.argv if agent.config.prompt.stdin else invocation.argv[:-1]
+    texts = [outcome.stderr.decode("utf-8", "replace"), outcome.stdout[:REFUSAL_LENGTH].decode("utf-8", "replace")]
+    flag = refused_flag(texts, given)
+    return explain_refusal(flag, agent.config.name, agent.config.proven_on) if flag else ""
+
+
+def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
+    """Returns the flag of a command line that a message refuses, None if there is no such message."""
+    flags = {found[0].lstrip("-").lower(): found[0] for word in argv[1:] if (found := _FLAG.match(word))}
+    for text in texts:
+        for found in _REFUSAL.finditer(text):
+            words = re.findall(r"[A-Za-z][\w-]*", text[found.start() : found.end() + 40])
+            if named := next((flags[word.lower()] for word in words if word.lower() in flags), None):
+                return named
+        listed = set(_LISTED.findall(text))
+        if len(listed) >= SEVERAL and (missing := [flag for flag in flags.values() if flag not in listed]):
+            return missing[0]  # it printed its help instead, which does not have the flag
+    return None
+
+
+def explain_refusal(flag: str, adapter: str, proven_on: str | None) -> str:
+    """Returns what the refusal of a flag means, to be added to the error."""
+    proven = f", which was proven on {proven_on}" if proven_on else ""
+    return f" (it refuses {flag} of the adapter {adapter}{proven}: use that version, or a schema without the flag)"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import click
-import msgspec
 
-from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent, ShellAgent, TemplateAgent
-from agenteval.agents.rate_limit import parse_rate
+from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
+from agenteval.agents.session import parse_rate
 from agenteval.cli.options import (
     Decorator,
     F,
+    NumberRange,
     Parsed,
     agent_arg_option,
     append_options,
@@ -28,9 +25,16 @@ from agenteval.cli.options import (
     turn_timeout_option,
 )
 from agenteval.cluster.shards import parse_shard
+from agenteval.comparison.plan import read_pilot
 from agenteval.errors import UserError
-from agenteval.processes.process import find_program
+from agenteval.grading.graders import named_graders
+from agenteval.grading.run import GraderSet
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.statistics.sequential import EarlyStop
+from agenteval.streams.console import Console
 from agenteval.streams.patterns import Pattern
+from agenteval.streams.redaction import Redactor
+from agenteval.streams.source import Source
 from agenteval.streams.text import whole_number
 
 
@@ -51,6 +55,7 @@ def parse_pattern(text: str) -> Pattern:
         raise ValueError(f"{text!r} is {error}") from None
 
 
+AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
 STRICT: Decorator = click.option(
     "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
@@ -122,6 +127,13 @@ extraction_option: Decorator = click.option(
 )
 
 
+STOP_OPTIONS: list[Decorator] = [
+    click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
+    click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
+    click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
+]
+
+
 def agent_options(function: F) -> F:
     """Adds all options above, those of the output, and the command after `--`."""
     function = output_option(append_options(STRICT(progress_option(function))))
@@ -138,102 +150,64 @@ def inline_grader_options(function: F) -> F:
     return grader_option(required=False)(stream_option(function))
 
 
-class AgentSettings(msgspec.Struct, frozen=True):
-    """The values of agent_options and, with a default, those of options that only some of the tools have."""
+def inline_graders(settings: RunSettings) -> GraderPlan | None:
+    """Returns the graders that run beside agents, None if -g names none; UserError if one cannot be found."""
+    if not settings.grader:
+        return None
+    specs = named_graders(settings.grader, stream=settings.stream)
 
-    schema: str | None
-    agent_arg: tuple[str, ...]
-    simple: str | None
-    shell: str | None
-    command: list[str] | None  # after --
-    deny_permissions: bool
-    no_acp_fs: bool
-    concurrency: int
-    timeout: float | None
-    cwd: str | None
-    workspace_dir: str | None
-    fresh_workspaces: bool
-    workspace_template: str | None
-    workspace_git: bool
-    keep_workspaces: str
-    env: tuple[str, ...]
-    clean_env: bool
-    no_redact: bool
-    rate: float | None
-    retries: int
-    warm_up: bool | None
-    retry_on: Pattern | None
-    keep_order: bool
-    shard: tuple[int, int] | None
-    max_output: int
-    exit_status: bool
-    max_failures: int | None
-    retry_failed: bool
-    no_sync: bool
-    dry_run: bool
-    force: bool
-    output: str | None
-    append: bool
-    resume: bool
-    strict: bool
-    progress: bool | None
-    debug: bool
-    max_steps: int = 100_000
-    extract: str | None = None
-    grader: tuple[str, ...] = ()
-    stream: bool = False
-    grader_timeout: float = 60_000
-    grade_failed: bool = False
-    stop_when_known: bool = False
-    against: str | None = None
-    threshold: float | None = None
-
-
-# --- the agent ----------------------------------------------------------------------------------
-
-
-def agent_of(settings: AgentSettings, say: Callable[[str], None]) -> Agent:
-    """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
-
-    With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
-    """
-    find = partial(_program_or_name, say=say) if settings.dry_run else find_program
-    options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
-    named = [option for option, value in options.items() if value is not None]
-    if len(named) != 1:
-        given = " and ".join(named) or "none"
-        raise UserError(
-            f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
+    def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:
+        return GraderSet(
+            specs,
+            processes,
+            console.say,
+            timeout=settings.grader_timeout,
+            redact=redact.value,
+            grade_failed=settings.grade_failed,
+            trace=console.say if settings.debug else None,
         )
-    if settings.agent_arg and settings.schema is None:
-        raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
-    if settings.command is not None:
-        return AcpAgent(
-            settings.command, find, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs
-        )
-    if settings.deny_permissions:
-        raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
-    if settings.no_acp_fs:
-        raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
-    if settings.schema is not None:
-        from agenteval.adapters.bundled import load_adapter
 
-        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
-    if settings.simple is not None:
-        return TemplateAgent(settings.simple, find)
-    return ShellAgent(settings.shell or "")
+    return GraderPlan(open_graders, sum(spec.streams for spec in specs))
 
 
-def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command, or its name if there is no such command, which is reported."""
-    try:
-        return find_program(name)
-    except UserError as error:
-        say(str(error))
-        return name
+# --- --stop-when-known --------------------------------------------------------------------------
 
 
-def option_after_dashes(settings: AgentSettings) -> str | None:
-    """Returns -o among the arguments of the agent, if there is none before `--`: likely it is meant for the tool."""
-    given = settings.command or [] if settings.output is None else []
-    return next((word for word in given[1:] if word in ("-o", "--output") or word.startswith("--output=")), None)
+def stop_options(function: F) -> F:
+    """Adds --stop-when-known, --against and --threshold."""
+    for option in reversed(STOP_OPTIONS):
+        function = option(function)
+    return function
+
+
+def stop_early(run: PromptRun) -> None:
+    """Makes the run end once the question is decided, if the options ask for that."""
+    settings = run.settings
+    if not settings.stop_when_known:
+        if settings.against is not None or settings.threshold is not None:
+            option = "--threshold" if settings.against is None else "--against"
+            raise UserError(f"{option} needs --stop-when-known (ae-compare compares whole runs)")
+        return
+    if (settings.against is None) == (settings.threshold is None):
+        raise UserError("--stop-when-known needs one of --against FILE and --threshold RATE")
+    if settings.against == "-":
+        raise UserError("--against needs a file: stdin is for prompts")
+    if not run.grader_plan:
+        raise UserError("--stop-when-known needs a grader: -g GRADER")
+    if settings.shard is not None:
+        raise UserError("--stop-when-known looks at all prompts: leave out --shard")
+    run.early_end = early_stop(run)
+
+
+def early_stop(run: PromptRun) -> EarlyStop:
+    """Returns the test, with all prompts in its order, including those of an earlier run."""
+    settings = run.settings
+    baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
+    ahead = None if settings.dry_run else AHEAD * settings.concurrency
+    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
+    written = run.output.written.ids
+    done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}
+    run.prompts.total = stop.plan(run.prompts, done, written)
+    if run.prompts.total and not stop.comparable:
+        raise UserError(f"{settings.against}: has no graded record of any of these prompts")
+    return stop

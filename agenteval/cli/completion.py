@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from agenteval.adapters.bundled import bundled_adapters
+from agenteval.adapters.schema_file import bundled_adapters
 from agenteval.cli.executables import own_tools, plug_ins, search_path
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import groupby
 from textwrap import wrap
+
+from agenteval.streams.text import terminal_columns
 
 WIDEST = 100
 NO_TERMINAL = 80  # columns of a page that goes to a pipe
@@ -17,7 +18,7 @@ DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what
 
 def help_columns() -> int:
     """Returns the width of a help page: that of the terminal, up to a limit."""
-    return min(WIDEST, shutil.get_terminal_size((NO_TERMINAL, 24)).columns)
+    return min(WIDEST, terminal_columns(NO_TERMINAL))
 
 
 def wrap_page(text: str, columns: int) -> str:

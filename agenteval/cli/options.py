@@ -61,7 +61,7 @@ class NumberRange(click.FloatRange):
 
 
 class Names(click.types.StringParamType):
-    """Any text; TAB offers these words, each with its help."""
+    """Any text; TAB offers the given words, each with its help."""
 
     def __init__(self, words: Callable[[], Mapping[str, str]]) -> None:
         self.words = words
@@ -176,7 +176,7 @@ stream_option: Decorator = click.option(
 
 
 def grader_timeout_option(*names: str) -> Decorator:
-    """How long a grader may take; -t is taken where agents have it."""
+    """How long a grader may take; the name is not -t in tools whose -t is the limit of an agent."""
     return click.option(
         *names,
         type=MILLISECONDS,
@@ -191,6 +191,6 @@ grade_failed_option: Decorator = click.option(
 
 
 def grader_options(function: F) -> F:
-    """How graders are run: --stream, -j and -t; and --no-redact, for what they answer."""
+    """How graders are run: --stream, -j and -t; and --no-redact, for their answers."""
     function = grader_timeout_option("-t", "--timeout")(redact_option(function))
     return stream_option(concurrency_option("Graders")(function))

@@ -48,7 +48,7 @@ class Tool(click.Command):
             os._exit(stopped.exit_code)
 
     def _run(self, name: str, args: list[str]) -> int:
-        sys.unraisablehook = _raise_again
+        sys.unraisablehook = _send_again
         _resume_collector()
         say = Console(name, progress=False).say
         try:
@@ -100,7 +100,7 @@ class Tool(click.Command):
         return super().collect_usage_pieces(ctx) + (["[-- CMD ARGS…]"] if self.takes_command else [])
 
     def get_help(self, ctx: click.Context) -> str:
-        """Returns the help page, wrapped to the terminal; Click itself would take 50 columns at least."""
+        """Returns the help page, wrapped to the terminal; Click would not go below 50 columns."""
         ctx.terminal_width = help_columns()
         return super().get_help(ctx)
 
@@ -145,7 +145,7 @@ def _stop(signum: int, _frame: object) -> None:
     raise Stopped(signum)
 
 
-def _raise_again(lost: sys.UnraisableHookArgs) -> None:
+def _send_again(lost: sys.UnraisableHookArgs) -> None:
     """Sends a signal again if its exception was lost, because it was raised in a destructor or a callback."""
     if not isinstance(lost.exc_value, Stopped):
         sys.__unraisablehook__(lost)

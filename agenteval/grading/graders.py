@@ -23,8 +23,7 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
-from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command, find_program
+from agenteval.processes.process import Command, Outcome, failure_of, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import GraderResult

@@ -10,12 +10,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from agenteval.errors import BadRecord
+from agenteval.errors import BadRecord, UserError
 from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat import ModelAnswer, ModelError
 from agenteval.models.tokens import count_tokens
@@ -48,6 +49,29 @@ SCHEMA: Record = {
         "overall_score": _score("How good it is as a whole"),
     },
 }
+
+
+# --- the instructions ---------------------------------------------------------------------------
+
+
+def read_text(path: str) -> str:
+    """Returns the text of a file; raises UserError if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 text") from None
+
+
+def instructions_from(prompt: str | None, rubric: str | None) -> str:
+    """Returns the system message: how to judge, further criteria, and always how the material is fenced."""
+    parts = [read_text(prompt or PROMPT)]
+    if rubric:
+        is_file = os.path.exists(rubric) or rubric.endswith((".txt", ".md"))
+        parts.append(f"{FURTHER}\n{read_text(rubric) if is_file else rubric}")
+    return "\n\n".join([*parts, read_text(MATERIAL)])
 
 
 # --- the case -----------------------------------------------------------------------------------
@@ -227,6 +251,19 @@ class VerdictCache:
         return os.path.join(self.directory, f"{hashlib.sha256(encode(key)).hexdigest()}.json")
 
 
+def cache_in(directory: str | None) -> VerdictCache | None:
+    """Returns the cache and creates its directory; raises UserError if nothing can be written there."""
+    if directory is None:
+        return None
+    try:
+        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
+    except OSError as error:
+        raise UserError(f"{directory}: {error.strerror}") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UserError(f"{directory}: cannot be written to")
+    return VerdictCache(directory)
+
+
 # --- several judges -----------------------------------------------------------------------------
 
 Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
@@ -236,6 +273,16 @@ AskJudges = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
 def one_by_one(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
     """Asks the judges one after the other."""
     return [question() for question in questions]
+
+
+def side_by_side(limit: int) -> AskJudges:
+    """Returns a function that asks several judges at a time."""
+    threads = ThreadPoolExecutor(limit)
+
+    def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
+        return [asked.result() for asked in [threads.submit(question) for question in questions]]
+
+    return ask
 
 
 class Panel(NamedTuple):

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord
+from agenteval.streams.text import counted, first_few, one_line, preview
 from agenteval.wire.records import Record
 
+SHOWN = 5  # titles of each kind in the reasoning
+TITLE_WIDTH = 80
 CITED = ("sources_used", "sources")
 EXPECTED = "expected_sources"
 NAMES = ("title", "url", "name")
@@ -230,3 +233,59 @@ def ndcg(ranked: RankedSources) -> float:
     gain = sum(1 / log2(rank + 1) for rank in sorted(rank for rank in ranked.ranks.values() if rank))
     best = sum(1 / log2(rank + 1) for rank in range(1, len(ranked.ranks) + 1)[: ranked.k])
     return gain / best if best else 0.0
+
+
+# --- the grader ---------------------------------------------------------------------------------
+
+
+def grade_sources(
+    record: Record,
+    *,
+    where: str = "auto",
+    k: int | None = None,
+    min_recall: float = 0.0,
+    page_tools: tuple[str, ...] = (),
+) -> Record:
+    """Passes if an expected source is among the sources; a record without expected sources is an error."""
+    try:
+        expected = expected_of(record)
+    except BadRecord as error:
+        return {"error": str(error)}
+    if not expected:
+        return {"error": 'no expected sources: put "expected_sources" into the prompt or its metadata'}
+    sources = sources_of(record, where, page_tools)
+    ranked = rank_expected(sources, expected, k, redirects_of(record, page_tools))
+    return {
+        "pass": bool(ranked.found) and recall(ranked) >= min_recall,
+        "score": mrr(ranked),
+        "reasoning": explain(ranked, min_recall),
+        "outcome": {
+            "hit_rate": hit_rate(ranked),
+            "mrr": mrr(ranked),
+            "precision": precision(ranked),
+            "recall": recall(ranked),
+            "ndcg": ndcg(ranked),
+            "found": ranked.found,
+            "expected": list(ranked.ranks),
+            "sources": ranked.sources,
+            "ranks": ranked.ranks,
+            "k": k,
+        },
+    }
+
+
+def explain(ranked: RankedSources, min_recall: float) -> str:
+    """Returns which expected sources were found at which ranks, and which are missing."""
+    found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
+    missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
+    among = f"among {counted(len(ranked.sources), 'source')}"
+    parts = [f"found {first_few(found, SHOWN)} {among}"] if found else []
+    if missing:
+        parts.append(f"did not find {first_few(missing, SHOWN)}" + ("" if found else f" {among}"))
+    if found and recall(ranked) < min_recall:
+        parts.append(f"recall {recall(ranked):.2f} is below {min_recall:g}")
+    return "; ".join(parts)
+
+
+def _quoted(title: str) -> str:
+    return f'"{preview(one_line(title, TITLE_WIDTH), TITLE_WIDTH)}"'

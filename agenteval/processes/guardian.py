@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
-from agenteval.processes.scratch import Scratch, discard
+from agenteval.processes.scratch import discard
 from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_table, send_signal
 
 NAME = b"agenteval-guard"  # Linux keeps 15 bytes
@@ -47,18 +47,6 @@ class Guardian:
             os.waitpid(self.pid, 0)
         except OSError:
             pass  # the guardian was killed; it has nothing left to do
-
-
-@contextmanager
-def guarded_scratch() -> Iterator[Scratch]:
-    """Yields a directory for a tool that starts no agents; it is removed even if the tool is killed."""
-    guardian = Guardian()
-    scratch = Scratch(guardian.remove_at_end)
-    try:
-        yield scratch
-    finally:
-        scratch.remove()
-        guardian.dismiss()
 
 
 def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoReturn:

@@ -9,15 +9,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from agenteval.processes.outcome import describe_start_failure, read_status
 from agenteval.processes.process import (
     PIPE_SIZE,
     STDERR_TAIL,
     TERM_GRACE,
     Command,
     PipeWriter,
+    describe_start_failure,
     open_pipe,
     poll_timeout,
+    read_status,
 )
 from agenteval.processes.supervisor import ProcessSupervisor
 
@@ -33,15 +34,13 @@ class TooSlow(NoAnswer):
 class LineProcess:
     """One such process; `finish` or `close` ends it."""
 
-    def __init__(
-        self, processes: ProcessSupervisor, key: int, command: Command, max_answer: int, *, patient: bool = True
-    ) -> None:
+    def __init__(self, processes: ProcessSupervisor, key: int, command: Command, max_answer: int) -> None:
         self.processes, self.key, self.max_answer = processes, key, max_answer
         self.stdout, stdout = open_pipe(PIPE_SIZE)
         self.stderr, stderr = open_pipe()
         stdin, ours = open_pipe(PIPE_SIZE)
         try:
-            self.child = processes.start(key, command, stdin, stdout, stderr, patient=patient)
+            self.child = processes.start(key, command, stdin, stdout, stderr)
         except (OSError, ValueError) as error:
             for fd in (self.stdout, self.stderr, ours):
                 os.close(fd)

@@ -18,8 +18,7 @@ from itertools import count
 
 from agenteval.errors import CannotGoOn, describe_system_error
 from agenteval.processes.guardian import Guardian
-from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, RunningProcess
+from agenteval.processes.process import TERM_GRACE, TREE_INTERVAL, Command, Outcome, RunningProcess
 from agenteval.processes.scratch import Scratch
 from agenteval.processes.tree import (
     MARKED_LIMIT,
@@ -120,20 +119,18 @@ class ProcessSupervisor:
 
     # --- start ---
 
-    def start(
-        self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int, *, patient: bool = True
-    ) -> Child:
+    def start(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         """Starts a process on these descriptors; raises OSError or ValueError if it cannot be started.
 
-        What our own limits refuse is not the program's failure: unless the caller can do without it (not `patient`), it
-        is tried again while others run, or for a moment, then CannotGoOn is raised.
+        What our own limits refuse is not the program's failure: it is tried again while others run, or for a moment,
+        then CannotGoOn is raised.
         """
         give_up_at = None
         while True:
             try:
                 return self._spawn(key, command, stdin, stdout, stderr)
             except OSError as error:
-                if error.errno not in OWN_LIMITS or not patient:
+                if error.errno not in OWN_LIMITS:
                     raise
                 give_up_at = give_up_at or time.monotonic() + START_PATIENCE
                 if len(self._running) == 1 and time.monotonic() >= give_up_at:  # none but the guardian
@@ -143,8 +140,6 @@ class ProcessSupervisor:
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
         mark = mark_of(self._pid, key)
-        # Some programs trust PWD more than getcwd().
-        env = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}
         # A process inherits its mark from this one: to set it in the child alone would take a fork that runs Python.
         with self._starting:
             if self.stopping:
@@ -155,7 +150,7 @@ class ProcessSupervisor:
                     command.argv,
                     executable=command.program,
                     cwd=command.cwd,
-                    env=env if command.alone else {**os.environ, **env},
+                    env=environment_of(command, mark),
                     stdin=subprocess.DEVNULL if stdin is None else stdin,
                     stdout=stdout,
                     stderr=stderr,
@@ -309,6 +304,12 @@ class ProcessSupervisor:
                 del self._given_up[pid]
             self._table = (began, table)
         return self._table[1]
+
+
+def environment_of(command: Command, mark: int = 0) -> dict[str, str]:
+    """Returns all variables that a process is started with."""
+    own = {**command.env, "PWD": command.cwd, VARIABLE: str(mark)}  # some programs trust PWD more than getcwd()
+    return own if command.alone else {**os.environ, **own}
 
 
 def _allow_descriptors(concurrency: int) -> int:

@@ -20,7 +20,7 @@ from agenteval.wire.calibration import (
     VerdictChanges,
     output_hash,
 )
-from agenteval.wire.records import GraderResult, Step
+from agenteval.wire.records import RUN_METADATA, GraderResult, Step
 from agenteval.wire.result_view import ResultView, ResultWithSteps
 
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
@@ -30,7 +30,6 @@ ID_SHOWN = 100
 IDS_SHOWN = 20
 STEPS_HEAD, STEPS_TAIL = 7, 4
 STEP_WIDTH = 100
-RUN_FIELDS = {"agent", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut", "workspaceDir"}
 
 HOW_TO = """\
 ## How to review
@@ -256,7 +255,7 @@ def _id(name: str) -> str:
 
 def metadata_line(row: ResultWithSteps) -> str | None:
     """Returns the metadata of the prompt, such as its category, without that of the run; None if there is none."""
-    facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_FIELDS}
+    facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_METADATA}
     parts = [
         f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
     ]

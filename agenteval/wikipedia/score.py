@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
+from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import read_json
 from agenteval.wire.evaluation import CriterionResult, EvaluationSummary, QuestionCounts, QuestionScore
 from agenteval.wire.records import LARGEST, GraderResult, Record
@@ -32,6 +33,7 @@ FLAGS = {  # what may be true of a question → how many such questions there ar
     "negative_duration": "negative_durations",
 }
 TURNS = "\n"
+MOST_SHOWN = 3  # different values of a field, in a message
 
 CountText = Callable[[str, str], int]
 """Counts the tokens of a text for a model."""
@@ -182,30 +184,16 @@ def judge_model_of(judge: GraderResult | None) -> str | None:
 # --- all questions ------------------------------------------------------------------------------
 
 
-class CommonValue:
-    """A text field on which the records may agree."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, None] = {}
-
-    def add(self, value: str | None) -> None:
-        """Adds the value of a record; only a few different ones are kept."""
-        if value is not None and len(self.values) < 3:
-            self.values[value] = None
-
-    @property
-    def value(self) -> str | None:
-        """The value if all records that have one agree, else None."""
-        return next(iter(self.values)) if len(self.values) == 1 else None
-
-
 class Scoring:
     """Collects the figures of all questions, a few hundred bytes each."""
 
     def __init__(self, weights: ScoreWeights, count_text: CountText) -> None:
         self.weights, self.count_text = weights, count_text
         self.results: list[QuestionScore] = []
-        self.common = {name: CommonValue() for name in ("ground_truth_file", "search_mode", "judge_model", "model")}
+        self.metadata: dict[str, dict[str, None]] = {
+            name: {} for name in ("ground_truth_file", "search_mode", "judge_model", "model")
+        }
+        """The different values that the records have, in the order in which they came."""
         self._seen: set[str] = set()
 
     def add(self, record: Record) -> QuestionScore:
@@ -215,11 +203,16 @@ class Scoring:
             raise BadRecord(f'duplicate id "{result.id}": a question counts once')
         self._seen.add(result.id)
         self.results.append(result)
-        for name in ("ground_truth_file", "model"):
-            self.common[name].add(text_field(record, name))
-        self.common["search_mode"].add(text_field(record, "search_mode", "searchMode"))
-        self.common["judge_model"].add(judge_model)
+        found = {name: text_field(record, name) for name in ("ground_truth_file", "model")}
+        found |= {"search_mode": text_field(record, "search_mode", "searchMode"), "judge_model": judge_model}
+        for name, value in found.items():
+            if value is not None and len(self.metadata[name]) < MOST_SHOWN:
+                self.metadata[name][value] = None
         return result
+
+    def agreed(self, name: str) -> str | None:
+        """Returns the metadata of that name if all records that have it agree, else None."""
+        return next(iter(self.metadata[name])) if len(self.metadata[name]) == 1 else None
 
     def summary(self) -> EvaluationSummary:
         """Returns the means over the questions that have a value."""
@@ -234,12 +227,6 @@ class Scoring:
             total_tokens=round(fsum(tokens)) if tokens else None,
             counts=QuestionCounts(**counts, **flags),
         )
-
-
-def mean(values: Iterable[float]) -> float | None:
-    """Returns the mean, or None without values."""
-    known = list(values)
-    return fsum(known) / len(known) if known else None
 
 
 # --- success criteria -----------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from agenteval.wire.records import RUN_METADATA
+
 EmitAs = Literal["thought", "tool_call", "message", "plan", "error", "end"]
 StepKind = Literal["thought", "tool_call", "message", "plan"]
 SessionMode = Literal["stream", "iterative"]
@@ -24,13 +26,7 @@ Scalar = str | int | float | bool
 Wanted = Scalar | list[Scalar]
 
 SESSION_ID = "{sessionId}"  # placeholder for the id in the arguments of a resumed turn
-# What the suite itself writes into `metadata` of a result; `agent`, too, unless the agent itself gives its name.
-SUITE_METADATA = frozenset(
-    (
-        *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
-        *("workspaceDir", "workspaceBaseline", "agentArgs"),
-    )
-)
+SUITE_METADATA = RUN_METADATA - {"agent"}  # no schema may set these; an agent may give its own name
 
 # What adapters/schema_file.py and the compiler check, as far as JSON Schema can express it.
 Path = Annotated[str, Meta(extra_json_schema={"pattern": r"^(\^?\$|'[\s\S]*'(?![\s\S])|(?![\s\S]))"})]

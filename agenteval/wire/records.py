@@ -342,8 +342,12 @@ RAW_FIELDS = (
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
-RUN_METADATA = (
-    *("agent", "agentDigest", "trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
-    *("workspaceDir", "workspaceBaseline"),
+RUN_METADATA = frozenset(
+    (
+        *("agent", "agentDigest", "agentArgs", "workspaceDir", "workspaceBaseline"),
+        *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
+    )
 )
+# What schemas read in an agent's output; the metadata of a prompt may have it, too.
+AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason"))
 GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")

@@ -7,9 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from agenteval.adapters.bundled import parse_adapter
-from agenteval.adapters.explain.listing import ALIKE_SHOWN, Explainer, discriminators, kind_of
-from agenteval.adapters.explain.trace import SHOWN, pairs
+from agenteval.adapters.explain import ALIKE_SHOWN, SHOWN, Explainer, discriminators, kind_of, pairs
+from agenteval.adapters.schema_file import parse_adapter
 from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import StepKind
 from tests.support.schema_building import BASE, TOOLS, call, contents, end, event, is_type, lines

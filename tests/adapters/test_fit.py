@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.fit import SchemaFit, matching_schemas
+from agenteval.adapters.schema_file import SchemaFit, matching_schemas
 from tests.support.tool import jsonl, run, write
 from tests.support.transcripts import TRANSCRIPTS, adapter_name, compiled_once, recorded
 from tests.support.watching import PATIENCE, Running
@@ -20,7 +20,7 @@ RECORD = {"id": "a", "input": "x", "timing": {"start": 0, "end": 1, "total": 1}}
 
 @pytest.fixture(autouse=True)
 def _compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agenteval.adapters.fit.load_adapter", compiled_once)
+    monkeypatch.setattr("agenteval.adapters.schema_file.load_adapter", compiled_once)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.jsonpath import PathError, compile_path, split_wildcard
+from agenteval.adapters.paths import PathError, compile_path, split_wildcard
 
 EVENT: dict[str, Any] = {
     "type": "assistant",
@@ -163,7 +163,7 @@ def test_what_is_no_path_is_refused_in_one_line(text: str) -> None:
 
 def test_the_rfc_package_is_loaded_only_for_a_path_that_needs_it() -> None:
     code = (
-        "import sys; from agenteval.adapters.jsonpath import compile_path as c;"
+        "import sys; from agenteval.adapters.paths import compile_path as c;"
         "[c(p) for p in ('$.a', \"$['a'].b[0]\", '$.a[*].b', \"'x'\", '')];"
         "print('jsonpath_rfc9535' in sys.modules); c('$..a'); print('jsonpath_rfc9535' in sys.modules)"
     )

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.adapters.bundled import bundled_adapters, load_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import bundled_adapters, load_adapter
 from agenteval.errors import UserError
 from tests.support.schema_building import (
     BASE,

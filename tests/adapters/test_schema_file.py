@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import parse_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import parse_adapter
 from agenteval.errors import UserError
 from agenteval.wire.adapter_schema import SUITE_METADATA
 from tests.support.schema_building import adapter
@@ -52,7 +52,7 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
-    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0", "agentArgs": ["--model"]}
+    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0", "agentArgs": ["--model"], "agentDigest": "0"}
     turns = [{"lines": 0}, {"lines": 0}]
     raw = {
         "id": "i",

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.sessions.session_file import session_formats
-from agenteval.adapters.sessions.times import milliseconds
+from agenteval.adapters.sessions.schema import session_formats
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from tests.support.tool import ROOT, Done, run
 
 SESSIONS = ROOT / "tests" / "data" / "sessions"

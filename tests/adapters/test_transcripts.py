@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import bundled_adapters, load_adapter
 from agenteval.adapters.reader import Reading
+from agenteval.adapters.schema_file import bundled_adapters, load_adapter
 from tests.support.schema_building import brief, contents
 from tests.support.transcripts import CASES, adapter_name, compiled_once, recorded, scenarios
 

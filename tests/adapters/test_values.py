@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.schema_building import BASE, adapter, event, facts, is_type, traced
+from tests.support.schema_building import BASE, adapter, event, facts, is_type, read_traced
 from tests.support.tool import run, write
 
 HUGE = 10**40
@@ -52,7 +52,7 @@ KINDS = st.sampled_from(["say", "think", "piece", "call", "done", "problem", "en
 def test_escapes_and_a_trace_change_nothing(events: list[tuple[str, dict[str, Any], bool]]) -> None:
     lines = [json.dumps({"type": kind, **fields}, ensure_ascii=escaped) for kind, fields, escaped in events]
     other = [json.dumps(json.loads(line), ensure_ascii=line.isascii()) for line in lines]
-    assert repr(facts(SCHEMA.read(lines))) == repr(facts(SCHEMA.read(other))) == repr(facts(traced(SCHEMA).read(lines)))
+    assert repr(facts(SCHEMA.read(lines))) == repr(facts(SCHEMA.read(other))) == repr(facts(read_traced(SCHEMA, lines)))
 
 
 @pytest.mark.parametrize("escaped", [False, True])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
+from agenteval.adapters.reader import result_of
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client
 from agenteval.agents.raw_record import RawRecordBuilder
-from agenteval.processes.outcome import Outcome
+from agenteval.processes.process import Outcome
 from agenteval.streams.redaction import Redactor
 from tests.agents.test_acp import actions, one, reading, talk
 from tests.support.tool import BIN, ROOT, Record, jsonl, run

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.agents import journal
-from agenteval.agents.journal import Journal
+from agenteval.agents import resume as journal
+from agenteval.agents.resume import Journal
 from agenteval.errors import CannotGoOn
 from tests.support.tool import TIMEOUT, Record, read, run, script, write
 from tests.support.watching import Running, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.agents.rate_limit import RateLimiter, parse_rate
+from agenteval.agents.session import RateLimiter, parse_rate
 
 RATES = {"2/s": 2.0, "30/min": 0.5, "90/m": 1.5, "3600/h": 1.0, "0.5/s": 0.5, " 1/S ": 1.0}
 

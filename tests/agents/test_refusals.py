@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.agents.refusals import refused_flag
+from agenteval.agents.session import refused_flag
 from tests.support.tool import run
 
 ARGV = ["agent", "run", "--output-format", "stream-json", "--auto", "-p", "--skip-trust=yes"]

@@ -10,11 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from agenteval.agents.kinds import ShellAgent, TemplateAgent
-from agenteval.agents.rate_limit import RateLimiter
-from agenteval.agents.session import Conditions, Limits, PromptJob
+from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter
 from agenteval.errors import UserError, WorkspaceError
-from agenteval.processes.outcome import Outcome, failure_of
-from agenteval.processes.process import Command
+from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor

@@ -57,7 +57,7 @@ def test_a_first_agent_that_fails_or_hangs(first: str, tmp_path: Path) -> None:
     """The others start all the same, and side by side: they wait for each other."""
     meets = "touch here-$$; while [ $(ls | grep -c here-) -lt 3 ]; do sleep 0.02; done"
     line = f'if [ "$PROMPT" = a ]; then {first}; fi; ls | grep -q here && true; {meets}'
-    (error,) = failed(tmp_path, "--warm-up", "-t", "1500", "--shell", line)
+    (error,) = failed(tmp_path, "--warm-up", "-t", "4000", "--shell", line)
     assert "code 3" in error or "timeout" in error
 
 

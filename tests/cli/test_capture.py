@@ -294,7 +294,23 @@ def test_a_timeout_in_a_tool_is_a_tool_error(tmp_path: Path) -> None:
     reply = '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"done"}]}}'
     for lines, expected in (([call], True), ([call, reply], False)):
         write_lines = "; ".join(f"echo '{line}'" for line in lines)
-        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 700)
+        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 2000)
         record = run("ae-capture", *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0).records[0]
         assert record["metadata"]["timedOut"] and [step["type"] for step in record["trajectory"]] == ["tool_call"]
         assert record["toolErrors"] is expected, record
+
+
+def test_a_result_as_prompt_has_nothing_of_its_run(tmp_path: Path, claude: Path) -> None:
+    """Whatever a run writes into metadata is of that run: arguments, workspace, model, how the agent ended."""
+    prompt = {"id": "turns", "input": ["a", "b"], "metadata": {"category": "a", "turnCount": "the user's"}}
+    given = ["-s", claude, "--agent-arg", "--model", "--agent-arg", "opus", "--workspace-dir", "ws", "--workspace-git"]
+    first = run("ae-capture", *given, "-o", "first.jsonl", stdin=jsonl(prompt), cwd=tmp_path).expect(0)
+    (result,) = read(tmp_path / "first.jsonl")
+    assert {"agentArgs", "workspaceDir", "workspaceBaseline", "turnSteps"} <= result["metadata"].keys(), first
+    result["metadata"] |= {"model": "opus", "agentVersion": "1"}
+    write(tmp_path / "first.jsonl", result)
+    (raw,) = run("ae-run", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
+    assert raw["metadata"].keys() == {"category", "agent", "agentDigest"}
+    (again,) = run("ae-capture", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
+    (anew,) = run("ae-capture", "--simple", "echo {}", stdin=jsonl(prompt), cwd=tmp_path).expect(0).records
+    assert again["metadata"] == anew["metadata"] and again.keys() == anew.keys()

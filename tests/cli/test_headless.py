@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.reader import Adapter, Reading, result_of
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.adapters.trajectory import Trajectory
 from agenteval.agents.acp.server import LiveTrajectory, result_chunk
 from tests.support.tool import BIN, ROOT, TIMEOUT, Record, clean_env, jsonl, on_terminal, run, script
@@ -395,7 +394,7 @@ def test_updates_of_a_failed_turn_do_not_come_in_the_next(how: str, tmp_path: Pa
     schema = write_schema(tmp_path / "s.json", SHELL, sessionMode="stream", outputMode=None, outputEvents=rules)
     call = '{"t": "call", "id": "c1"}'
     pieces = [call, '{"t": "say", "x": "old "}', '{"t": "say", "x": "words \\ud83d"}']
-    limit = ["-t", "1s"] if "sleep" in how else []
+    limit = ["-t", "3s"] if "sleep" in how else []
     with Running("ae-headless", "-s", schema, *limit, cwd=tmp_path) as server:
         session = open_session(server, tmp_path)
         lines = " ".join(f"'{piece}'" for piece in pieces)
@@ -488,11 +487,11 @@ def test_sessions_side_by_side(server: Running, tmp_path: Path) -> None:
 
 
 def test_timeout(shell: Path, tmp_path: Path) -> None:
-    with marked() as mark, Running("ae-headless", "-s", shell, "-t", "300", cwd=tmp_path) as server:
+    with marked() as mark, Running("ae-headless", "-s", shell, "-t", "2000", cwd=tmp_path) as server:
         session = open_session(server, tmp_path)
         prompt(server, session, f"echo half; sleep {mark}", 3)
         last, updates = answer(server, 3)
-        assert last["error"]["message"] == "timeout: not done after 300 ms"
+        assert last["error"]["message"] == "timeout: not done after 2000 ms"
         assert updates[0]["content"]["text"] == "half"
         expect_gone(mark)
 

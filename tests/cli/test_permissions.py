@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.agents.kinds import AcpAgent, ShellAgent, TemplateAgent
-from agenteval.agents.permissions import in_container
+from agenteval.agents.kinds import AcpAgent, ShellAgent, TemplateAgent, in_container
 from tests.support.tool import Done, on_terminal, run, script, write
 
 NOTICE = "agents work in this directory"

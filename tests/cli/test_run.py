@@ -138,25 +138,25 @@ def test_timeout_precedence(tmp_path: Path) -> None:
     """The prompt's own, then -t, then the schema's, then a minute."""
     base = {"version": 1, "name": "x", "command": ["sleep"], "sessionMode": "iterative", "prompt": {"flag": ""}}
     slow, plain = write(tmp_path / "slow.json", {**base, "timeout": 150}), write(tmp_path / "plain.json", base)
-    given = jsonl({"id": "own", "input": "0.6", "timeout": 100}, {"id": "none", "input": "0.6"})
 
-    def timeouts(*args: object) -> dict[str, list[str] | None]:
+    def timeouts(*args: object, sleep: str = "60") -> dict[str, list[str] | None]:
+        given = jsonl({"id": "own", "input": "60", "timeout": 100}, {"id": "none", "input": sleep})
         done = run("ae-run", "-j", 2, *args, stdin=given, cwd=tmp_path).expect(0)
         return {record["id"]: record.get("errors") for record in done.records}
 
     own = ["timeout: not done after 100 ms"]
     assert timeouts("-s", slow, "-t", "200") == {"own": own, "none": ["timeout: not done after 200 ms"]}
     assert timeouts("-s", slow) == {"own": own, "none": ["timeout: not done after 150 ms"]}
-    assert timeouts("-s", plain) == {"own": own, "none": None}
-    patient = jsonl({"id": "a", "input": "0.4", "timeout": 5000})
+    assert timeouts("-s", plain, sleep="0.6") == {"own": own, "none": None}
+    patient = jsonl({"id": "a", "input": "0.4", "timeout": 20_000})
     assert "errors" not in run("ae-run", "-s", slow, "-t", "200", stdin=patient, cwd=tmp_path).records[0]
 
 
 def test_the_timeout_is_per_turn() -> None:
-    given = jsonl({"id": "a", "input": ["0.3", "0.3", "0.3", "0.9", "0"]})
-    record = run("ae-run", "-t", 600, "--simple", "sleep {}", stdin=given).expect(0).records[0]
+    given = jsonl({"id": "a", "input": ["0.7", "0.7", "0.7", "60", "0"]})
+    record = run("ae-run", "-t", 2000, "--simple", "sleep {}", stdin=given).expect(0).records[0]
     assert [turn["timedOut"] for turn in record["turns"]] == [False, False, False, True]
-    assert record["errors"] == ["turn 4 of 5: timeout: not done after 600 ms"]
+    assert record["errors"] == ["turn 4 of 5: timeout: not done after 2000 ms"]
 
 
 def test_cwd(tmp_path: Path) -> None:
@@ -527,7 +527,7 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
 
 def test_a_timeout_is_tried_again(tmp_path: Path) -> None:
     line = "echo x >> tries; [ $(wc -l < tries) -ge 2 ] || sleep 60; echo ok"
-    done = shell(line, "-t", 300, "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
+    done = shell(line, "-t", 2000, "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
     record = done.records[0]
     assert (record["rawLines"], record["attempts"], record["timedOut"]) == (["ok"], 2, False)
     assert "errors" not in record

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenteval.adapters.extract import result_of
-from agenteval.adapters.reader import Adapter
+from agenteval.adapters.reader import Adapter, result_of
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import encode

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenteval.adapters.jsonpath import PathError, compile_path, split_wildcard
-from agenteval.adapters.reader import decode_leniently
-from agenteval.adapters.sessions.times import milliseconds
+from agenteval.adapters.paths import PathError, compile_path, split_wildcard
+from agenteval.adapters.values import decode_leniently
+from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
-from agenteval.agents.rate_limit import parse_rate
+from agenteval.agents.session import parse_rate
 from agenteval.cli.agent_options import parse_pattern, parse_size
 from agenteval.cli.options import parse_milliseconds
 from agenteval.cluster.shards import parse_shard

@@ -458,7 +458,7 @@ def test_git_leaves_nothing_when_it_is_killed(repository: Path, tmp_path: Path, 
         assert list(place.iterdir())
         tool.signal(9)
     expect_gone(mark)
-    until(lambda: not list(place.iterdir()), "its temporary files are gone", within=2.0)
+    until(lambda: not list(place.iterdir()), "its temporary files are gone")
 
 
 @needs_git

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -412,11 +413,16 @@ def test_prompt_and_rubric_of_the_user(tmp_path: Path) -> None:
 
 def test_several_requests_are_in_flight_and_order_is_kept() -> None:
     records = [record(number) for number in range(12)]
-    with answering(by_question(lambda number: scores(overall_score=number / 12), seconds=0.1)) as server:
+    four = threading.Barrier(4)
+
+    def score(number: int) -> str:
+        four.wait(PATIENCE)
+        return scores(overall_score=number / 12)
+
+    with answering(by_question(score)) as server:
         done = judged(server, "-j", 4, records=records)
     assert [answer["score"] for answer in done.records] == [number / 12 for number in range(12)]
     assert server.busiest == 4
-    assert server.times[-1] - server.times[0] < 1.2, "12 requests of 0.15 s on average, one by one, take 1.8 s"
 
 
 def test_one_at_a_time_on_request() -> None:
@@ -493,8 +499,10 @@ def test_second_run_with_a_cache_asks_no_judge(tmp_path: Path) -> None:
 
 
 def test_two_judges_are_asked_side_by_side() -> None:
+    two = threading.Barrier(2)
+
     def reply(body: Body) -> Response:
-        time.sleep(0.2)
+        two.wait(PATIENCE)
         return completion(scores(overall_score=0.9 if body["model"] == "a" else 0.5), model=body["model"])
 
     with answering(reply) as server:
@@ -508,8 +516,10 @@ def test_two_judges_are_asked_side_by_side() -> None:
 
 
 def test_interrupt_while_a_judge_thinks(tmp_path: Path) -> None:
+    over = threading.Event()
+
     def reply(_body: Body) -> Response:
-        time.sleep(5)
+        over.wait(PATIENCE)
         return completion(scores())
 
     with answering(reply) as server:
@@ -520,10 +530,9 @@ def test_interrupt_while_a_judge_thinks(tmp_path: Path) -> None:
         while len(server.requests) < 2:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        began = time.monotonic()
         out, err = process.communicate(timeout=TIMEOUT)
+        over.set()
     assert (process.returncode, out, err) == (130, b"", b"")
-    assert time.monotonic() - began < PATIENCE
 
 
 # --- offline ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ STREAMS = {
     "closes stdout after an answer": (f"read x; echo '{ANSWER}'; exec >&-; exec sleep MARK", "closed its stdout"),
     "answers without end": (f"exec yes '{ANSWER}'", "it printed more than one line"),
     "one line without end": ("exec cat /dev/zero", "its answer is longer than 16777216 bytes"),
-    "messages without end": ("(yes >&2) & exec sleep MARK", "timeout: no answer within 700 ms"),
+    "messages without end": ("(yes >&2) & exec sleep MARK", "timeout: no answer within 2000 ms"),
 }
 
 
@@ -28,7 +28,7 @@ def graded(tmp_path: Path, count: int, *args: object, timeout: float = 30) -> Do
 def test_a_stream_grader_costs_its_record_and_no_more(kind: str, mark: str, tmp_path: Path) -> None:
     text, error = STREAMS[kind]
     grader = script(tmp_path / "grader.sh", text.replace("MARK", mark))
-    done = graded(tmp_path, 3, "--stream", "-t", 700, "-g", grader).expect(1)
+    done = graded(tmp_path, 3, "--stream", "-t", 2000, "-g", grader).expect(1)
     assert done.ids == ["r0", "r1", "r2"], done
     erred = [record["graderError"] for record in done.records if "graderError" in record]
     assert erred and all(error in text for text in erred), done

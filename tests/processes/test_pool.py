@@ -5,11 +5,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from agenteval.processes.pool import Pool
+from tests.support.watching import PATIENCE, until
+
+
+def close_when(condition: Callable[[], bool], descriptor: int) -> threading.Thread:
+    """Closes the descriptor in a thread, as soon as the condition holds."""
+
+    def watch() -> None:
+        until(condition, "the workers are at work")
+        os.close(descriptor)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
 
 
 def squares(number: int) -> Iterator[int]:
@@ -52,7 +65,7 @@ def test_the_first_items_results_come_out_as_they_are_made() -> None:
 
     def work(number: int) -> Iterator[int]:
         yield number
-        assert seen.wait(5), "the first result was held back until the second was made"
+        assert seen.wait(PATIENCE), "the first result was held back until the second was made"
         made.set()
         yield number
 
@@ -64,6 +77,7 @@ def test_no_more_workers_than_asked_for_and_no_more_than_items() -> None:
     lock = threading.Lock()
     busy = most = 0
     workers: set[int] = set()
+    five = threading.Barrier(5)
 
     def work(number: int) -> Iterator[int]:
         nonlocal busy, most
@@ -71,7 +85,8 @@ def test_no_more_workers_than_asked_for_and_no_more_than_items() -> None:
             busy += 1
             most = max(most, busy)
             workers.add(threading.get_ident())
-        time.sleep(0.02)
+        if number < 5:
+            five.wait(PATIENCE)
         with lock:
             busy -= 1
         yield number
@@ -79,7 +94,7 @@ def test_no_more_workers_than_asked_for_and_no_more_than_items() -> None:
     Pool(work, lambda _: None, workers=5, ordered=False).run(iter(range(30)))
     assert most == len(workers) == 5
     before = threading.active_count()
-    Pool(work, lambda _: None, workers=1000, ordered=False).run(iter(range(3)))
+    Pool(work, lambda _: None, workers=1000, ordered=False).run(iter(range(5, 8)))
     assert threading.active_count() <= before + 1
 
 
@@ -110,7 +125,7 @@ def test_an_ordered_pool_does_not_run_away_from_a_slow_item() -> None:
     def work(number: int) -> Iterator[int]:
         started.append(number)
         if number == 0:
-            assert release.wait(10)
+            assert release.wait(PATIENCE)
         yield number
 
     pool = Pool(work, out.append, workers=4, ordered=True)
@@ -121,7 +136,7 @@ def test_an_ordered_pool_does_not_run_away_from_a_slow_item() -> None:
     held = len(started)
     assert held <= pool.window + 4
     release.set()
-    thread.join(20)
+    thread.join(PATIENCE)
     assert out == list(range(10_000))
 
 
@@ -158,7 +173,7 @@ def test_a_closed_output_pipe_ends_the_wait() -> None:
     release = threading.Event()
 
     def work(number: int) -> Iterator[int]:
-        release.wait(5)
+        release.wait(PATIENCE)
         yield number
 
     timer = threading.Timer(0.1, os.close, [read])
@@ -183,20 +198,18 @@ def test_nothing_overtakes_an_item_that_was_cut_short() -> None:
 
     def work(number: int) -> Iterator[int]:
         if number == 0:
-            assert stopped.wait(5)
+            assert stopped.wait(PATIENCE)
             return
         later.append(number)
         yield number
 
     try:
         pool = Pool(work, out.append, workers=2, ordered=True)
-        closer = threading.Timer(0.1, os.close, [read])
-        closer.start()
+        closer = close_when(lambda: bool(later), read)
         with pytest.raises(BrokenPipeError):
             pool.run(iter(range(4)), watch=write)
         stopped.set()
         time.sleep(0.1)
-        assert later, "the later items were not worked on"
         assert out == []
     finally:
         closer.join()
@@ -210,7 +223,7 @@ def test_a_result_that_waits_for_its_turn_is_held() -> None:
 
     def work(number: int) -> list[int]:
         if number == 1:
-            assert release.wait(5)
+            assert release.wait(PATIENCE)
         return [number]
 
     def hold(number: int) -> None:
@@ -236,12 +249,11 @@ def test_an_emit_that_blocks_holds_up_the_workers_and_no_end(ordered: bool) -> N
         return [number]
 
     def emit(number: int) -> None:
-        assert release.wait(5)
+        assert release.wait(PATIENCE)
         out.append(number)
 
     pool = Pool(work, emit, workers=3, ordered=ordered)
-    closer = threading.Timer(0.2, os.close, [read])
-    closer.start()
+    closer = close_when(lambda: len(worked) == 3, read)
     try:
         with pytest.raises(BrokenPipeError):  # before the results are released
             pool.run(iter(range(100)), watch=write)
@@ -264,7 +276,7 @@ def test_after_an_emit_that_failed_nothing_is_emitted() -> None:
     both = threading.Barrier(4)
 
     def work(number: int) -> list[int]:
-        both.wait(5)
+        both.wait(PATIENCE)
         return [number]
 
     def emit(number: int) -> None:
@@ -282,7 +294,7 @@ def test_ticks_come_while_nothing_else_happens() -> None:
     ticked = threading.Event()
 
     def work(number: int) -> list[bool]:
-        return [ticked.wait(5)]
+        return [ticked.wait(PATIENCE)]
 
     out: list[bool] = []
     Pool(work, out.append, workers=1, ordered=False).run(iter([1]), tick=ticked.set)

@@ -61,16 +61,16 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_a_timeout_ends_the_whole_tree(mark: str, tmp_path: Path) -> None:
     line = f"{helpers(mark)}\necho started\nwait"
-    with Running("ae-run", "-t", 1500, "--shell", line, cwd=tmp_path) as tool:
+    with Running("ae-run", "-t", 4000, "--shell", line, cwd=tmp_path) as tool:
         tool.feed({"id": "a", "input": "x"})
         until(lambda: len(sleepers(mark)) == len(HELPERS), "all helpers run")
         record = tool.record()
         assert not sleepers(mark), "helpers outlive the record"
         assert record["rawLines"] == ["started"]
         assert (record["timedOut"], record["signal"], record["exitCode"]) == (True, "SIGTERM", None)
-        assert record["errors"] == ["timeout: not done after 1500 ms"]
+        assert record["errors"] == ["timeout: not done after 4000 ms"]
         assert record["turns"][0]["timedOut"]
-        assert record["timing"]["total"] >= 3400  # SIGTERM, 2 s, SIGKILL
+        assert record["timing"]["total"] >= 5900  # SIGTERM, 2 s, SIGKILL
         tool.end().expect(0).says("1 of 1 agents failed: timeout")
     expect_gone(mark, 0)
 
@@ -86,21 +86,21 @@ def test_a_timeout_is_quick_when_all_obey(mark: str) -> None:
 
 
 def test_an_agent_deaf_to_sigterm_is_killed_after_two_seconds(mark: str) -> None:
-    record = run_shell(f"trap '' TERM; echo one; sleep {mark}; echo two", "-t", "300")
+    record = run_shell(f"trap '' TERM; echo one; sleep {mark}; echo two", "-t", "2000")
     assert (record["rawLines"], record["signal"], record["timedOut"]) == (["one"], "SIGKILL", True)
-    assert record["timing"]["total"] >= 2200
+    assert record["timing"]["total"] >= 3900
 
 
 def test_a_handler_of_sigterm_may_start_processes_to_clean_up(tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     line = "trap 'sleep 0.5 && echo cleaned > cleaned; exit' TERM; while :; do sleep 0.1; done"
-    done = run("ae-run", "--shell", line, "-t", 1000, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0)
+    done = run("ae-run", "--shell", line, "-t", 2000, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0)
     assert done.records[0]["timedOut"], done
     assert (tmp_path / "cleaned").read_text() == "cleaned\n", done
 
 
 def test_what_an_agent_says_while_it_is_being_ended_is_kept() -> None:
-    record = run_shell("trap 'echo bye; exit 4' TERM; echo one; while :; do sleep 0.01; done", "-t", "300")
+    record = run_shell("trap 'echo bye; exit 4' TERM; echo one; while :; do sleep 0.01; done", "-t", "2000")
     assert (record["rawLines"], record["exitCode"], record["timedOut"]) == (["one", "bye"], 4, True)
 
 
@@ -232,7 +232,7 @@ def test_a_signal_ends_the_pause_between_two_tries(mark: str, tmp_path: Path) ->
     def seconds() -> float:
         tries.unlink(missing_ok=True)
         line = f"echo x >> tries; exec sleep {mark}"
-        with Running("ae-run", "-t", 100, "--retries", 9, "--shell", line, cwd=tmp_path) as tool:
+        with Running("ae-run", "-t", 500, "--retries", 9, "--shell", line, cwd=tmp_path) as tool:
             tool.feed({"id": "a", "input": "x"})
             until(lambda: tries.exists() and len(tries.read_text()) == 6, "three tries")
             until(lambda: not sleepers(mark), "the third has timed out, and the next pause takes 4 s")

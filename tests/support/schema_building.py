@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.bundled import parse_adapter
+from agenteval.adapters.explain import Explainer
 from agenteval.adapters.reader import Adapter, Reading
+from agenteval.adapters.schema_file import parse_adapter
 
 BASE: dict[str, Any] = {
     "version": 1,
@@ -52,13 +52,11 @@ def facts(reading: Reading) -> Any:
     return reading.trajectory, reading.output, reading.usage, reading.errors, reading.facts, reading.session_id
 
 
-def traced(schema: Adapter) -> Adapter:
-    """Returns an adapter of the same schema with a trace, as --explain uses it."""
-    return Adapter(schema.config, "test", _call)
-
-
-def _call(_field: str, _item: Any, function: Callable[..., Any], values: dict[str, Any]) -> Any:
-    return function(values) if function.__name__ in ("set_usage", "add_usage", "note") else function(*values.values())
+def read_traced(schema: Adapter, raw_lines: list[str]) -> Reading:
+    """Reads lines as --explain does."""
+    explainer = Explainer(schema.config, "test")
+    list(explainer.explain({"id": "", "input": "", "rawLines": raw_lines}))
+    return explainer.reading
 
 
 NOTHING: dict[str, Any] = {

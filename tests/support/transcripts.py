@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from agenteval.adapters.bundled import load_adapter
 from agenteval.adapters.reader import Adapter
+from agenteval.adapters.schema_file import load_adapter
 from tests.support.tool import ROOT
 
 TRANSCRIPTS = ROOT / "tests" / "data" / "transcripts"

@@ -76,7 +76,7 @@ def expect_soon(attempt: Callable[[], float], within: float) -> None:
         taken.append(attempt())
 
 
-def expect_gone(mark: str, within: float = 2.0) -> None:
+def expect_gone(mark: str, within: float = PATIENCE) -> None:
     """Asserts that within that time no process with the mark is left."""
     end = time.monotonic() + within
     while left := alive(mark):

@@ -247,8 +247,8 @@ def test_metadata_is_what_the_records_agree_on() -> None:
     judged = verdict(judge_model="gpt-4o-mini")
     first = graded(judge=judged, metadata={"search_mode": "evaluation", "model": "offline"})
     second = graded(judge=verdict(judge_model="gpt-4o-mini"), searchMode="evaluation", model="other")
-    common = {name: agreed.value for name, agreed in scoring(first, second, record()).common.items()}
-    assert common == {
+    made = scoring(first, second, record())
+    assert {name: made.agreed(name) for name in made.metadata} == {
         "ground_truth_file": None,
         "search_mode": "evaluation",
         "judge_model": "gpt-4o-mini",

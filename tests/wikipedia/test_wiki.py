@@ -19,7 +19,8 @@ from agenteval import __version__
 from agenteval.errors import UserError
 from agenteval.wikipedia.wiki import ENDPOINT, Ambiguous, NoPage, SearchHit, Wiki, WikiError, truncate
 from tests.support.http_server import App, Request, Response, json_response, serving
-from tests.support.model_server import raw_server
+from tests.support.model_server import answering, completion, raw_server
+from tests.support.tool import run
 from tests.support.watching import PATIENCE
 
 PARAGRAPH = "This sentence is one of many that are alike. " * 20
@@ -426,6 +427,31 @@ CUTS = [
 def test_truncate(text: str, limit: int, kept: str, truncated: bool) -> None:
     assert truncate(text, limit) == (kept, truncated)
     assert limit == 0 or len(truncate(text, limit)[0]) <= limit
+
+
+# --- the agent over HTTP ------------------------------------------------------------------------
+
+
+def test_the_agent_with_a_model_and_a_wiki_over_http(url: str) -> None:
+    def call(name: str, **arguments: str) -> Response:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        return completion(None, tool_calls=[{"id": name, "type": "function", "function": function}])
+
+    final = {"answer": "A fruit.", "confidence": 0.9, "sources_used": ["Apple"], "reasoning": "The page says so."}
+    search, pages = (
+        call("wikipedia_search", query="apples"),
+        [call("wikipedia_get_page", title=t) for t in ("No", "plant")],
+    )
+    page = call("wikipedia_get_page", title="Malus domestica")
+    with answering(search, *pages, page, completion(json.dumps(final))) as server:
+        env = {"OPENAI_BASE_URL": server.url}
+        done = run("ae-wikiagent", "-p", "What is an apple?", "--api-url", url, env=env).expect(0, stderr="")
+    found, missing, ambiguous, read = (event["output"] for event in done.records if event["type"] == "tool_result")
+    assert [hit["title"] for hit in found["results"]] == ["Apple", "Tree"]
+    assert missing["error"] == 'there is no page "No"' and ambiguous["options"] == ["Tree", "Factory"]
+    assert read["title"] == "Apple" and read["text"].startswith("A fruit.")
+    assert done.records[-1]["result"] == final
+    assert done.records[-1]["usage"] == {"input_tokens": 50, "output_tokens": 25, "cached_tokens": 0}
 
 
 # --- the real one -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from agenteval.adapters.bundled import parse_adapter
+from agenteval.adapters.schema_file import parse_adapter
 from agenteval.errors import BadRecord, UserError
 from agenteval.wire.json_schema import SCHEMAS, schema_of, structs_in
 from agenteval.wire.records import GRADER_FIELDS

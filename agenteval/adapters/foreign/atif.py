@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
-from agenteval.adapters.rules import total
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord
 from agenteval.wire.records import Record
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.sessions.times import milliseconds
 from agenteval.adapters.trajectory import Trajectory
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.wire.records import Record
 from agenteval.wire.result_view import combine
 from agenteval.wire.richness import richness_of
@@ -33,7 +32,7 @@ class ForeignResult:
 
     def at(self, time: Any) -> None:
         """Sets when what follows happened, if that is known."""
-        now = milliseconds(time)
+        now = epoch_milliseconds(time)
         if now is not None:
             self.start = now if self.start is None else min(self.start, now)
             self.end = now if self.end is None else max(self.end, now)

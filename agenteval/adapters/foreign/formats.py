@@ -1,11 +1,11 @@
-"""The formats of other harnesses, and the module that reads each."""
+"""Files of other harnesses → results: each module reads one format and builds ForeignResults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
 
+from agenteval.adapters.foreign import atif, inspect, otlp, promptfoo
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.source import read_objects, report_unreadable
@@ -17,13 +17,19 @@ FOREIGN = {
     "otlp": "GenAI traces as OTLP/JSON",
     "promptfoo": "results of promptfoo",
 }
+READERS: dict[str, Callable[[Record], Iterable[Record]]] = {
+    "atif": atif.results_of,
+    "inspect": inspect.results_of,
+    "otlp": otlp.results_of,
+    "promptfoo": promptfoo.results_of,
+}
 ENDINGS = (".json", ".jsonl", ".eval")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
     """Yields the results of files and directories of this format; what cannot be read is reported."""
-    module = import_module(f"agenteval.adapters.foreign.{format_}")
-    results_of, read_documents = module.results_of, getattr(module, "read_documents", read_objects)
+    results_of = READERS[format_]
+    read_documents = inspect.read_documents if format_ == "inspect" else read_objects
     for path in (file for one in paths for file in _files(one)):
         number = 0
         try:

@@ -1,17 +1,20 @@
-"""Logs of inspect_ai (.eval and .json) → results: one per sample and epoch."""
+"""Logs of inspect_ai (.json, or .eval: a zip file with a header and a document for each sample) → results.
+
+There is one result per sample and epoch.
+"""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, verdict
-from agenteval.adapters.foreign.eval_archive import is_archive, read_archive
-from agenteval.adapters.rules import total
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text, stop_reason
-from agenteval.errors import BadRecord
+from agenteval.adapters.values import as_text, epoch_milliseconds, stop_reason, total
+from agenteval.errors import BadRecord, MissingExtra, UserError
+from agenteval.streams.jsonl import decode
 from agenteval.streams.source import Refusals, read_objects
+from agenteval.streams.text import one_line
 from agenteval.wire.records import Record
 
 VALUES = {"C": 1, "P": 0.5, "I": 0, "N": 0}  # correct, partly, incorrect, no answer
@@ -23,6 +26,11 @@ USAGE = {
     "cachedTokens": "input_tokens_cache_read",
     "costUsd": "total_cost",
 }
+HEADERS = ("header.json", "_journal/start.json")  # the second is all that a run which did not end has
+SAMPLES = "samples/"
+BEGINNING = b"PK\x03\x04"
+ENCRYPTED = 1
+LARGEST_SAMPLE = 1 << 30
 
 
 def read_documents(path: str, refusals: Refusals) -> Iterator[Record]:
@@ -67,7 +75,7 @@ class _Sample:
             **{name: value for name, value in as_object(sample.get("metadata")).items() if name != "agenteval"},
             "model": output.get("model") or self.task.get("model"),
             "task": self.task.get("task"),
-            "stopReason": f"max_{limit}" if limit else stop_reason(choice.get("stop_reason")),
+            "stopReason": f"max_{limit}" if limit else stop_reason([choice.get("stop_reason")]),
         }
         target = sample.get("target")
         built.hint = "\n".join(map(as_text, target)) if isinstance(target, list) else as_text(target)
@@ -117,7 +125,7 @@ class _Sample:
         ident, error = message.get("tool_call_id"), as_object(message.get("error"))
         event = self.tools.get(ident, {})
         self.built.at(event.get("completed"))
-        start, end = milliseconds(event.get("timestamp")), milliseconds(event.get("completed"))
+        start, end = epoch_milliseconds(event.get("timestamp")), epoch_milliseconds(event.get("completed"))
         took = None if start is None or end is None else end - start
         output = self._attached(message.get("content")) or self._attached(error.get("message"))
         status = "failed" if error else "completed"
@@ -155,3 +163,72 @@ class _Sample:
         if isinstance(value, dict):
             return {key: self._attached(one) for key, one in value.items()}
         return [self._attached(one) for one in value] if isinstance(value, list) else value
+
+
+# --- archives -------------------------------------------------------------------------------------
+
+
+def is_archive(path: str) -> bool:
+    """Returns whether the file is a zip file; UserError if it is only the beginning of one."""
+    if path == "-" or zipfile.is_zipfile(path):
+        return path != "-"
+    with open(path, "rb") as file:
+        if file.read(len(BEGINNING)) == BEGINNING:
+            raise UserError(f"{path}: the archive is broken or not whole")
+    return False
+
+
+def read_archive(path: str, refusals: Refusals) -> Iterator[tuple[Record, Record]]:
+    """Yields the header with each sample; a sample that cannot be read is refused."""
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        header = next((name for name in HEADERS if name in names), None)
+        if header is None:
+            raise UserError(f"{path}: not a log of inspect_ai: header.json is missing")
+        facts = _member(archive, header)
+        for name in names:
+            if name.startswith(SAMPLES) and name.endswith(".json"):
+                try:
+                    sample = _member(archive, name)
+                except MissingExtra:
+                    raise
+                except Exception as error:  # zipfile has many: damaged, encrypted, of an unknown method
+                    refusals.refuse(f"{path}: {name}", one_line(str(error) or type(error).__name__, 200))
+                else:
+                    yield facts, sample
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Record:
+    info = archive.getinfo(name)
+    if info.flag_bits & ENCRYPTED:
+        raise BadRecord("encrypted")
+    if info.file_size > LARGEST_SAMPLE:
+        raise BadRecord(f"larger than {LARGEST_SAMPLE >> 20} MiB")
+    try:
+        data = archive.read(info)
+    except NotImplementedError:
+        data = _zstandard(archive, info)
+    value: Any = decode(data)
+    if not isinstance(value, dict):
+        raise BadRecord("not a JSON object")
+    return value
+
+
+def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Returns a member that Zstandard has compressed, which Python's own zipfile reads from 3.14 on only."""
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtra("needs the package zstandard to read a log of inspect_ai", "inspect") from None
+    file = archive.fp
+    assert file is not None
+    file.seek(info.header_offset + 26)
+    lengths = file.read(4)
+    file.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
+    try:
+        # Not decompress(): it takes the size that the data itself claims, whatever that is.
+        reader = zstandard.ZstdDecompressor().stream_reader(file.read(info.compress_size))
+        found: bytes = reader.read(info.file_size)
+    except zstandard.ZstdError as error:
+        raise BadRecord(f"cannot be unpacked: {error}") from None
+    return found

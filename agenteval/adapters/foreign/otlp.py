@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenteval.adapters.foreign.builder import ForeignResult, objects
-from agenteval.adapters.rules import total
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 from agenteval.streams.text import whole_number
@@ -28,7 +26,10 @@ class Span:
 
     def __init__(self, span: Record) -> None:
         self.id, self.parent = span.get("spanId"), span.get("parentSpanId") or None
-        self.start, self.end = milliseconds(span.get("startTimeUnixNano")), milliseconds(span.get("endTimeUnixNano"))
+        self.start, self.end = (
+            epoch_milliseconds(span.get("startTimeUnixNano")),
+            epoch_milliseconds(span.get("endTimeUnixNano")),
+        )
         self.attributes = {one.get("key"): _value(one.get("value")) for one in objects(span.get("attributes"))}
         self.operation = self.attributes.get("gen_ai.operation.name")
         status = span.get("status")

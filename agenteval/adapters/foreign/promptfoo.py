@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, user_texts, verdict
-from agenteval.adapters.sessions.times import milliseconds
-from agenteval.adapters.words import as_text
+from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import Record
@@ -23,7 +22,7 @@ def results_of(document: Record) -> list[Record]:
             raise BadRecord("not results of promptfoo: results is missing")
         rows = [document]
     facts = as_object(document.get("metadata"))
-    began = milliseconds(facts.get("evaluationCreatedAt")) if "results" in document else None
+    began = epoch_milliseconds(facts.get("evaluationCreatedAt")) if "results" in document else None
     return [_result(row, began) for row in objects(rows)]
 
 

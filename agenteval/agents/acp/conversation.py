@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from agenteval.processes.outcome import Outcome
-from agenteval.processes.process import PIPE_SIZE, Command, RunningProcess
+from agenteval.processes.process import PIPE_SIZE, Command, Outcome, RunningProcess
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import ProcessSupervisor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenteval.adapters.reader import decode_leniently
+from agenteval.adapters.values import decode_leniently
 from agenteval.errors import BadRecord
 from agenteval.streams.console import describe_fault
 from agenteval.streams.jsonl import decode, encode

@@ -18,17 +18,15 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.adapters.reader import Reading
-from agenteval.adapters.surrogates import held_back, without_halves
 from agenteval.adapters.trajectory import Step, Trajectory
-from agenteval.adapters.words import as_text, status_of
+from agenteval.adapters.values import as_text, held_back, status_of, without_halves
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
-from agenteval.processes.outcome import failure_of, printed_lines
-from agenteval.processes.process import Command
+from agenteval.processes.process import Command, failure_of, printed_lines
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import describe_fault

@@ -7,33 +7,8 @@ import click
 from agenteval.cli.options import input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
+from agenteval.grading.checks import grade_hint
 from agenteval.grading.serve import answer_all
-from agenteval.streams.patterns import Pattern, SlowPattern
-from agenteval.wire.records import Record
-
-
-def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case: bool = False) -> Record:
-    """Passes if the output contains the hint in any case, or there is no hint, as in agent-eval-harness."""
-    output, hint = record.get("output") or "", record.get("hint")
-    for field, value in (("output", output), ("hint", hint)):
-        if not isinstance(value, str | None):
-            return {"error": f'"{field}" must be a string'}
-    if not hint:
-        return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
-    if regex:
-        try:
-            found = Pattern(hint, ignore_case=not case).search(output) is not None
-        except ValueError as error:
-            return {"error": f"the hint is {error}"}
-        except SlowPattern as slow:
-            return {"error": f"the hint: {slow}"}
-    else:
-        wanted, given = (hint, output) if case else (hint.casefold(), output.casefold())
-        found = wanted.strip() == given.strip() if exact else wanted in given
-    yes, no = (
-        ("matches", "does not match") if regex else ("equals", "is not") if exact else ("contains", "does not contain")
-    )
-    return {"pass": found, "score": float(found), "reasoning": f"output {yes if found else no} the hint {hint!r}"}
 
 
 @tool("ae-grader-hint", exit_status=OF_GRADING)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -20,16 +19,13 @@ from agenteval.cli.options import (
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import (
-    FURTHER,
-    MATERIAL,
-    PROMPT,
-    AskJudges,
     Judge,
     Panel,
     Prices,
-    Verdict,
-    VerdictCache,
+    cache_in,
+    instructions_from,
     one_by_one,
+    side_by_side,
 )
 from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.serve import answer_all
@@ -38,26 +34,6 @@ from agenteval.models.tokens import OFFLINE
 
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"
 DEFAULT_MODEL = "gpt-4o-mini"
-
-
-def read_text(path: str) -> str:
-    """Returns the text of a file; raises UserError if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
-
-
-def instructions_from(prompt: str | None, rubric: str | None) -> str:
-    """Returns the system message: how to judge, further criteria, and always how the material is fenced."""
-    parts = [read_text(prompt or PROMPT)]
-    if rubric:
-        is_file = os.path.exists(rubric) or rubric.endswith((".txt", ".md"))
-        parts.append(f"{FURTHER}\n{read_text(rubric) if is_file else rubric}")
-    return "\n\n".join([*parts, read_text(MATERIAL)])
 
 
 def prices_from(texts: Sequence[str]) -> Prices:
@@ -75,29 +51,6 @@ def prices_from(texts: Sequence[str]) -> Prices:
             )
         prices[name or None] = (sent, received)
     return prices
-
-
-def cache_in(directory: str | None) -> VerdictCache | None:
-    """Returns the cache and creates its directory; raises UserError if nothing can be written there."""
-    if directory is None:
-        return None
-    try:
-        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UserError(f"{directory}: cannot be written to")
-    return VerdictCache(directory)
-
-
-def side_by_side(limit: int) -> AskJudges:
-    """Returns a function that asks several judges at a time."""
-    threads = ThreadPoolExecutor(limit)
-
-    def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-        return [asked.result() for asked in [threads.submit(question) for question in questions]]
-
-    return ask
 
 
 def open_models(names: Sequence[str], patience: float, retries: int) -> list[Model]:

@@ -6,78 +6,8 @@ import click
 
 from agenteval.cli.options import NumberRange, count_option, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
-from agenteval.errors import BadRecord
 from agenteval.grading.serve import answer_all
-from agenteval.grading.sources import (
-    RankedSources,
-    expected_of,
-    hit_rate,
-    mrr,
-    ndcg,
-    precision,
-    rank_expected,
-    recall,
-    redirects_of,
-    sources_of,
-)
-from agenteval.streams.text import counted, first_few, one_line, preview
-from agenteval.wire.records import Record
-
-SHOWN = 5
-TITLE_WIDTH = 80
-
-
-def grade_sources(
-    record: Record,
-    *,
-    where: str = "auto",
-    k: int | None = None,
-    min_recall: float = 0.0,
-    page_tools: tuple[str, ...] = (),
-) -> Record:
-    """Passes if an expected source is among the sources; a record without expected sources is an error."""
-    try:
-        expected = expected_of(record)
-    except BadRecord as error:
-        return {"error": str(error)}
-    if not expected:
-        return {"error": 'no expected sources: put "expected_sources" into the prompt or its metadata'}
-    sources = sources_of(record, where, page_tools)
-    ranked = rank_expected(sources, expected, k, redirects_of(record, page_tools))
-    return {
-        "pass": bool(ranked.found) and recall(ranked) >= min_recall,
-        "score": mrr(ranked),
-        "reasoning": explain(ranked, min_recall),
-        "outcome": {
-            "hit_rate": hit_rate(ranked),
-            "mrr": mrr(ranked),
-            "precision": precision(ranked),
-            "recall": recall(ranked),
-            "ndcg": ndcg(ranked),
-            "found": ranked.found,
-            "expected": list(ranked.ranks),
-            "sources": ranked.sources,
-            "ranks": ranked.ranks,
-            "k": k,
-        },
-    }
-
-
-def explain(ranked: RankedSources, min_recall: float) -> str:
-    """Returns which expected sources were found at which ranks, and which are missing."""
-    found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
-    missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
-    among = f"among {counted(len(ranked.sources), 'source')}"
-    parts = [f"found {first_few(found, SHOWN)} {among}"] if found else []
-    if missing:
-        parts.append(f"did not find {first_few(missing, SHOWN)}" + ("" if found else f" {among}"))
-    if found and recall(ranked) < min_recall:
-        parts.append(f"recall {recall(ranked):.2f} is below {min_recall:g}")
-    return "; ".join(parts)
-
-
-def _quoted(title: str) -> str:
-    return f'"{preview(one_line(title, TITLE_WIDTH), TITLE_WIDTH)}"'
+from agenteval.grading.sources import grade_sources
 
 
 @tool("ae-grader-sources", exit_status=OF_GRADING)

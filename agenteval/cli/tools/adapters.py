@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from agenteval.adapters.bundled import bundled_adapters, bundled_path
-from agenteval.adapters.schema_file import parse_headless
+from agenteval.adapters.schema_file import bundled_adapters, bundled_path, parse_headless
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest

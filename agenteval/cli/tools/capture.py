@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
+from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.cli.agent_options import (
+    agent_options,
+    extraction_option,
+    inline_grader_options,
+    inline_graders,
+    stop_early,
+    stop_options,
+)
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
-from agenteval.cli.prompt_run import PromptRun
-from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import ending_of, passed
 from agenteval.wire.records import Record
@@ -47,14 +53,14 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
     why, and the exit code is 1.
     """
-    run = PromptRun("ae-capture", path, AgentSettings(**options))
+    settings = RunSettings(**options)
+    run = PromptRun("ae-capture", path, settings, inline_graders(settings))
     stop_early(run)
-    adapter = run.adapter()
 
     def capture(prompt: Record) -> list[Record]:
         result, graded = run.unfinished(prompt)
         if result is None:
-            result = run.capture(prompt, adapter, keep_raw=keep_raw)
+            result = run.capture(prompt, keep_raw=keep_raw)
             if result is None:
                 return []
             if run.graders:

@@ -8,10 +8,9 @@ from itertools import islice
 
 import click
 
-from agenteval.adapters.bundled import load_adapter
-from agenteval.adapters.extract import failed_result, result_of
-from agenteval.adapters.fit import SchemaFit
-from agenteval.adapters.reader import Adapter
+from agenteval.adapters.explain import Explainer
+from agenteval.adapters.reader import Adapter, failed_result, result_of
+from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.cli.options import (
     count_option,
     input_argument,
@@ -29,6 +28,7 @@ from agenteval.streams.guard import guarded, write_record
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
+from agenteval.streams.text import visible
 from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Raw, Record
 
@@ -118,9 +118,6 @@ def write_explanations(
     records: Iterable[Record], config: HeadlessAdapter, schema: str, target: Output, console: Console
 ) -> None:
     """Writes what each rule takes from the lines of each record, then what the schema never used."""
-    from agenteval.adapters.explain.listing import Explainer
-    from agenteval.streams.text import visible
-
     explainer = Explainer(config, schema)
 
     def show(lines: Iterator[str]) -> None:

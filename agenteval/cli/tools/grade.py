@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from agenteval.agents.resume import refuse_another_kind, without_written
 from agenteval.cli.options import (
     append_options,
     grade_failed_option,
@@ -15,7 +16,6 @@ from agenteval.cli.options import (
     progress_option,
     strict_grading_option,
 )
-from agenteval.cli.resume import refuse_another_kind, without_written
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import FAILED, OK
 from agenteval.grading.run import GraderRun

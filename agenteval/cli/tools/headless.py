@@ -6,7 +6,7 @@ import os
 
 import click
 
-from agenteval.adapters.bundled import load_adapter
+from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.server import AcpServer
 from agenteval.agents.kinds import SchemaAgent
 from agenteval.cli.options import agent_arg_option, redact_option, turn_timeout_option

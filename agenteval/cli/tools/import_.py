@@ -9,6 +9,8 @@ from datetime import datetime
 import click
 
 from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
+from agenteval.adapters.sessions.logs import default_root, session_results
+from agenteval.adapters.sessions.schema import load_session_schema, session_formats
 from agenteval.cli.options import Names, Parsed, count_option, output_option, progress_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
@@ -29,8 +31,6 @@ def parse_date(text: str) -> float:
 
 def formats() -> dict[str, str]:
     """Returns the formats, and whose they are."""
-    from agenteval.adapters.sessions.session_file import session_formats
-
     return dict.fromkeys(session_formats(), "sessions of this agent") | FOREIGN
 
 
@@ -104,13 +104,8 @@ def results(format_: str, paths: list[str], console: Console) -> Iterator[Record
             raise UserError(f"{path}: No such file or directory")
     if format_ in FOREIGN:
         return read_foreign(format_, paths or ["-"], console)
-    from agenteval.adapters.sessions.logs import default_root
-    from agenteval.adapters.sessions.session_file import load_session_schema
-
     schema = load_session_schema(format_)
     paths = paths or [default_root(schema)]
-    from agenteval.adapters.sessions.results import session_results
-
     return session_results(paths, schema, console)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenteval.cli.agent_options import AgentSettings, agent_options
+from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.cli.agent_options import agent_options
 from agenteval.cli.options import input_argument
-from agenteval.cli.prompt_run import PromptRun
 from agenteval.cli.tool import tool
 from agenteval.streams.console import Ending
 from agenteval.wire.records import Record
@@ -36,7 +36,7 @@ def main(path: str | None, **options: Any) -> int:
     Agents run with your rights, and the adapters of the suite switch off their questions: give them
     directories of their own (--workspace-dir), or a container (examples/container).
     """
-    run = PromptRun("ae-run", path, AgentSettings(**options))
+    run = PromptRun("ae-run", path, RunSettings(**options))
 
     def run_prompt(prompt: Record) -> list[Record]:
         raw, _graded = run.unfinished(prompt)

@@ -57,7 +57,7 @@ def own_metadata(texts: tuple[str, ...]) -> dict[str, str]:
 
 def evaluate(scoring: Scoring, criteria: list[Criterion], given: Mapping[str, str], now: float) -> Evaluation:
     """Returns the evaluation of all questions; metadata given by the user takes precedence over the records'."""
-    metadata: dict[str, Any] = {name: given.get(name, common.value) for name, common in scoring.common.items()}
+    metadata: dict[str, Any] = {name: given.get(name, scoring.agreed(name)) for name in scoring.metadata}
     summary = scoring.summary()
     return Evaluation(
         timestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
@@ -73,9 +73,9 @@ def report(evaluation: Evaluation, scoring: Scoring, given: Mapping[str, str], c
     """Reports what the means leave out and which criteria are met; returns whether all are."""
     for remark in remarks(evaluation):
         console.say(remark)
-    for name, common in scoring.common.items():
-        if len(common.values) > 1 and name not in given:
-            console.say(f"the records do not agree on {name} ({', '.join(common.values)}, …): give --meta {name}=…")
+    for name, values in scoring.metadata.items():
+        if len(values) > 1 and name not in given:
+            console.say(f"the records do not agree on {name} ({', '.join(values)}, …): give --meta {name}=…")
     criteria = evaluation.criteria or []
     for result in criteria:
         console.say(in_words(result, evaluation.num_questions))
@@ -167,7 +167,7 @@ def main(
     console.finish()
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()
-    own = {key: value for key, value in given.items() if key not in scoring.common}
+    own = {key: value for key, value in given.items() if key not in scoring.metadata}
     FORMS.write(FORMS.choose(form, output, "json"), EvaluationReport(evaluation, own), target)
     all_met = report(evaluation, scoring, given, console)
     return OK if all_met and not console.refused else FAILED

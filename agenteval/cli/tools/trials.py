@@ -8,13 +8,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from agenteval.cli.agent_options import AgentSettings, agent_options, extraction_option, inline_grader_options
+from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.cli.agent_options import (
+    agent_options,
+    extraction_option,
+    inline_grader_options,
+    inline_graders,
+    stop_early,
+    stop_options,
+)
 from agenteval.cli.options import count_option, input_argument, max_steps_option
-from agenteval.cli.prompt_run import PromptRun
-from agenteval.cli.stopping.options import stop_early, stop_options
 from agenteval.cli.tool import tool
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import ending_of, trial_of, trials_record
+from agenteval.reports.figures import percent, percent_span
+from agenteval.reports.run_summary import TrialPrompts
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
@@ -35,8 +43,7 @@ class Trials:
     """Runs every trial by itself and writes a prompt's record when its last trial is done."""
 
     def __init__(self, run: PromptRun, k: int) -> None:
-        self.run, self.k, self.graded = run, k, bool(run.specs)
-        self.adapter = run.adapter()
+        self.run, self.k, self.graded = run, k, run.grader_plan is not None
         self.metadata: Record = {"agentDigest": run.identity.digest}
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
@@ -53,9 +60,6 @@ class Trials:
         """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
         if not any(graded for graded, _ in self.passes):
             return
-        from agenteval.reports.figures import percent, percent_span
-        from agenteval.reports.run_summary import TrialPrompts
-
         counts = TrialPrompts()
         for (graded, passed), prompts in self.passes.items():
             counts.add_prompt(self.k, graded, passed, prompts)
@@ -103,7 +107,7 @@ class Trials:
         result, graded = run.unfinished(prompt, number)
         fresh = result is None or (self.graded and not graded)
         if result is None:
-            result = run.capture(prompt, self.adapter, number)
+            result = run.capture(prompt, number)
             if result is None:
                 return None
         if self.graded and not graded:
@@ -128,7 +132,10 @@ class Trials:
         trials.append(trial)
         if len(trials) == self.k:
             del self.collected[prompt["id"]]
-            metadata = {**self.metadata, "agent": finished.result["metadata"].get("agent", self.adapter.config.name)}
+            metadata = {
+                **self.metadata,
+                "agent": finished.result["metadata"].get("agent", self.run.adapter.config.name),
+            }
             self.run.write(trials_record(prompt, trials, self.k, metadata))
             verdicts = [trial["pass"] for trial in trials if "pass" in trial]
             self.passes[len(verdicts), sum(verdicts)] += 1
@@ -179,9 +186,9 @@ def main(path: str | None, k: int, **options: Any) -> int:
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
-    settings = AgentSettings(**options)
+    settings = RunSettings(**options)
     if (settings.resume or settings.retry_failed) and settings.output:
         _refuse_another_k(settings.output, k)
-    run = PromptRun("ae-trials", path, settings)
+    run = PromptRun("ae-trials", path, settings, inline_graders(settings))
     stop_early(run)
     return Trials(run, k)()

@@ -1,8 +1,9 @@
-"""A journal beside the output: records that agents have produced and that are not in the output yet.
+"""Resuming a run: what the output has already, and the journal beside it.
 
-A record waits for its graders, for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the
-tool is stopped, --resume takes it from the journal, so that no agent is paid for twice. A line says that a prompt is
-in the output; it counts only if the prompt really is, for a power cut may cost the output what the journal has.
+The journal keeps records that agents have produced and that are not in the output yet. A record waits for its graders,
+for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the tool is stopped, --resume takes it
+from the journal, so that no agent is paid for twice. A line says that a prompt is in the output; it counts only if the
+prompt really is, for a power cut may cost the output what the journal has.
 """
 
 from __future__ import annotations
@@ -14,17 +15,84 @@ from contextlib import suppress
 
 import msgspec
 
+from agenteval.agents.kinds import AgentIdentity
 from agenteval.errors import BadRecord, CannotGoOn, UserError
 from agenteval.streams.files import create_file, describe_kind, make_directories
-from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output
+from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
 from agenteval.wire.records import Input, Record, Wire
 from agenteval.wire.validation import check
 
 SUFFIX = ".unfinished"
+SHOWN = 3  # unusable lines that are reported one by one
 LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
 
+WRITES = {"ae-run": RAW, "ae-capture": RESULTS, "ae-trials": TRIALS, "ae-grade": RESULTS}
+
 Key = tuple[str, int]
+
+
+# --- the output ---------------------------------------------------------------------------------
+
+
+def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
+    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    for name, digest in agents:
+        if digest != identity.digest:
+            same = name == identity.name
+            other = (
+                f"{name} with another command or schema" if same else f"{name or 'another agent'}, not {identity.name}"
+            )
+            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+
+
+def refuse_another_kind(path: str | None, tool: str) -> None:
+    """Raises UserError if a file to go on with has records that this tool does not write."""
+    if path is None:
+        return
+    with suppress(OSError, BadRecord), open(path, "rb") as file:
+        kind = kind_of(decode_record(file.readline()))
+        if kind not in (None, WRITES[tool]):
+            raise UserError(f"{path}: {kind}; give {tool} another file")
+
+
+def describe_resumption(output: Output, left: int | None, *, retry_failed: bool) -> str | None:
+    """Returns what is done, what of it failed and what is left (None: not known yet); None if nothing is done."""
+    done, failed = len(output.written.ids), len(output.written.failed)
+    if not done:
+        return None
+    parts = [f"{output.name}: {done} done"]
+    if failed:
+        parts.append(f"{failed} of them failed{', run again' if retry_failed else ' (--retry-failed runs them again)'}")
+    if left is not None:
+        parts.append(f"{left} to run" if left else "nothing left to do")
+    return ", ".join(parts)
+
+
+def without_written(batches: Iterable[list[Record]], output: Output) -> Iterator[list[Record]]:
+    """Returns the records that the output does not have yet.
+
+    Of an id that occurs several times, as many are left out as have been written: the first, for order is kept.
+    """
+    if not output.written.ids:
+        return iter(batches)
+    return _skip_written(batches, dict(output.written.ids))
+
+
+def _skip_written(batches: Iterable[list[Record]], written: dict[str, int]) -> Iterator[list[Record]]:
+    for batch in batches:
+        left = []
+        for record in batch:
+            if count := written.get(record["id"]):
+                written[record["id"]] = count - 1
+            else:
+                left.append(record)
+        if left:
+            yield left
+
+
+# --- the journal --------------------------------------------------------------------------------
 
 
 class JournalEntry(Wire):
@@ -150,6 +218,11 @@ class Journal:
             if self._file is not None:
                 self._compact(at_least=0)
                 self._file.sync()
+
+    def skipped_lines(self) -> list[str]:
+        """Returns what to tell the user about lines that cannot be used: the first of them, and how many there are."""
+        left = len(self.skipped) - SHOWN
+        return [*self.skipped[:SHOWN], *([f"{self.name}: {left} more lines skipped"] if left > 0 else [])]
 
     def sync(self) -> None:
         """Brings what is kept to the disk."""

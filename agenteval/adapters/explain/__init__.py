@@ -1,1 +1,0 @@
-"""Shows which rule of a schema takes which line."""

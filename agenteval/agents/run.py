@@ -1,0 +1,579 @@
+"""The run of an agent over prompts: what ae-run, ae-capture and ae-trials share.
+
+Data flow: prompts (checked, of this shard, not yet done) → worker threads, each of which runs a prompt in its workspace
+(`attempt`, `capture`) and makes what the tool needs of it → the tool's `emit`, for one result at a time → output. A
+result that cannot be written yet is in the journal (resume.py). Graders, and the test that stops a run early, come from
+the tool: they are used here, and made elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from agenteval.adapters.reader import failed_result, result_of
+from agenteval.adapters.schema_file import SchemaFit, load_adapter
+from agenteval.agents.dry_run import planned_start, start_lines
+from agenteval.agents.failures import FailureCount, MissingWorkspaces
+from agenteval.agents.kinds import (
+    AcpAgent,
+    Agent,
+    SchemaAgent,
+    ShellAgent,
+    TemplateAgent,
+    agent_environment,
+    identity_of,
+    in_container,
+)
+from agenteval.agents.prompts import PromptsToRun
+from agenteval.agents.resume import (
+    Journal,
+    StoredRaw,
+    StoredResult,
+    describe_resumption,
+    refuse_another_agent,
+    refuse_another_kind,
+)
+from agenteval.agents.session import Answer, Conditions, Limits, PromptJob, RateLimiter, WarmUp
+from agenteval.agents.workspace_git import forget_repository
+from agenteval.agents.workspaces import Markers, Workspaces, workspace_name
+from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
+from agenteval.processes.pool import Pool
+from agenteval.processes.process import find_program
+from agenteval.processes.shutdown import run_pool
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.console import Console, Ending
+from agenteval.streams.guard import NOT_OF_THE_RECORD, write_record
+from agenteval.streams.output import Output, Syncer, open_output
+from agenteval.streams.patterns import Pattern
+from agenteval.streams.redaction import Redactor
+from agenteval.streams.source import Source
+from agenteval.streams.text import visible
+from agenteval.wire.records import Record
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RunSettings(msgspec.Struct, frozen=True):
+    """What the options of a run say; those that only some of the tools have come last, with a default."""
+
+    schema: str | None
+    agent_arg: tuple[str, ...]
+    simple: str | None
+    shell: str | None
+    command: list[str] | None  # after --
+    deny_permissions: bool
+    no_acp_fs: bool
+    concurrency: int
+    timeout: float | None
+    cwd: str | None
+    workspace_dir: str | None
+    fresh_workspaces: bool
+    workspace_template: str | None
+    workspace_git: bool
+    keep_workspaces: str
+    env: tuple[str, ...]
+    clean_env: bool
+    no_redact: bool
+    rate: float | None
+    retries: int
+    warm_up: bool | None
+    retry_on: Pattern | None
+    keep_order: bool
+    shard: tuple[int, int] | None
+    max_output: int
+    exit_status: bool
+    max_failures: int | None
+    retry_failed: bool
+    no_sync: bool
+    dry_run: bool
+    force: bool
+    output: str | None
+    append: bool
+    resume: bool
+    strict: bool
+    progress: bool | None
+    debug: bool
+    max_steps: int = 100_000
+    extract: str | None = None
+    grader: tuple[str, ...] = ()
+    stream: bool = False
+    grader_timeout: float = 60_000
+    grade_failed: bool = False
+    stop_when_known: bool = False
+    against: str | None = None
+    threshold: float | None = None
+
+
+class Graders(Protocol):
+    """Graders at work; `erred` says whether one of them could not grade some record."""
+
+    erred: bool
+
+    def grade(self, records: list[Record]) -> Iterable[Record]:
+        """Returns the records graded; fewer if the tool is stopping."""
+        ...
+
+    def finish(self) -> None:
+        """Lets their processes exit: nothing more is to be graded."""
+        ...
+
+
+class GraderPlan(msgspec.Struct, frozen=True):
+    """The graders that the user named: how to open them, and how many processes each worker needs for them."""
+
+    open: Callable[[ProcessSupervisor, Console, Redactor], Graders]
+    processes_each: int
+
+
+class EarlyEnd(Protocol):
+    """Decides which prompt is started next, and that no further one is needed."""
+
+    def prompts(self) -> Iterator[Record]:
+        """Yields the prompts to start."""
+        ...
+
+    def add(self, record: Record) -> None:
+        """Takes the record of a prompt into account."""
+        ...
+
+    def skip(self, id: str) -> None:
+        """Goes on without the record of a prompt that could not be run."""
+        ...
+
+    def summary(self) -> str:
+        """Returns what was decided, for the user."""
+        ...
+
+
+class PromptRun:
+    """One tool's run over its prompts."""
+
+    def __init__(self, tool: str, path: str | None, settings: RunSettings, graders: GraderPlan | None = None) -> None:
+        self.settings, self.grader_plan = settings, graders
+        self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
+        self.agent = agent_of(settings, self.console.say)
+        if option := _option_after_dashes(settings):
+            self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
+        extract = load_adapter(settings.extract) if settings.extract is not None else None
+        self.adapter = extract or self.agent.adapter()
+        self.adapter.max_steps = settings.max_steps
+        self.identity = identity_of(self.agent, extract)
+        _refuse_lonely_options(settings)
+        self.cwd = _working_directory(settings.cwd)
+        source = Source(path)
+        resume = settings.resume or settings.retry_failed
+        refuse_another_kind(settings.output if resume else None, tool)
+        self.output, done = open_output(
+            settings.output,
+            source,
+            append=settings.append,
+            resume=resume,
+            retry_failed=settings.retry_failed,
+            read_only=settings.dry_run,
+        )
+        self.journal = _journal_beside(tool, settings, self.output, done, resume=resume)
+        if resume and not settings.force:
+            agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
+            refuse_another_agent(self.output.name, agents, self.identity)
+        self.prompts = PromptsToRun(source, self.console, settings.shard, done)
+        self.conditions = _conditions_of(settings, self.agent, self.console)
+        self.console.redact = self.conditions.redact
+        self.output.encode = self.conditions.redact.line
+        self.fit = SchemaFit(self.adapter.config.name, self.console.say)
+        self.workspaces: Workspaces | None = None
+        self.graders: Graders | None = None
+        self.early_end: EarlyEnd | None = None
+        self.failures = FailureCount(
+            self.agent.title, self.console.say, settings.max_failures, resumable=self.output.resumable
+        )
+        self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
+        self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
+        self._syncer: Syncer | None = None
+        self._lock = threading.Lock()  # of the warning
+
+    def __call__(
+        self,
+        items: Iterator[T],
+        work: Callable[[T], Iterable[R]],
+        emit: Callable[[R], None],
+        *,
+        hold: Callable[[R], None],
+        trials: int | None = None,
+    ) -> int:
+        """Does the work on all items and emits each of its results; returns the exit code.
+
+        `hold` saves a result that has to wait for its turn (--keep-order).
+        """
+        settings, total = self.settings, self.prompts.total
+        workers = 0 if settings.dry_run else self._open()
+        if line := describe_resumption(self.output, total, retry_failed=settings.retry_failed):
+            self.console.say(line)
+        if settings.dry_run:
+            return self._print_starts(items)
+        if total != 0 and settings.progress is not False:
+            self._warn_of_permissions()
+        if trials is None:
+            self.console.begin(total, at_once=True)
+        else:
+            self.console.begin(total and total * trials, "trials", at_once=True)
+        pool = Pool(work, emit, workers=workers, ordered=settings.keep_order, hold=hold)
+        finish = self.graders.finish if self.graders else lambda: None
+        try:
+            run_pool(pool, items, self.processes, self.output, self.console, finish)
+        except BaseException as reason:
+            if isinstance(reason, Stopped):
+                self.failures.report()
+            if self.journal:
+                self.journal.settle()
+            raise
+        self._close()
+        return self._report()
+
+    def prompts_to_start(self) -> Iterator[Record]:
+        """Yields the prompts in the order of the input or, with --stop-when-known, in random order until it is."""
+        return self.early_end.prompts() if self.early_end else iter(self.prompts)
+
+    # --- begin and end ---
+
+    def _open(self) -> int:
+        """Opens all that a wrong option could still stop, then the output; returns the number of workers."""
+        settings = self.settings
+        each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
+        self.processes = ProcessSupervisor(settings.concurrency * each)
+        try:
+            self.workspaces = _open_workspaces(settings, self.processes, self.console.say)
+            if self.grader_plan:
+                self.graders = self.grader_plan.open(self.processes, self.console, self.conditions.redact)
+            self.output.open()
+            self.output.begin()
+            if self.journal:
+                self.journal.open()
+                for line in self.journal.skipped_lines():
+                    self.console.say(line)
+            if self.output.durable:
+                self._syncer = Syncer([self.output.sync, *([self.journal.sync] if self.journal else [])])
+        except UserError:
+            self.processes.close()
+            raise
+        return max(1, self.processes.concurrency // each)
+
+    def _close(self) -> None:
+        if self._syncer:
+            self._syncer.stop()
+        try:
+            self.output.close()
+        finally:
+            if self.journal:
+                self.journal.close()
+
+    def _report(self) -> int:
+        """Reports at the end what the user has to know; returns the exit code."""
+        if self.prompts.total is None and not self.console.done and self.output.written.ids:
+            self.console.say("nothing left to do")
+        if self.early_end:
+            self.console.say(self.early_end.summary())
+        self.fit.finish()
+        self.failures.report()
+        self.missing.report()
+        ungraded = self.graders is not None and self.graders.erred
+        failed = self.failures.failed and self.settings.exit_status
+        return FAILED if self.console.refused or ungraded or self.missing.count or failed else OK
+
+    def _warn_of_permissions(self) -> None:
+        """Shows one line on a terminal if agents have neither workspaces nor a container."""
+        if self.workspaces is None and not in_container(self.agent):
+            line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with all permissions"
+            self.console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
+
+    # --- one prompt, in the thread of a worker ---
+
+    def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
+        """Runs a prompt in a fresh session.
+
+        Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
+        """
+        self._warn_of_turns(prompt)
+        job = self._job(prompt, trial)
+        try:
+            answer = job.run()
+        except WorkspaceError as error:
+            if not self.processes.stopping:
+                self._miss_workspace(prompt["id"], _name(prompt, trial), error)
+            return None
+        except NOT_OF_THE_RECORD:
+            raise
+        except Exception as error:
+            answer = job.broken_off(self.console.fault(_name(prompt, trial), error))
+        if self.workspaces is not None:
+            self.missing.made()
+            if baseline := self.workspaces.leave(prompt["id"], trial):
+                answer.raw["metadata"]["workspaceBaseline"] = baseline
+        return None if self.processes.stopping else answer
+
+    def _job(self, prompt: Record, trial: int | None) -> PromptJob:
+        """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""
+        metadata = {
+            **(prompt.get("metadata") or {}),
+            "agent": self.identity.name,
+            "agentDigest": self.identity.digest,
+        }
+        if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
+            metadata["agentArgs"] = self.agent.arguments
+        key = self.processes.new_agent_key()
+        prepare: Callable[[], str] | str = self.cwd
+        if self.workspaces is not None:
+            metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
+            prepare = partial(self.workspaces.make, prompt["id"], key, trial)
+        name = _name(prompt, trial)
+        trace = (lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None
+        return PromptJob(
+            {**prompt, "metadata": metadata},
+            self.agent,
+            self.processes,
+            key,
+            prepare=prepare,
+            conditions=self.conditions,
+            trace=trace,
+        )
+
+    def _miss_workspace(self, prompt_id: str, name: str, error: WorkspaceError) -> None:
+        self.missing.add(name, error)
+        if self.early_end:
+            self.early_end.skip(prompt_id)
+        if self.settings.strict:
+            raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
+
+    def _warn_of_turns(self, prompt: Record) -> None:
+        if not isinstance(prompt["input"], list) or len(prompt["input"]) == 1:
+            return
+        with self._lock:
+            warn, self._warn_of_new_sessions = self._warn_of_new_sessions, False
+        if warn:
+            self.console.say(
+                f"{prompt['id']}: the schema has no resume, so each turn is a new session "
+                '(give it resume, or "sessionMode": "iterative")'
+            )
+
+    def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:
+        """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
+        answer = self.attempt(prompt, trial)
+        if answer is None:
+            return None
+        reading = answer.reading if self.adapter is self.agent.adapter() else None
+        try:
+            result = result_of(answer.raw, self.adapter, keep_raw=keep_raw, reading=reading)
+        except Exception as error:
+            result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
+        self.fit.add(answer.raw, result)
+        return result
+
+    def grade(self, result: Record) -> Record | None:
+        """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
+        graded = list(self.graders.grade([result])) if self.graders else [result]
+        return graded[0] if graded else None
+
+    def remove_workspace(self, prompt: Record, trial: int | None = None, *, failed: bool) -> None:
+        """Removes the workspace of a prompt that is done, unless it is to be kept."""
+        keep = self.settings.keep_workspaces
+        if self.workspaces is not None and (keep == "none" or (keep == "failed" and not failed)):
+            self.workspaces.remove(prompt["id"], trial)
+
+    # --- what is done: kept until it is written, then reported ---
+
+    def unfinished(self, prompt: Record, trial: int = 1) -> tuple[Record | None, bool]:
+        """Returns what an earlier run has paid for and not written, and whether it is graded."""
+        entry = self.journal.earlier(prompt, trial) if self.journal else None
+        if entry and entry.graded and self.graders and (reason := entry.record.get("graderError")):
+            self.graders.erred = True  # in the run that writes it, too
+            self.console.say(f"{prompt['id']}: could not be graded before the run was resumed: {reason}")
+        return (entry.record, entry.graded) if entry else (None, False)
+
+    def save(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:
+        """Saves what an agent has answered until it is written; of the same trial the last one counts."""
+        if self.journal:
+            self.journal.keep(prompt, self.conditions.redact.record(record), trial, graded=graded)
+
+    def write(self, record: Record) -> None:
+        """Writes a record to the output."""
+        write_record(self.output, record, self.console)
+        if self.journal:
+            self.journal.forget(record["id"])
+        if self.early_end:
+            self.early_end.add(record)
+
+    def report(self, name: str, errors: list[str] | None, ending: Ending | None) -> None:
+        """Reports one more that is done: progress, --debug, --strict and --max-failures."""
+        self.console.advance(name, ending)
+        if self.settings.debug:
+            self.console.say(f"{name}: {'; '.join(errors or ()) or 'done'}")
+        if self.settings.strict and errors:
+            raise StrictStop(f"{name}: {'; '.join(errors)} (stopped by --strict)")
+        if self.settings.strict and ending is Ending.GRADER_ERROR:
+            raise StrictStop("stopped at the first grader error (--strict)")
+        self.failures.add(errors, self.console.total)
+
+    # --- --dry-run ---
+
+    def _print_starts(self, items: Iterator[Any]) -> int:
+        """Prints the start of each agent to stdout, even with -o; returns the exit code.
+
+        An item is a prompt, or a prompt and the numbers of its trials.
+        """
+        stdout = Output()
+        for item in items:
+            prompt, trials = item if isinstance(item, tuple) else (item, [None])
+            for trial in trials:
+                if self.unfinished(prompt, trial or 1)[0] is not None:
+                    continue  # an agent has answered it in an earlier run
+                start = planned_start(
+                    prompt, self.agent, self._planned_directory(prompt, trial), self.conditions, trial
+                )
+                if stdout.isatty():
+                    stdout.write_bytes("".join(f"{visible(line)}\n" for line in start_lines(start)).encode())
+                else:
+                    write_record(stdout, start, self.console)
+        return FAILED if self.console.refused else OK
+
+    def _planned_directory(self, prompt: Record, trial: int | None) -> str:
+        """Returns where the agent would work; a workspace is not made."""
+        if self.settings.workspace_dir is None:
+            return self.cwd
+        base = os.path.abspath(self.settings.workspace_dir)
+        return os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=Markers(base).ignores_case()))
+
+
+def _name(prompt: Record, trial: int | None) -> str:
+    """Returns what messages call a prompt or one of its trials."""
+    return str(prompt["id"]) if trial is None else f"{prompt['id']}, trial {trial}"
+
+
+# --- what the settings come to ------------------------------------------------------------------
+
+
+def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
+    """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
+
+    With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
+    """
+    find = partial(_program_or_name, say=say) if settings.dry_run else find_program
+    options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
+    named = [option for option, value in options.items() if value is not None]
+    if len(named) != 1:
+        given = " and ".join(named) or "none"
+        raise UserError(
+            f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
+        )
+    if settings.agent_arg and settings.schema is None:
+        raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
+    if settings.command is not None:
+        return AcpAgent(
+            settings.command, find, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs
+        )
+    if settings.deny_permissions:
+        raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
+    if settings.no_acp_fs:
+        raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
+    if settings.schema is not None:
+        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
+    if settings.simple is not None:
+        return TemplateAgent(settings.simple, find)
+    return ShellAgent(settings.shell or "")
+
+
+def _program_or_name(name: str, say: Callable[[str], None]) -> str:
+    """Returns the path of a command, or its name if there is no such command, which is reported."""
+    try:
+        return find_program(name)
+    except UserError as error:
+        say(str(error))
+        return name
+
+
+def _option_after_dashes(settings: RunSettings) -> str | None:
+    """Returns -o among the arguments of the agent, if none is before `--`: it is likely meant for the tool."""
+    given = settings.command or [] if settings.output is None else []
+    return next((word for word in given[1:] if word in ("-o", "--output") or word.startswith("--output=")), None)
+
+
+def _refuse_lonely_options(settings: RunSettings) -> None:
+    """Raises UserError for an option that has no effect without another one."""
+    if settings.retry_on and not settings.retries:
+        raise UserError("--retry-on needs --retries N")
+    for_workspaces = {
+        "--workspace-template": settings.workspace_template,
+        "--workspace-git": settings.workspace_git,
+        "--fresh-workspaces": settings.fresh_workspaces,
+        "--keep-workspaces": settings.keep_workspaces != "all",
+    }
+    if not settings.workspace_dir and (option := next((name for name, given in for_workspaces.items() if given), None)):
+        raise UserError(f"{option} needs --workspace-dir")
+
+
+def _working_directory(path: str | None) -> str:
+    """Returns the absolute path of --cwd, else of the current directory; UserError if it does not exist."""
+    if path is not None and not os.path.isdir(path):
+        raise UserError(f"--cwd {path}: no such directory")
+    return os.path.abspath(path or os.curdir)
+
+
+def _journal_beside(
+    tool: str, settings: RunSettings, output: Output, done: set[str], *, resume: bool
+) -> Journal | None:
+    """Returns a journal if the output is a file: a pipe or a device cannot be resumed, nor synced."""
+    path = settings.output
+    if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        return None
+    output.durable = not settings.no_sync
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        return None  # the output may be writable all the same; then there is no journal
+    kind = StoredRaw if tool == "ae-run" else StoredResult
+    journal = Journal(path, resume=resume, done=done, written=output.written.ids, tool=tool, kind=kind)
+    journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
+    return journal
+
+
+def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Conditions:
+    """Returns what all prompts have in common; the agent's schema may have variables of its own."""
+    if settings.workspace_dir is not None:
+        forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
+    environment = agent_environment(settings.env, clean=settings.clean_env)
+    secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
+    return Conditions(
+        pacer=RateLimiter(settings.rate),
+        limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
+        environment=environment,
+        warm_up=WarmUp(warm_up if settings.warm_up is None else settings.warm_up),
+        redact=Redactor(secrets),
+        say=console.say,
+    )
+
+
+def _open_workspaces(
+    settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None]
+) -> Workspaces | None:
+    """Returns the workspaces that the options ask for; warns if they are inside a repository."""
+    if settings.workspace_dir is None:
+        return None
+    workspaces = Workspaces(
+        settings.workspace_dir,
+        settings.workspace_template,
+        processes,
+        git=settings.workspace_git,
+        fresh=settings.fresh_workspaces,
+        report=say,
+    )
+    if repository := workspaces.repository_around():
+        say(
+            f"{settings.workspace_dir} is inside the git repository {repository}, where some agents "
+            "then work; --workspace-git makes each workspace its own"
+        )
+    return workspaces

@@ -1,1 +1,0 @@
-"""What happens beside a run of agents: --dry-run, the notice of a wrong schema."""

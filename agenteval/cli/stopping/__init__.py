@@ -1,1 +1,0 @@
-"""--stop-when-known, of ae-capture and ae-trials."""

@@ -1,0 +1,199 @@
+"""What ae-grader-hint and ae-grader-tools check: the text and the structure of the output, and the tool calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+from agenteval.errors import BadRecord, MissingExtra, UserError
+from agenteval.grading.sources import final_object
+from agenteval.streams.jsonl import decode, read_json
+from agenteval.streams.patterns import Pattern, SlowPattern
+from agenteval.streams.text import first_few, one_line, preview
+from agenteval.wire.records import Record
+
+SHOWN = 5  # items of a list in the reasoning
+MOST_PROBLEMS = 20  # of one output
+TEXT_WIDTH = 120
+
+Structure = Callable[[object], list[str]]
+"""Returns how a value differs from a JSON Schema."""
+
+
+# --- the hint -----------------------------------------------------------------------------------
+
+
+def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case: bool = False) -> Record:
+    """Passes if the output contains the hint in any case, or there is no hint, as in agent-eval-harness."""
+    output, hint = record.get("output") or "", record.get("hint")
+    for field, value in (("output", output), ("hint", hint)):
+        if not isinstance(value, str | None):
+            return {"error": f'"{field}" must be a string'}
+    if not hint:
+        return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
+    if regex:
+        try:
+            found = Pattern(hint, ignore_case=not case).search(output) is not None
+        except ValueError as error:
+            return {"error": f"the hint is {error}"}
+        except SlowPattern as slow:
+            return {"error": f"the hint: {slow}"}
+    else:
+        wanted, given = (hint, output) if case else (hint.casefold(), output.casefold())
+        found = wanted.strip() == given.strip() if exact else wanted in given
+    yes, no = (
+        ("matches", "does not match") if regex else ("equals", "is not") if exact else ("contains", "does not contain")
+    )
+    return {"pass": found, "score": float(found), "reasoning": f"output {yes if found else no} the hint {hint!r}"}
+
+
+# --- tool calls ---------------------------------------------------------------------------------
+
+
+class Amount(NamedTuple):
+    """A number of calls of a tool; a * in its name matches anything."""
+
+    name: str
+    calls: int
+
+
+class Rules(NamedTuple):
+    """The checks of a record."""
+
+    required: tuple[Amount, ...] = ()
+    limits: tuple[Amount, ...] = ()
+    ordered: bool = False
+    allow_errors: bool = False
+    structure: Structure | None = None
+
+
+class GradedCall(NamedTuple):
+    """A tool call of the trajectory."""
+
+    name: str
+    failed: bool
+
+
+def grade_tools(record: Record, rules: Rules) -> Record:
+    """Passes if every check holds; the score is the share of checks that hold. An error without a trajectory."""
+    steps = record.get("trajectory")
+    if not isinstance(steps, list):
+        return {"error": '"trajectory" is missing: the tool calls are not known'}
+    steps = [step for step in steps if isinstance(step, dict) and step.get("type") == "tool_call"]
+    calls = [GradedCall(str(step.get("name")), step.get("status") == "failed") for step in steps]
+    checks = list(call_checks(calls, rules, record.get("toolErrors") is True))
+    outcome: Record = {
+        "calls": dict(Counter(call.name for call in calls)),
+        "missing": [name for name, least in rules.required if _successes(calls, name) < least],
+        "failed": [call.name for call in calls if call.failed],
+    }
+    if rules.structure is not None:
+        try:
+            wrong = output_problems(record.get("output"), rules.structure)
+        except BadRecord as error:
+            return {"error": str(error)}
+        checks.append(f"the output does not match the schema: {first_few(wrong, SHOWN, '; ')}" if wrong else None)
+        outcome["structure"] = wrong
+    broken = [problem for problem in checks if problem]
+    outcome |= {"checks": len(checks), "broken": broken}
+    names = (preview(one_line(call.name, TEXT_WIDTH), TEXT_WIDTH) for call in calls)
+    return {
+        "pass": not broken,
+        "score": (len(checks) - len(broken)) / len(checks),
+        "reasoning": "; ".join(broken) or f"all checks hold; called: {_tally(names) or 'nothing'}",
+        "outcome": outcome,
+    }
+
+
+def call_checks(calls: list[GradedCall], rules: Rules, tool_errors: bool) -> Iterator[str | None]:
+    """Yields one check per rule on the calls."""
+    for name, least in rules.required:
+        good, every = _successes(calls, name), len(_calls_of(calls, name))
+        failed = f", {every - good} of them failed" if 0 < good < every else " and failed" if good < every else ""
+        required = f", required {_times(least)}" if least > 1 else ""
+        yield None if good >= least else f"{name} was {_called(every)}{failed}{required}"
+    for name, most in rules.limits:
+        every = len(_calls_of(calls, name))
+        allowed = f"at most {_times(most)} is allowed" if most else "which is forbidden"
+        yield None if every <= most else f"{name} was {_called(every)}, {allowed}"
+    if rules.ordered:
+        names = [name for name, _ in rules.required]
+        first = [found[0] for found in (_calls_of(calls, name) for name in names) if found]
+        in_order = len(first) == len(names) and all(one <= next for one, next in pairwise(first))
+        yield None if in_order else f"not called in the order {', '.join(names)}"
+    if not rules.allow_errors:
+        failures = _tally(call.name for call in calls if call.failed)
+        yield f"tool calls failed: {failures or 'toolErrors is true'}" if failures or tool_errors else None
+
+
+def _calls_of(calls: list[GradedCall], name: str) -> list[int]:
+    """Returns where in the list the calls of a tool are."""
+    return [at for at, call in enumerate(calls) if fnmatchcase(call.name, name)]
+
+
+def _successes(calls: list[GradedCall], name: str) -> int:
+    return sum(not calls[at].failed for at in _calls_of(calls, name))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _called(count: int) -> str:
+    return f"called {_times(count)}" if count else "never called"
+
+
+def _tally(names: Iterable[str]) -> str:
+    return first_few([f"{name} {count}x" for name, count in Counter(names).items()], SHOWN)
+
+
+# --- the structure of the output ----------------------------------------------------------------
+
+
+def output_problems(output: object, structure: Structure) -> list[str]:
+    """Returns how the JSON that the output is or ends with differs from the schema."""
+    text = output if isinstance(output, str) else ""
+    try:
+        value = decode(text)
+    except BadRecord:
+        value = final_object(text)
+        if value is None:
+            return ["it is not JSON, and does not end with a JSON object"]
+    return structure(value)
+
+
+def load_structure(path: str) -> Structure:
+    """Returns a function that compares a value with the schema in a file; UserError if the file has none."""
+    try:
+        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
+        from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+    except ImportError:
+        raise MissingExtra("--json-schema needs the package jsonschema", "schema") from None
+    schema = read_json(path)
+    kind = validator_for(schema) if isinstance(schema, dict | bool) else None
+    if kind is None:
+        raise UserError(f"{path}: a JSON Schema is an object")
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise UserError(f"{path}: not a JSON Schema: {error.json_path}: {error.message}") from None
+    validator = kind(schema, registry=Registry())  # an empty one: nothing is fetched from the network
+
+    def problems(value: object) -> list[str]:
+        try:
+            return [_problem(error) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
+        except Unresolvable as error:
+            raise BadRecord(f"{path}: refers to something outside the file: {error}") from None
+        except RecursionError:
+            raise BadRecord(f"{path}: the schema or the output is nested too deeply") from None
+
+    return problems
+
+
+def _problem(error: Any) -> str:
+    return preview(one_line(f"{error.json_path}: {error.message}", TEXT_WIDTH), TEXT_WIDTH)
