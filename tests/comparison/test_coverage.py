@@ -1,4 +1,4 @@
-"""A small version of bench/simulations/coverage.py, with a fixed seed: do intervals hold, and is an unchanged agent left alone?"""
+"""A small version of `make coverage`, with a fixed seed: do intervals hold, and is an unchanged agent left alone?"""
 
 from __future__ import annotations
 
