@@ -488,7 +488,7 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
 
 
 def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command, or its name if there is no such command, which is reported."""
+    """Returns the path of a command; one that is not installed is reported, and its name returned."""
     try:
         return find_program(name)
     except UserError as error:

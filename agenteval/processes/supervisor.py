@@ -1,8 +1,8 @@
 """All processes of a tool: started in sessions of their own, marked, and terminated with all they started.
 
-Data flow: a worker thread calls `run`, which starts a process and attends to it until it has ended (process.py). When
-its tree has to be terminated, what it started is found in the process table (tree.py); the guardian does that if this
-process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
+Data flow: a worker thread calls `run`, which starts a process and reads what it prints until it has ended
+(process.py). When its tree has to be terminated, what it started is found in the process table (tree.py); the guardian
+does that if this process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class ProcessSupervisor:
         self.stopping = False  # whether everything is being terminated: how an agent ends now is not its result
         self._stopped = threading.Event()
         self._keys = count(1)
-        # One process is started at a time, and none while orphans are looked for: a child whose pid is not noted yet
-        # would be taken for one. Code that needs both locks takes this one first; the other is held only briefly.
+        # One process is started at a time, and none while orphans are looked for: a child would be taken for one until
+        # its pid is noted. Code that needs both locks takes this one first; the other is held only briefly.
         self._starting = threading.Lock()
         self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
@@ -108,10 +108,6 @@ class ProcessSupervisor:
     def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         """Runs one process of agent `key` to its end, in the calling thread; `timeout` is in seconds."""
         return RunningProcess(self, key, command, timeout, max_output).run()
-
-    def new_answer_file(self) -> str:
-        """Returns the name of a new file, for a process to write its answer to."""
-        return self.scratch.new_name("answer-")
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -274,8 +270,8 @@ class ProcessSupervisor:
     def _tree(self, key: int | None, *, fresh: bool) -> set[int]:
         """Returns the living processes of an agent (None: of all), but for those that cannot be ended.
 
-        Unless it has to be `fresh`, a very recent table serves: many trees may be terminated at once. That nothing is
-        left is concluded from a fresh one only.
+        Unless it has to be `fresh`, a very recent table will do: many trees may be terminated at once. Only a fresh
+        one can show that nothing is left.
         """
         asked = time.monotonic()
         with self._starting, self._lock:
