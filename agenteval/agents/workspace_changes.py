@@ -91,9 +91,9 @@ def _folder_beside(top: str) -> str:
 
 
 def changed_files(cwd: str, digest: str | None, scratch: Scratch) -> Changes:
-    """Returns what changed below a directory since its baseline, whose digest the record may have, or the last commit.
+    """Returns what changed below a directory: since its baseline if it has one, else since the last commit.
 
-    SubprocessError or OSError outside a repository.
+    `digest` names the baseline, if the record does. SubprocessError or OSError outside a repository.
     """
     if found := _find_baseline(cwd, digest):
         changes = _since_baseline(*found, cwd, scratch)
@@ -291,7 +291,7 @@ def _describe(path: str, status: os.stat_result) -> str:
 
 
 def _read(path: str) -> bytes | None:
-    """Returns the content of a regular file, None if there is none: no link is followed, and no FIFO waited for."""
+    """Returns the content of a regular file, or None; follows no link, and waits for no FIFO."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

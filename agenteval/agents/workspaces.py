@@ -18,7 +18,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline, take_baseline
@@ -48,8 +48,6 @@ GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
 MADE = "user.agenteval"  # extended attribute of a directory that the suite made
-
-Links = dict[tuple[int, int], str]  # device and inode of a file with several names → the first copy of it
 
 
 def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bool = False) -> str:
@@ -215,7 +213,7 @@ class Workspaces:
         within = repository_of(path, self._git_of(key))
         within("remote", "remove", "origin")  # nothing may be pushed there
         git = os.path.join(source, ".git")
-        copy_tree(source, path, lambda entry: entry.path == git or _points_outside(entry, source))
+        copy_tree(source, path, lambda path: path == git or _points_outside(path, source))
         within("reset", "--quiet")
 
     def _commit(self, path: str, key: int) -> None:
@@ -405,11 +403,12 @@ def _has_work_tree(path: str) -> bool:
         return WORK_TREE_ELSEWHERE.search(file.read()) is not None
 
 
-def _points_outside(entry: os.DirEntry[str], root: str) -> bool:
-    """Whether an entry is a .git file or link to a repository outside the root, which a copy would share."""
-    if entry.name != ".git" or (target := _git_file(entry.path)) is None:
+def _points_outside(path: str, root: str) -> bool:
+    """Whether a path is a .git file or link to a repository outside the root, which a copy would share."""
+    folder, name = os.path.split(path)
+    if name != ".git" or (target := _git_file(path)) is None:
         return False
-    there = os.path.realpath(os.path.join(os.path.dirname(entry.path), target))
+    there = os.path.realpath(os.path.join(folder, target))
     return os.path.isabs(target) or os.path.commonpath([there, root]) != root
 
 
@@ -427,42 +426,27 @@ def _git_file(path: str) -> str | None:
 # --- copies -------------------------------------------------------------------------------------
 
 
-def copy_tree(source: str, target: str, leave: Callable[[os.DirEntry[str]], bool] = lambda _entry: False) -> None:
+def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _path: False) -> None:
     """Copies a directory with its links, hard links, modes and times, without sockets, devices and what to `leave`."""
-    directories = [(source, target)]
-    links: Links = {}
-    for here, there in directories:  # the list grows: a parent always stands before its children
-        if there != target or not os.path.isdir(target):
-            os.mkdir(there, 0o700)
-        directories += _copy_entries(here, there, links, leave)
-    for here, there in reversed(directories):  # last: the copied mode may forbid writing
-        shutil.copystat(here, there)
+    copies: dict[tuple[int, int], str] = {}  # of a file with several names: device and inode → its first copy
 
+    def left(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if leave(os.path.join(folder, name))]
 
-def _copy_entries(
-    here: str, there: str, links: Links, leave: Callable[[os.DirEntry[str]], bool]
-) -> Iterator[tuple[str, str]]:
-    """Copies the files in a directory; yields its directories, which are still to be copied."""
-    with os.scandir(here) as entries:
-        for entry in entries:
-            if leave(entry):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield entry.path, os.path.join(there, entry.name)
+    def copy(here: str, there: str) -> None:
+        status = os.lstat(here)
+        if stat.S_ISFIFO(status.st_mode):
+            os.mkfifo(there)
+            shutil.copystat(here, there)
+        elif stat.S_ISREG(status.st_mode):
+            first = copies.setdefault((status.st_dev, status.st_ino), there) if status.st_nlink > 1 else there
+            if first == there:
+                shutil.copy2(here, there)
             else:
-                _copy_entry(entry, os.path.join(there, entry.name), links)
+                os.link(first, there)
 
-
-def _copy_entry(entry: os.DirEntry[str], target: str, links: Links) -> None:
-    status = entry.stat(follow_symlinks=False)
-    if stat.S_ISFIFO(status.st_mode):
-        os.mkfifo(target)
-        shutil.copystat(entry.path, target)
-    elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
-        shutil.copy2(entry.path, target, follow_symlinks=False)
-    elif stat.S_ISREG(status.st_mode):
-        first = links.setdefault((status.st_dev, status.st_ino), target)
-        if first == target:
-            shutil.copy2(entry.path, target)
-        else:
-            os.link(first, target)
+    try:
+        shutil.copytree(source, target, symlinks=True, ignore=left, copy_function=copy, dirs_exist_ok=True)
+    except shutil.Error as error:
+        _source, _target, reason = error.args[0][0]  # the first of all that went wrong
+        raise OSError(re.sub(r"^\[Errno \d+\] ", "", reason)) from None

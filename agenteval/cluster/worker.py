@@ -52,7 +52,7 @@ class FilterWorker:
         self._sent = 0
 
     def prepare(self, environment: Mapping[str, str]) -> str:
-        """Takes variables for the filter, which are no arguments of the worker because Ray stores those."""
+        """Takes variables for the filter: Ray would store them if they were arguments of the worker."""
         self._environment = dict(environment)
         return os.uname().nodename
 
@@ -135,7 +135,7 @@ class FilterWorker:
 def _forward(name: str, stream: IO[bytes], lines: queue.SimpleQueue[tuple[str, bytes]]) -> None:
     with stream:
         for line in stream:
-            if line.endswith(b"\n") or name == "err":  # half a record is none
+            if line.endswith(b"\n") or name == "err":  # half a record is not passed on
                 lines.put((name, line.rstrip(b"\n")))
     lines.put(("end", b""))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol
@@ -267,22 +267,6 @@ def cache_in(directory: str | None) -> VerdictCache | None:
 # --- several judges -----------------------------------------------------------------------------
 
 Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
-AskJudges = Callable[[Sequence[Callable[[], Verdict]]], list[Verdict]]
-
-
-def one_by_one(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-    """Asks the judges one after the other."""
-    return [question() for question in questions]
-
-
-def side_by_side(limit: int) -> AskJudges:
-    """Returns a function that asks several judges at a time."""
-    threads = ThreadPoolExecutor(limit)
-
-    def ask(questions: Sequence[Callable[[], Verdict]]) -> list[Verdict]:
-        return [asked.result() for asked in [threads.submit(question) for question in questions]]
-
-    return ask
 
 
 class Panel(NamedTuple):
@@ -291,7 +275,7 @@ class Panel(NamedTuple):
     judges: list[Judge]
     threshold: float
     prices: Prices
-    ask_judges: AskJudges = one_by_one
+    at_once: int = 1  # judges that are asked at a time
 
     def grade(self, record: Record) -> Record:
         """Returns the grader's answer to a record; an error if a judge gave no usable verdict."""
@@ -299,7 +283,8 @@ class Panel(NamedTuple):
             case = case_of(record)
             if not case.answer.strip():
                 return self._nothing_to_judge()
-            verdicts = self.ask_judges([_asking(judge, case) for judge in self.judges])
+            with ThreadPoolExecutor(self.at_once) as threads:
+                verdicts = list(threads.map(lambda judge: _ask(judge, case), self.judges))
         except BadRecord as error:
             return {"error": str(error)}
         return _combined([self._opinion(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])
@@ -329,16 +314,12 @@ class Panel(NamedTuple):
         return {"pass": False, "score": 0.0, "reasoning": "there is no answer to judge", "outcome": outcome}
 
 
-def _asking(judge: Judge, case: JudgeCase) -> Callable[[], Verdict]:
-    """Returns a function that asks the judge; it raises every failure as a BadRecord with the judge's name."""
-
-    def ask() -> Verdict:
-        try:
-            return judge.verdict(case)
-        except (BadRecord, ModelError) as error:
-            raise BadRecord(f"{judge.name}: {error}") from None
-
-    return ask
+def _ask(judge: Judge, case: JudgeCase) -> Verdict:
+    """Returns the verdict of a judge; raises every failure as a BadRecord with the judge's name."""
+    try:
+        return judge.verdict(case)
+    except (BadRecord, ModelError) as error:
+        raise BadRecord(f"{judge.name}: {error}") from None
 
 
 def _combined(opinions: list[Record]) -> Record:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from agenteval.errors import FAILED, OK, BadRecord
+from agenteval.processes.pool import Pool
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -32,16 +33,10 @@ def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int
         code = FAILED if "error" in answer else code
         target.write(answer)
 
-    if ahead == 1:
-        for record in _inputs(source):
-            write(_answer(grade, record))
-    else:
-        from agenteval.processes.pool import Pool
-
-        pool: Pool[Record | BadRecord, Record] = Pool(
-            lambda record: [_answer(grade, record)], write, workers=ahead, ordered=True
-        )
-        pool.run(_inputs(source), target.fd if target.may_block() else None)
+    pool: Pool[Record | BadRecord, Record] = Pool(
+        lambda record: [_answer(grade, record)], write, workers=ahead, ordered=True
+    )
+    pool.run(_inputs(source), target.fd if target.may_block() else None)
     target.close()
     return code
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log2
 from typing import Any, NamedTuple
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import msgspec
 
@@ -43,14 +45,7 @@ def normal_title(title: str) -> str:
     text = title.strip()
     if link := _LINK.match(text) or _SCRIPT.match(text):
         text = link[1]
-    if "%" in text:
-        from urllib.parse import unquote  # a wiki forbids titles such as %41
-
-        text = unquote(text)
-    if not text.isascii():
-        from unicodedata import normalize
-
-        text = normalize("NFC", text)
+    text = normalize("NFC", unquote(text))  # a wiki forbids titles such as %41
     plain = " ".join(text.translate(_LETTERS).split()).casefold()
     return plain.removesuffix(_DISAMBIGUATION)
 

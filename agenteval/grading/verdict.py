@@ -50,7 +50,8 @@ def read_answer(answer: bytes, kind: type) -> Verdict:
     try:
         check(result, kind)
     except BadRecord as error:
-        return GraderError(f"its answer is no grader result: {error}{_advice(result) if kind is GraderResult else ''}")
+        advice = _advice(result) if kind is GraderResult else ""
+        return GraderError(f"its answer is not a grader result: {error}{advice}")
     return result  # type: ignore[no-any-return]
 
 

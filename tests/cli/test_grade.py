@@ -353,7 +353,7 @@ def test_a_python_grader_finds_its_neighbours_and_keeps_its_state(tmp_path: Path
 PYTHON_TROUBLES = {
     "raise ValueError('two\\nlines')": "ValueError: two lines (trouble.py:",
     "raise SystemExit(3)": "SystemExit: 3",
-    "return None": "no grader result",
+    "return None": "not a grader result",
     "return {'pass': True, 'score': 7}": '"score"',
     "return {'pass': True, 'score': float('nan')}": '"score"',
     "return grade(record)": "RecursionError",
@@ -397,7 +397,7 @@ def test_a_javascript_grader_may_print_and_throw(tmp_path: Path) -> None:
     assert ["score" in record for record in done.records] == [True, False, True, False, True, False, True]
     assert failure(done.records[1]) == "RangeError: no way (stderr: grading | y)"
     assert "exited with code 4" in failure(done.records[3])
-    assert "no grader result" in failure(done.records[5])
+    assert "not a grader result" in failure(done.records[5])
 
 
 @needs_javascript
@@ -450,7 +450,7 @@ TROUBLES = {
     "true": "printed nothing",
     "echo nonsense": "not JSON: Expecting value at column 1: nonsense",
     'echo \'{"pass":true,"score":1\'': "not JSON",
-    "echo '[1]'": "no grader result",
+    "echo '[1]'": "not a grader result",
     'echo \'{"pass":true,"score":7}\'': '"score"',
     'echo \'{"pass":true,"score":-0.1}\'': '"score"',
     "echo '{\"score\":1}'": '"pass" is missing',
@@ -612,7 +612,7 @@ def test_the_end_of_stderr_is_in_the_error(kind: str, tmp_path: Path) -> None:
     for record in done.records:
         lines = f"thinking about {record['id']} | on stderr" if kind == "python" else "on stderr"
         start, _, shown = failure(record).rpartition(" (stderr: ")
-        assert start.startswith("its answer is no grader result")
+        assert start.startswith("its answer is not a grader result")
         assert sorted(shown.removesuffix(")").split(" | ")) == sorted(lines.split(" | "))
 
 

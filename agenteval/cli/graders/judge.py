@@ -18,15 +18,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
-from agenteval.grading.judge import (
-    Judge,
-    Panel,
-    Prices,
-    cache_in,
-    instructions_from,
-    one_by_one,
-    side_by_side,
-)
+from agenteval.grading.judge import Judge, Panel, Prices, cache_in, instructions_from
 from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.serve import answer_all
 from agenteval.models.chat import Model, ModelError
@@ -150,6 +142,5 @@ def main(
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
     models = open_models(names, timeout / 1000 / rounds, retries)
     judges = [judge(one.name, one.ask, server=one.base_url) for one in models]
-    ask_judges = side_by_side(concurrency) if len(names) > 1 and concurrency > 1 else one_by_one
-    panel = Panel(judges, threshold, prices, ask_judges)
+    panel = Panel(judges, threshold, prices, at_once=min(concurrency, len(judges)))
     return answer_all(panel.grade, path, output, ahead=max(1, concurrency // len(names)))

@@ -57,7 +57,7 @@ def main(
       ae-grade results.jsonl -g ./grader.py -g style=./style.sh -j 4 -o graded.jsonl --resume
       ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
 
-    A record with `errors` (its agent failed) is shown to no grader and does not pass, unless
+    A record with `errors` (its agent failed) is not given to any grader and does not pass, unless
     --grade-failed. A grader that crashes, times out or prints nonsense costs only that record: it has no
     `score`, `graderError` says why, it is reported, and the exit code is 1.
     """

@@ -18,7 +18,7 @@ from agenteval.cli.options import (
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.grading.run import GraderRun
-from agenteval.grading.verdict import passed, ungraded
+from agenteval.grading.verdict import VERDICT, passed, ungraded
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -29,7 +29,6 @@ NAME = "ae-validate-refs"
 BATCH = 64
 IDS_SHOWN = 5
 ID_WIDTH = 40
-VERDICT = ("pass", "score", "reasoning", "outcome")
 
 
 class References(Prompts):
