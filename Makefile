@@ -117,7 +117,7 @@ bench-quick: $(STAMP) ## the same in about a minute: a tenth of the data, one ro
 	@$(VENV)/bin/python bench/run.py --quick --repeat 1
 
 coverage: $(TESTABLE) ## how often intervals hold and verdicts are wrong, by simulation; writes the tables of docs/statistics.md
-	@$(VENV)/bin/python bench/coverage.py --write
+	@$(VENV)/bin/python bench/simulations/coverage.py --write
 
 clean: ## remove what make made
 	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build *.egg-info

@@ -1,7 +1,7 @@
-"""A lower bound for ae-extract: writes the same records with bare orjson and Claude's event format hard-coded.
+"""A lower bound for ae-extract: writes the same records with bare orjson, the formats of events hard-coded.
 
-`python -S -E floor.py ORJSON-DIR RAW [--bare]`: no schema, no validation, no messages. With --bare it builds no
-records: it only parses every line and writes about as many bytes.
+`python -S -E floor.py ORJSON-DIR RAW KIND`: no schema, no validation, no messages. KIND is claude or a shape of
+shapes.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENDING = ("exitCode", "signal", "timedOut")
 DROPPED = {"rawLines", "lineTimes", "turns", *ENDING}
 
 
-def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
+def claude_result(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
     """Returns the record that ae-extract -s claude writes."""
     steps: list[dict[str, Any]] = []
     open_calls: dict[str, tuple[dict[str, Any], float]] = {}
@@ -92,20 +92,66 @@ def result_of(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
     return result
 
 
-def bare(raw: dict[str, Any], loads: Any = orjson.loads) -> list[Any]:
-    """Parses every event; returns about as much data as a record has."""
-    events = [loads(line) for line in raw["rawLines"]]
-    return [event["message"]["content"] for event in events if "message" in event]
+def shape_result(raw: dict[str, Any], name: str, loads: Any = orjson.loads) -> dict[str, Any]:
+    """Returns the record that ae-extract writes for a shape."""
+    steps: list[dict[str, Any]] = []
+    opened: dict[str, tuple[dict[str, Any], float]] = {}
+    result = {"id": raw["id"], "input": raw["input"], "output": "", "hint": raw["hint"]}
+    usage: dict[str, Any] = {}
+    prefix = raw["id"] + "-step-"
+    pieces: list[str] | None = None
+    step: dict[str, Any] = {}
+    for line, time in zip(raw["rawLines"], raw["lineTimes"], strict=True):
+        event = loads(line)
+        kind = event["type"]
+        if kind == "delta":
+            if pieces is None:
+                pieces = []
+                step = {"type": "message", "content": "", "timestamp": time}
+                steps.append(step)
+                step["stepId"] = prefix + str(len(steps))
+            pieces.append(event["text"])
+            continue
+        if pieces is not None:
+            step["content"] = "".join(pieces)
+            pieces = None
+        if kind == "assistant":
+            step = {"type": "message", "content": event["message"]["content"][0]["text"], "timestamp": time}
+            steps.append(step)
+            step["stepId"] = prefix + str(len(steps))
+        elif kind == "tool_use":
+            step = {"type": "tool_call", "name": event["name"], "status": "pending", "input": event["input"]}
+            step["output"] = step["duration"] = None
+            step["timestamp"] = time
+            opened[event["id"]] = (step, time)
+            steps.append(step)
+            step["stepId"] = prefix + str(len(steps))
+        elif kind == "tool_result":
+            step, started = opened.pop(event["tool_use_id"])
+            step["status"], step["output"], step["duration"] = "completed", event["content"], time - started
+        elif kind == "result":
+            result["output"] = event["result"]
+            tokens = event["usage"]
+            usage = {"inputTokens": tokens["input_tokens"], "outputTokens": tokens["output_tokens"]}
+    facts = {"agent": name, "trajectoryRichness": "full", "turnCount": 1}
+    return {
+        **result,
+        "trajectory": steps,
+        "metadata": {**raw["metadata"], **facts},
+        "timing": {**raw["timing"], **usage},
+        "toolErrors": False,
+    }
 
 
-def main() -> None:
+def main(path: str, kind: str) -> None:
     """Reads raw records, writes results to stdout."""
-    make: Any = bare if "--bare" in sys.argv else result_of
     out = sys.stdout.buffer
-    with open(sys.argv[2], "rb") as lines:
+    with open(path, "rb") as lines:
         for line in lines:
-            out.write(orjson.dumps(make(orjson.loads(line)), option=orjson.OPT_APPEND_NEWLINE))
+            raw = orjson.loads(line)
+            result = claude_result(raw) if kind == "claude" else shape_result(raw, kind)
+            out.write(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[2], sys.argv[3])

@@ -12,8 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
-from bench.estimate import Estimate, estimate
-
 MB = 1 << 20
 LIMIT = 600.0  # seconds after which a job is ended, and counts as failed
 verbose = False  # print every sample on stderr
@@ -95,19 +93,6 @@ def figures(name: str, job: Job, samples: Sequence[Sample]) -> dict[str, object]
         "cpuSeconds": [round(one.cpu, 4) for one in samples],
         "peakMb": round(max(one.peak for one in samples) / MB, 1),
     }
-
-
-class Ratio(NamedTuple):
-    """Our times divided by theirs: by the clock, and of CPU time."""
-
-    clock: Estimate
-    cpu: Estimate
-
-
-def ratio(ours: list[Sample], theirs: list[Sample]) -> Ratio:
-    """Divides our times by theirs, round by round."""
-    clock = estimate([a.wall for a in ours], [b.wall for b in theirs])
-    return Ratio(clock, estimate([a.cpu for a in ours], [b.cpu for b in theirs]))
 
 
 def peak(samples: list[Sample]) -> int:

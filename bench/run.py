@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import resource
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from bench import baselines, curves, measure, peers, results, table
+from bench import curves, findings, measure, programs
+from bench.findings import Finding
 from bench.measure import JobFailed
-from bench.rows import ROWS, container, ray
+from bench.programs import ROOT
+from bench.rows import ROWS, ray
 from bench.setting import Setting
-from bench.table import Finding
+
+RESULTS = os.path.join(ROOT, "bench", "results.json")
 
 NOTE = """
 measured  wall-clock time, ours / theirs: median of the rounds' ratios ± two standard errors, ratio of the shortest
@@ -31,51 +37,50 @@ def main() -> int:
     """Measures the requested rows; returns 1 if one missed a goal by more than the noise, or could not be measured."""
     options = _options()
     measure.verbose = options.verbose
-    setting = Setting(options.repeat, options.quick, options.large)
+    setting = Setting(options.repeat, options.quick)
     wanted = options.rows or list(ROWS)
-    here, missing = results.machine(), _missing(wanted)
+    here, missing = _machine(), _missing(wanted)
     for problem in missing:
         print(f"bench: {problem}: its rows are skipped", file=sys.stderr)
-    print(table.heading())
-    findings: list[Finding] = []
+    print(findings.heading())
+    found: list[Finding] = []
     for name in [*wanted, *(["curves"] if options.curves else [])]:
-        findings += _measure(name, setting)
+        found += _measure(name, setting)
         if options.write:  # after each row: what has been measured is kept if a later one is interrupted
-            results.write(findings, setting, here, missing)
+            _write(found, setting, here, missing)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(NOTE.format(own=own))
-    print(f"\n{table.tally(findings)}")
-    for finding in findings:
+    print(f"\n{findings.tally(found)}")
+    for finding in found:
         if finding.verdict == "NO":
             print(f"missed: {finding.row}: {finding.what}: {finding.measured}, goal {finding.goal}")
-    return exit_status(findings)
+    return exit_status(found)
 
 
 def _missing(wanted: list[str]) -> list[str]:
     """Returns one line for each program that some of the rows need and that is not here; installs what it can."""
     return [
-        *baselines.missing(),
-        *(peers.missing() if "peers" in wanted else ()),
+        *programs.missing_programs(),
+        *(programs.missing_peers() if "peers" in wanted else ()),
         *(ray.missing() if "ray" in wanted else ()),
-        *(container.missing() if "container" in wanted else ()),
     ]
 
 
-def exit_status(findings: list[Finding]) -> int:
+def exit_status(found: list[Finding]) -> int:
     """Returns 1 if a goal was missed by more than the noise."""
-    return 1 if any(finding.verdict == "NO" for finding in findings) else 0
+    return 1 if any(finding.verdict == "NO" for finding in found) else 0
 
 
 def _measure(name: str, setting: Setting) -> list[Finding]:
-    findings = []
+    found = []
     try:
         for finding in (ROWS | {"curves": curves.draw})[name](setting):
-            print(table.show(finding), flush=True)
-            findings.append(finding)
+            print(findings.show(finding), flush=True)
+            found.append(finding)
     except (JobFailed, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
         print(f"bench: {name}: {type(error).__name__}: {error}", file=sys.stderr)
-        findings.append(Finding(name, "could not be measured", "-", verdict="NO"))
-    return findings
+        found.append(Finding(name, "could not be measured", "-", verdict="NO"))
+    return found
 
 
 def _options() -> argparse.Namespace:
@@ -89,7 +94,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="rows to measure (all)")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="rounds; the median is reported (5)")
     parser.add_argument("--quick", action="store_true", help="use a tenth of the data")
-    parser.add_argument("--large", action="store_true", help="extract: also measure memory at 400 MB")
     parser.add_argument(
         "--curves", action="store_true", help="draw docs/bench-*.svg: 1 000 to 1 000 000 records, -j 1 to 500"
     )
@@ -104,8 +108,54 @@ def _options() -> argparse.Namespace:
 
 
 def _summary(name: str) -> str:
-    module = sys.modules[ROWS[name].__module__]
-    return (module.__doc__ or "").split("\n")[0]
+    return (ROWS[name].__doc__ or "").split("\n")[0]
+
+
+# --- results.json --------------------------------------------------------------------------------
+
+
+def _write(found: list[Finding], setting: Setting, here: dict[str, object], missing: list[str]) -> None:
+    """Writes the findings and the samples that they were computed from, on what machine, and what was not there."""
+    document = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _output("git", "-C", ROOT, "rev-parse", "--short", "HEAD"),
+        "machine": here,
+        "rounds": setting.repeat,
+        "quick": setting.quick,
+        "missing": missing,
+        "findings": [{name: text for name, text in one._asdict().items() if text} for one in found],
+        "runs": measure.measured,
+    }
+    with open(RESULTS, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def _machine() -> dict[str, object]:
+    """Describes this machine: what the figures depend on."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        memory = int(lines.readline().split()[1]) // (1 << 20)
+    with open("/proc/loadavg", encoding="ascii") as file:
+        load = float(file.read().split()[0])
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memoryGb": memory,
+        "loadBefore": load,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        return next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine()
+        )
+
+
+def _output(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -14,10 +14,21 @@ import orjson
 import pytest
 
 from bench import data, measure, shapes
-from bench.estimate import Estimate, Verdict, at_least, at_most, either, estimate
-from bench.measure import Job, JobFailed, Sample, ratio, run_interleaved
+from bench.findings import (
+    Estimate,
+    Finding,
+    Verdict,
+    at_least,
+    at_most,
+    either,
+    estimate,
+    of_cpu,
+    of_ratio,
+    ratio,
+    tally,
+)
+from bench.measure import Job, JobFailed, Sample, run_interleaved
 from bench.run import exit_status
-from bench.table import Finding, of_cpu, of_ratio, tally
 from tests.support.tool import ROOT, run
 
 GOAL = 1.5
@@ -86,10 +97,10 @@ def test_only_a_miss_beyond_the_noise_is_an_exit_status_of_1(verdicts: list[Verd
     assert f"{verdicts.count('NO')} by more" in tally(findings)
 
 
-def floor(script: str, raw: Path, *words: str) -> list[object]:
+def floor(raw: Path, kind: str) -> list[object]:
     """Returns what a version of ae-extract with bare orjson writes."""
     packages = os.path.dirname(os.path.dirname(orjson.__file__))
-    command = [sys.executable, "-S", "-E", str(ROOT / "bench" / script), packages, str(raw), *words]
+    command = [sys.executable, "-S", "-E", str(ROOT / "bench" / "floor.py"), packages, str(raw), kind]
     return [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
 
 
@@ -97,14 +108,14 @@ def test_the_floor_writes_what_ae_extract_writes_of_claude(tmp_path: Path) -> No
     """If an adapter schema changes what is extracted, the bench compares different work."""
     raw = tmp_path / "raw.jsonl"
     data.write("raw", 5, str(raw))
-    found = floor("floor.py", raw)
+    found = floor(raw, "claude")
     assert len(found) == 5 and run("ae-extract", raw, "-s", "claude").expect(0).records == found
 
 
 @pytest.mark.parametrize("shape", shapes.SHAPES)
 def test_the_floor_writes_what_ae_extract_writes_of_each_shape(shape: str, tmp_path: Path) -> None:
     raw, schema = shapes.make(str(tmp_path), shape, 3)
-    found = floor("floor_shapes.py", Path(raw), shape)
+    found = floor(Path(raw), shape)
     assert len(found) == 3 and run("ae-extract", raw, "-s", schema).expect(0).records == found
 
 

@@ -43,6 +43,8 @@ class Trajectory:
         self.cut_short = False  # whether there were more steps than are kept
         self.has_halves = False  # whether texts may have halves of surrogate pairs: see values.py
         self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
+        self._session: Any = None
+        self._spare_session: str | None = None
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
         self.open_kind = ""  # the type of the step that the pieces make, "" if there are no pieces
@@ -53,8 +55,21 @@ class Trajectory:
         self._began: dict[str, float] = {}  # step id → when the call began by the agent's own clock
         self._outputs: dict[str, tuple[Step, list[str]]] = {}  # step id → a call and the pieces of its output
 
+    @property
+    def session_id(self) -> str | None:
+        """The last id that the turn has given at the schema's path, else the last one at `$.session_id`."""
+        return self._spare_session if self._session is None else as_text(self._session)
+
+    def name_session(self, found: Any, spare: Any) -> None:
+        """Takes in the session id at the schema's path or, if there is none, that at `$.session_id`."""
+        if found is not None:
+            self._session = found
+        elif type(spare) is str:
+            self._spare_session = spare
+
     def begin_turn(self) -> None:
         """Resets what belongs to one turn only."""
+        self._session = self._spare_session = None
         self.result = ""
         self.result_errors = []
         self.usage = {}
@@ -131,14 +146,12 @@ class Trajectory:
         An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = content if type(content) is str else as_text(content)
-        is_open = bool(self.pieces)
-        other = is_open and (self.open_kind != kind or self._last.get("parentId") != self.parent)
-        if not text and (other or message is None or content is None):
+        other = self.open_kind != kind or self._last.get("parentId") != self.parent
+        if not text and (message is None or content is None or (other and self.pieces)):
             return
-        if other or (is_open and message is not None and message != self._message):
+        if self.pieces and (other or (message is not None and message != self._message)):
             self._join()
-            is_open = False
-        if not is_open:
+        if not self.pieces:
             self._add({"type": kind, "content": ""})
             self.open_kind, self._message = kind, message
         self.pieces.append(text)

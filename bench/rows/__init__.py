@@ -1,24 +1,23 @@
-"""The rows of the table: name → function that measures it."""
+"""The rows of the table: name → function that measures it and yields what it found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.rows import compare, container, extract, format_, grade, peers, pipeline, ray, run, shapes, start, stream
+from bench.findings import Finding
+from bench.rows import extract, grade, peers, ray, reports, run, scale, start
 from bench.setting import Setting
-from bench.table import Finding
 
 ROWS: dict[str, Callable[[Setting], Iterator[Finding]]] = {
     "start": start.measure,
     "extract": extract.measure,
-    "shapes": shapes.measure,
     "run": run.measure,
     "grade": grade.measure,
-    "container": container.measure,
-    "stream": stream.measure,
-    "compare": compare.measure,
-    "format": format_.measure,
-    "pipeline": pipeline.measure,
+    "stream": grade.measure_streams,
+    "compare": reports.measure_compare,
+    "format": reports.measure_forms,
+    "scale": scale.measure,
+    "pipeline": scale.measure_pipeline,
     "peers": peers.measure,
-    "ray": ray.rows,
+    "ray": ray.measure,
 }

@@ -11,10 +11,11 @@ from functools import cache
 from statistics import median
 from typing import NamedTuple
 
-from bench import baselines, measure, table
+from bench import findings, programs
+from bench import measure as measuring
+from bench.findings import Finding
 from bench.measure import Job, Sample
 from bench.setting import Setting
-from bench.table import Finding
 
 SLOTS = 2
 ROUNDS = 3  # at most: each of them starts a cluster for every filter
@@ -34,28 +35,28 @@ class Streamed(NamedTuple):
     sample: Sample
 
 
-def rows(setting: Setting) -> Iterator[Finding]:
-    """Measures how long the first record takes, cluster included, and records per second after it."""
+def measure(setting: Setting) -> Iterator[Finding]:
+    """ae-ray beside the same filter alone: seconds until the first record, and records per second after it."""
     if missing():
         return
     for name, (kind, full, options) in FILTERS.items():
         if setting.quick and name != "ae-run":
             return  # every filter starts a cluster, which takes seconds
         records = setting.file(kind, setting.size(full))
-        plain = Job([baselines.tool(name), records, *_with_slots(options, SLOTS)])
-        local = [baselines.tool("ae-ray"), records, "--address", "local", "-j", str(SLOTS), "--"]
-        on_ray = Job([*local, baselines.tool(name), *_with_slots(options, 1)])
+        plain = Job([programs.tool(name), records, *_with_slots(options, SLOTS)])
+        local = [programs.tool("ae-ray"), records, "--address", "local", "-j", str(SLOTS), "--"]
+        on_ray = Job([*local, programs.tool(name), *_with_slots(options, 1)])
         rounds = [(stream(on_ray), stream(plain)) for _ in range(min(setting.repeat, ROUNDS))]
         for called, job, found in zip(
             (f"ae-ray, {name}", name), (on_ray, plain), zip(*rounds, strict=True), strict=True
         ):
-            measure.measured.append(measure.figures(called, job, [one.sample for one in found]))
+            measuring.measured.append(measuring.figures(called, job, [one.sample for one in found]))
         yield from _findings(f"ae-ray -j {SLOTS} -- {name}", rounds)
 
 
 def _findings(called: str, rounds: Sequence[tuple[Streamed, Streamed]]) -> Iterator[Finding]:
     ours, plain = zip(*rounds, strict=True)
-    peaks = table.against(*(measure.peak([one.sample for one in found]) for found in (ours, plain)))
+    peaks = findings.side_by_side(*(measuring.peak([one.sample for one in found]) for found in (ours, plain)))
     start = median(one.start for one in ours), median(one.start for one in plain)
     rate = median(one.rate for one in ours), median(one.rate for one in plain)
     yield Finding("ray", f"{called}, first record / alone", f"{start[0]:.1f} s / {start[1]:.1f} s")
@@ -70,7 +71,7 @@ def missing() -> list[str]:
 @cache
 def _has_ray() -> bool:
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('ray') is None)"
-    return subprocess.run([baselines.tool("python"), "-P", "-c", code]).returncode == 0
+    return subprocess.run([programs.tool("python"), "-P", "-c", code]).returncode == 0
 
 
 def _with_slots(options: Sequence[str], slots: int) -> list[str]:
@@ -92,7 +93,7 @@ def stream(job: Job) -> Streamed:
             else:
                 first, before = last, chunk.count(b"\n")
         process.stdout.close()
-        sample = measure.reap(process, begin)
+        sample = measuring.reap(process, begin)
         if process.returncode != 0:
-            raise measure.failure(job, process.returncode, stderr)
+            raise measuring.failure(job, process.returncode, stderr)
     return Streamed(first - begin, after / (last - first) if after else before / sample.wall, sample)

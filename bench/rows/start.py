@@ -1,34 +1,35 @@
-"""Start-up time: ae-extract on one record."""
+"""Start-up time: ae-extract of one record."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
-from bench import baselines, table
-from bench.measure import Job, peak, ratio, run_interleaved
-from bench.setting import Setting, harness_schema
-from bench.table import Finding
+from bench import findings, programs
+from bench.findings import Finding, ratio
+from bench.measure import Job, peak, run_interleaved
+from bench.setting import Setting
 
-STARTS = 5  # rounds per --repeat: a single start is too short to time reliably on a busy machine
+STARTS = 5  # rounds per --repeat: a single start is too short to time reliably
+CLOCK, CPU = 1.25, 1.0
 
 
 def measure(setting: Setting) -> Iterator[Finding]:
-    """Compares the installed executable and the launcher in bin/ with agent-eval-harness."""
+    """ae-extract of one record, installed and from bin/, beside agent-eval-harness."""
     raw = setting.file("small-raw", 1)
-    launcher = os.path.join(baselines.ROOT, "bin", "ae-extract")
-    jobs = {
-        "ours": Job([baselines.tool("ae-extract"), raw, "-s", "claude"]),
-        "bin": Job([launcher, raw, "-s", "claude"]),
+    ours = {
+        ".venv/bin/ae-extract": programs.tool("ae-extract"),
+        "bin/ae-extract": os.path.join(programs.ROOT, "bin", "ae-extract"),
     }
-    if baselines.has_harness():
-        jobs["harness"] = Job(baselines.harness("extract", raw, "-s", harness_schema()))
-    jobs["python"] = Job([os.path.join(baselines.ROOT, ".venv", "bin", "python"), "-c", "pass"])
+    jobs = {name: Job([path, raw, "-s", "claude"]) for name, path in ours.items()}
+    jobs["python"] = Job([programs.tool("python"), "-c", "pass"])
+    if programs.has_harness():
+        jobs["harness"] = Job(programs.harness("extract", raw, "-s", programs.harness_schema()))
     found = run_interleaved(jobs, setting.repeat * STARTS)
-    if "harness" in found:
-        for name, called in (("ours", ".venv/bin/ae-extract"), ("bin", "bin/ae-extract")):
-            peaks = table.against(peak(found[name]), peak(found["harness"]))
-            yield table.of_ratio(
-                "start", f"{called} / agent-eval-harness", ratio(found[name], found["harness"]), 0.85, peaks
-            )
-    yield table.of_ratio("start", ".venv/bin/ae-extract / python -c pass", ratio(found["ours"], found["python"]), None)
+    for name in ours if "harness" in found else ():
+        what, against = f"{name} / agent-eval-harness", ratio(found[name], found["harness"])
+        peaks = findings.side_by_side(peak(found[name]), peak(found["harness"]))
+        yield findings.of_ratio("start", what, against, CLOCK, peaks)
+        yield findings.of_cpu("start", what, against, CPU)
+    for name in ours:
+        yield findings.of_ratio("start", f"{name} / python -c pass", ratio(found[name], found["python"]), None)

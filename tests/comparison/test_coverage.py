@@ -1,4 +1,4 @@
-"""A small version of bench/coverage.py, with a fixed seed: do intervals hold, and is an unchanged agent left alone?"""
+"""A small version of `make coverage`, with a fixed seed: do intervals hold, and is an unchanged agent left alone?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from bench.coverage import Scenario, measure, repeat
-from bench.goals import BETTER, GATE, event_misses, interval_misses
-from bench.judge_check import judge_coverage
-from bench.simulation import Counts
+from bench.simulations.coverage import Scenario, measure, repeat
+from bench.simulations.goals import BETTER, GATE, event_misses, interval_misses
+from bench.simulations.judge_check import judge_coverage
+from bench.simulations.simulation import Counts
 
 REPETITIONS = 80
 

@@ -19,7 +19,7 @@ from agenteval.statistics.power import (
     variance_between,
     variance_within,
 )
-from bench.plan_check import Case, planned_prompts, share_shown
+from bench.simulations.plan_check import Case, planned_prompts, share_shown
 from tests.support.tool import Record, run, write
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agenteval.statistics.power import Passes
 from agenteval.statistics.sequential import SHARES, BettingTest, EarlyStop, place
-from bench.stop_check import simulate
+from bench.simulations.stop_check import simulate
 from tests.support.tool import Record
 
 

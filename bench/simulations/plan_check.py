@@ -13,7 +13,7 @@ import numpy as np
 from agenteval.comparison.plan import make_plan
 from agenteval.statistics.paired import compare_paired
 from agenteval.statistics.power import Question
-from bench.goals import SIGMAS, Miss, beyond
+from bench.simulations.goals import SIGMAS, Miss, beyond
 
 CASES = [  # rate, difference, share of the variance between prompts, correlation, trials
     (0.8, 0.1, 0.5, 0.8, 1),

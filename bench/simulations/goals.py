@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from bench.simulation import Counts, Scenario
+from bench.simulations.simulation import Counts, Scenario
 
 LEAST, MOST = 0.93, 0.97  # coverage from FEW prompts on
 LEAST_OF_FEW = 0.90

@@ -14,7 +14,7 @@ from agenteval.review.weighting import FIGURES, Cells
 from agenteval.statistics.bradley_terry import fit_strengths
 from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from agenteval.wire.records import Interval
-from bench.goals import Miss, coverage_miss
+from bench.simulations.goals import Miss, coverage_miss
 
 JUDGES = [  # person passes, judge passes what is right, judge fails what is wrong, records, labels of each verdict
     (0.7, 0.9, 0.8, 300, 30),

@@ -18,22 +18,22 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agenteval.comparison import results, trials
 from agenteval.comparison.analysis import pairs
 from agenteval.wire.comparison import HeadToHead
 from agenteval.wire.differences import Resources
 from agenteval.wire.trials_comparison import TrialsHeadToHead
-from bench import judge_check, plan_check, stop_check
-from bench.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
-from bench.simulation import Counts, Scenario, repeat
+from bench.simulations import judge_check, plan_check, stop_check
+from bench.simulations.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
+from bench.simulations.simulation import Counts, Scenario, repeat
 
 __all__ = ["Counts", "Scenario", "main", "repeat"]
 
 SEED = 13
 REPETITIONS = 1000
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "statistics.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "statistics.md"
 SIZES = (10, 14, 30, 100, 300)
 INTERVALS = [
     *[Scenario(n, mean=mean, factor=0.9, cost=1.5) for n in (10, 30, 100) for mean in (0.6, 0.8, 0.95)],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agenteval.statistics.power import Passes
 from agenteval.statistics.sequential import EarlyStop
-from bench.goals import SIGMAS, Miss, beyond
+from bench.simulations.goals import SIGMAS, Miss, beyond
 
 CASES = [  # pass rate of the baseline, difference, prompts, trials
     (0.7, 0.0, 100, 1),

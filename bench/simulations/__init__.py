@@ -1,0 +1,1 @@
+"""`make coverage`: do the intervals and tests hold what they promise? Simulated evaluations with a known truth."""
