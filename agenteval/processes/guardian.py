@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -23,15 +24,15 @@ LONGEST_WAIT = 60.0  # seconds until a directory is removed although a process h
 
 
 class Guardian:
-    """The tool's end of the pipe."""
+    """The tool's end of the pipe; `end_more` is called, in the guardian, when the tool was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, end_more: Callable[[], None] | None = None) -> None:
         tool = os.getpid()
         watched, self._lifeline = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._lifeline)
-            _watch(watched, tool)
+            _watch(watched, tool, end_more)
         os.close(watched)
 
     def remove_at_end(self, folder: str) -> None:
@@ -48,7 +49,7 @@ class Guardian:
             pass  # the guardian was killed; it has nothing left to do
 
 
-def _watch(watched: int, tool: int) -> NoReturn:
+def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoReturn:
     try:
         os.setsid()  # out of reach of the terminal's Ctrl-C and of a kill of the tool's process group
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
@@ -63,6 +64,8 @@ def _watch(watched: int, tool: int) -> NoReturn:
         folders = _read_folders()
         if folders is not None:
             _kill_marked(tool)
+            if end_more is not None:
+                end_more()
             _remove(folders)
     finally:
         os._exit(0)
