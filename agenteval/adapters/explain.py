@@ -85,7 +85,6 @@ class Explainer:
             self.tracer.line = at + 1
             reading.take([lines[at]], times[at : at + 1] if times else ())
             if not self.adapter.reads_text:
-                self.tracer.add_session(reading.named, reading.spare)
                 yield self._rows(at + 1, lines[at], missed)
         self.tracer.line = start + 1
         reading.end_turn()
@@ -179,14 +178,9 @@ class Tracer:
             self._rows.append(ExplainedLine(str(line), PART, f"{field} {part['type']}", cut(first), part))
             self.took.add(f"{field}.patterns.{part['type']}")
 
-    def add_session(self, named: Any, spare: str | None) -> None:
-        """Adds a row about the session id of the turn so far, unless there is one."""
-        found = as_text(named) if named is not None else spare
-        if found and self.news({"": found}):
-            own = self.config.resume is not None and named is not None
-            self._rows.append(ExplainedLine("", "session", "resume" if own else "$.session_id", value(found)))
-        if named is not None:
-            self.took.add("resume.sessionIdPath")
+    def add_row(self, kind: str, label: str, what: str) -> None:
+        """Adds a row about the current item."""
+        self._rows.append(ExplainedLine("", kind, label, what, self.item))
 
     def add(self, kind: str, what: str) -> None:
         """Adds a row about the rule that is being applied."""
@@ -198,7 +192,7 @@ class Tracer:
             self.took.add(self.field)
         types = self.config.passthrough_type_map or PassthroughTypeMap()
         label = self.field.replace(f"{TYPE_VALUES}.", f"{types.type_field}=", 1)
-        self._rows.append(ExplainedLine("", kind, label, what, self.item))
+        self.add_row(kind, label, what)
 
     def find(self, found: dict[str, Any]) -> None:
         """Notes which paths of the rule found something."""
@@ -357,6 +351,15 @@ class TracedTrajectory(Trajectory):
                 EMPTY, f"contentPath {' or '.join(paths)} finds nothing" if paths else "it has no contentPath"
             )
         self.tracer.find({"isErrorPath": failed})
+
+    def name_session(self, found: Any, spare: Any) -> None:
+        """Takes in a session id; one that the turn has given before adds no row."""
+        super().name_session(found, spare)
+        if found is not None:
+            self.tracer.took.add("resume.sessionIdPath")
+        if self.session_id and self.tracer.news({"": self.session_id}):
+            own = self.tracer.config.resume is not None and found is not None
+            self.tracer.add_row("session", "resume" if own else "$.session_id", value(self.session_id))
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
         """Sets the counts of the turn's usage."""

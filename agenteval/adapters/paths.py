@@ -16,7 +16,7 @@ import msgspec
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import whole_number
 
-Getter = Callable[[Any], Any]
+Getter = Callable[..., Any]  # of a value; a second argument is ignored, so that a getter is a Value of rules.py
 Key = str | int
 
 _SEGMENT = re.compile(
@@ -49,10 +49,10 @@ class Path(msgspec.Struct, frozen=True):
 def compile_path(text: str) -> Path:
     """Compiles a path; an empty one finds nothing."""
     if not text:
-        return Path(text, lambda value: None)
+        return Path(text, lambda value, event=None: None)
     if len(text) > 1 and text[0] == text[-1] == "'":
         literal = text[1:-1]
-        return Path(text, lambda value: literal)
+        return Path(text, lambda value, event=None: literal)
     if not text.startswith("$"):
         raise PathError("a path starts with $, a literal is in single quotes")
     keys = _plain_keys(text)
@@ -100,13 +100,18 @@ def _plain_keys(text: str) -> tuple[Key, ...] | None:
 def _getter(keys: tuple[Key, ...]) -> Getter:
     """Returns a function that looks up the value under these keys."""
     if not keys:
-        return lambda value: value
+        return lambda value, event=None: value
     if len(keys) > 2 or any(isinstance(key, int) or key.isdigit() for key in keys):
-        return lambda value: _walk(value, keys)
+        return lambda value, event=None: _walk(value, keys)
     first, second = keys[0], keys[-1]
     if len(keys) == 1:
-        return lambda value: value.get(first) if type(value) is dict else None
-    return lambda value: inner.get(second) if type(value) is dict and type(inner := value.get(first)) is dict else None
+        return lambda value, event=None: value.get(first) if type(value) is dict else None
+
+    def get(value: Any, event: Any = None) -> Any:
+        inner = value.get(first) if type(value) is dict else None
+        return inner.get(second) if type(inner) is dict else None
+
+    return get
 
 
 def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
@@ -129,7 +134,7 @@ def _over_items(text: str, outer: Path, inner: Path, *, of_objects: bool = False
     """
     get_all, get_one = outer.get, inner.get
 
-    def collect(value: Any) -> Any:
+    def collect(value: Any, event: Any = None) -> Any:
         found = get_all(value)
         if of_objects and type(found) is dict:
             found = list(found.values())
@@ -157,7 +162,7 @@ def _rfc9535(text: str) -> Getter:
     except (jsonpath_rfc9535.JSONPathError, RecursionError) as error:
         raise PathError(str(error).split("\n")[0]) from None
 
-    def get(value: Any) -> Any:
+    def get(value: Any, event: Any = None) -> Any:
         try:
             return _collapse(query.find(value).values())
         except (jsonpath_rfc9535.JSONPathError, RecursionError):  # nested too deeply for a descendant query

@@ -16,17 +16,14 @@ import msgspec
 
 from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
 from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
-from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
-from agenteval.adapters.values import as_text, decode_leniently, may_have_halves, without_halves
+from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, richness_of
+from agenteval.adapters.values import decode_leniently, may_have_halves, without_halves
 from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 from agenteval.wire.records import VERDICT_FIELDS, Record
-from agenteval.wire.richness import richness_of
 
 Times = list[int] | list[float] | list[int | float]
-
-SESSION_ID = "$.session_id"  # where the session id is by default
 
 # Fields that become something else in a result; all others of a raw record stay as they are.
 RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "exitCode", "signal", "timedOut", "error"))
@@ -46,8 +43,6 @@ class Adapter:
         self.config = config
         compiler = SchemaCompiler(source, trace)
         self.rules = RuleSet(compile_step_rules(compiler, config), compile_actions(compiler, config))
-        path = (config.resume.session_id_path if config.resume else None) or SESSION_ID
-        self._session = compiler.path(path, "resume.sessionIdPath").get
         self._unfold = compile_unfolding(compiler, config)
         self._prefix = compiler.pattern(config.line_prefix, "linePrefix") if config.line_prefix else None
         self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
@@ -68,9 +63,8 @@ class Adapter:
         reading.add_turns(lines, times, turns)
         return reading
 
-    def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> tuple[Any, str | None]:
-        """Applies the rules to lines; returns the last session id at the schema's path, and at `$.session_id`."""
-        named = spare = None
+    def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> None:
+        """Applies the rules to lines."""
         apply = self._apply_unfolded if self._unfold else self.rules.apply
         for line, time in zip(lines, chain(times, repeat(None)), strict=False):
             try:
@@ -81,11 +75,6 @@ class Adapter:
                 continue
             out.time = time
             apply(event, out)
-            if (found := self._session(event)) is not None:
-                named = found
-            elif type(found := event.get("session_id")) is str:
-                spare = found
-        return named, spare
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
@@ -178,8 +167,6 @@ class Reading:
     def begin_turn(self) -> None:
         """Begins a turn, to which the lines that follow belong."""
         self._first = len(self.trajectory)
-        self.named: Any = None  # the session id at the schema's path
-        self.spare: str | None = None  # the session id at $.session_id
         self._held: list[str] = []  # of a text, lines that are not in the trajectory yet
         self._time: Time = None
         self._has_text = False
@@ -189,10 +176,8 @@ class Reading:
         """Reads the next lines of the turn."""
         if self.adapter.reads_text:
             self._take_text(lines, times)
-            return
-        named, spare = self.adapter.read_lines(lines, times, self.out)
-        self.named = self.named if named is None else named
-        self.spare = spare or self.spare
+        else:
+            self.adapter.read_lines(lines, times, self.out)
 
     def _take_text(self, lines: list[str], times: Iterable[Time]) -> None:
         """Adds lines to the message that all lines of a turn are; blank lines alone are no message."""
@@ -213,8 +198,7 @@ class Reading:
             self._join_halves()
         self.output = self._turn_output()
         self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}
-        found = as_text(self.named) if self.named is not None else self.spare
-        self.session_id = found or self.session_id
+        self.session_id = self.out.session_id or self.session_id
         self.turn_steps.append(len(self.trajectory) - self._first)
 
     def _join_halves(self) -> None:

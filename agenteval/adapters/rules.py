@@ -34,12 +34,13 @@ from agenteval.wire.adapter_schema import (
 )
 
 TYPE_VALUES = "passthroughTypeMap.typeValues"
+SESSION_ID = "$.session_id"  # where the session id is by default
 
 Event = dict[str, Any]
 Test = Callable[[Any], bool]
 Value = Callable[[Any, Any], Any]  # item, event → what a path finds; the item is the event itself, or in a list of it
+Fields = frozenset[str | int | None]
 Act = Callable[[Any, Any, Trajectory], object]  # item, event, trajectory
-Block = Callable[[Event, Trajectory], bool]  # returns whether no later rule gets the event
 
 
 class Trace(Protocol):
@@ -163,6 +164,11 @@ def compile_condition(compiler: SchemaCompiler, condition: Condition, field: str
 Tests = tuple[CompiledCondition, ...]
 
 
+def all_hold(tests: Tests, event: Event) -> bool:
+    """Returns whether an event passes all tests."""
+    return all(test.holds(event) for test in tests)
+
+
 def compile_match(
     compiler: SchemaCompiler, match: Condition | list[Condition] | None, field: str, *, with_items: bool = True
 ) -> tuple[Tests, CompiledCondition | None]:
@@ -191,8 +197,7 @@ def _value(compiler: SchemaCompiler, text: str, field: str, in_items: bool) -> V
     if in_items and text.startswith("^"):
         get = compiler.path(text[1:], field).get
         return lambda item, event: get(event)
-    get = compiler.path(text, field).get
-    return lambda item, event: get(item)
+    return compiler.path(text, field).get
 
 
 def _first(values: list[Value]) -> Value:
@@ -218,10 +223,14 @@ def _any_true(values: list[Value]) -> Value:
 # --- rules for steps ----------------------------------------------------------------------------
 
 
+ANY: Fields = frozenset((None,))
+
+
 class Rule(msgspec.Struct, frozen=True):
     """What to do with an event or, with `item`, with each item of its list that fits.
 
-    `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too.
+    `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too. `fields`:
+    the act takes nothing from an event with none of these fields; None among them stands for any.
     """
 
     tests: Tests
@@ -229,6 +238,7 @@ class Rule(msgspec.Struct, frozen=True):
     act: Act
     lone: bool = False
     also: bool = False
+    fields: Fields = ANY
 
 
 def output_events(config: HeadlessAdapter) -> dict[str, OutputEvent]:
@@ -339,7 +349,7 @@ def _within(parent: Value, act: Act) -> Act:
     return within
 
 
-# --- rules for the result, usage and metadata ---------------------------------------------------
+# --- rules for the result, usage, metadata and the session id ------------------------------------
 
 
 def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[Rule]:
@@ -351,16 +361,32 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
         actions.append(Rule((test,), None, compiler.traced("result", _result_act(compiler, config.result))))
     if config.usage:
         tests, _ = compile_match(compiler, config.usage.match, "usage.match", with_items=False)
-        actions.append(Rule(tests, None, _usage_act(compiler, "usage", config.usage)))
+        act = _usage_act(compiler, "usage", config.usage)
+        actions.append(Rule(tests, None, act, fields=ANY if tests else _fields(_usage_paths(config.usage))))
     if config.metadata:
         facts = {name: _first(_values(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()}
-        texts = [text for paths in config.metadata.values() for text in as_list(paths)]
 
         def note(item: Any, event: Any, out: Trajectory) -> None:
             out.note({name: get(item, event) for name, get in facts.items()})
 
-        actions.append(Rule((), None, compiler.traced("metadata", _if_there(texts, note))))
+        act = compiler.traced("metadata", note)
+        actions.append(Rule((), None, act, fields=_fields([*config.metadata.values()])))
+    path = compiler.path((config.resume and config.resume.session_id_path) or SESSION_ID, "resume.sessionIdPath")
+    act = lambda item, event, out: out.name_session(path.get(event), event.get("session_id"))  # noqa: E731
+    actions.append(Rule((), None, act, fields=_fields([path.text, SESSION_ID])))
     return actions
+
+
+def _fields(paths: list[Paths]) -> Fields:
+    """Returns the fields of an event in which these paths begin."""
+    return frozenset(first_key(text) for texts in paths for text in as_list(texts))
+
+
+def _usage_paths(usage: UsagePaths | None) -> list[Paths]:
+    if usage is None:
+        return []
+    given = msgspec.to_builtins(usage)
+    return [given[name] for name in get_args(UsageField) if name in given] + _usage_paths(usage.fallback)
 
 
 def _result_act(compiler: SchemaCompiler, result: ResultEvent) -> Act:
@@ -390,19 +416,16 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
         elif otherwise:
             otherwise(item, event, out)
 
-    texts = [text for name in counts for text in as_list(given[name])]
-    return compiler.traced(field, act if otherwise else _if_there(texts, act))
-
-
-def _if_there(texts: list[str], act: Act) -> Act:
-    """Returns the act, skipped for events, most of them, that have none of the fields in which the paths begin."""
-    fields = frozenset(map(first_key, texts))
-    if None in fields:
-        return act
-    return lambda item, event, out: None if fields.isdisjoint(event) else act(item, event, out)
+    return compiler.traced(field, act)
 
 
 # --- which rules get an event -------------------------------------------------------------------
+
+
+MISSED = object()  # returned by an act that found nothing to take: later rules get the event
+
+Candidate = tuple[Tests, Act, bool]  # the bool: whether no later rule gets the event
+Choice = tuple[list[Candidate], list[Candidate], Fields]  # for steps, other actions, the fields of these
 
 
 class RuleSet:
@@ -419,24 +442,26 @@ class RuleSet:
         path = max((test.path for test in tests), key=lambda path: counts[path.text], default=compile_path(""))
         self._key, self._get_key = path.text, path.get
         words = {word for test in tests if test.path.text == path.text for word in test.words or ()}
-        self._by_word = {word: self._blocks_for(word) for word in words}
-        self._other = self._blocks_for(None)
-        self._of_list = self._blocks_for(None, is_list=True)
+        self._by_word = {word: self._choice_for(word) for word in words}
+        self._other = self._choice_for(None)
+        self._of_list = self._choice_for(None, is_list=True)
 
     def apply(self, event: Event, out: Trajectory) -> None:
         """Applies the rules to an event."""
         word = self._get_key(event)
         if type(word) is str:
-            steps, actions = self._by_word.get(word, self._other)
+            steps, actions, fields = self._by_word.get(word, self._other)
         else:
-            steps, actions = self._of_list if type(word) is list else self._other
-        for block in steps:
-            if block(event, out):
+            steps, actions, fields = self._of_list if type(word) is list else self._other
+        for tests, act, takes in steps:
+            if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
                 break
-        for block in actions:
-            block(event, out)
+        if None in fields or not fields.isdisjoint(event):
+            for tests, act, _ in actions:
+                if not tests or all_hold(tests, event):
+                    act(event, event, out)
 
-    def _blocks_for(self, word: str | None, *, is_list: bool = False) -> tuple[list[Block], list[Block]]:
+    def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
 
         def is_decided(rule: Rule, test: CompiledCondition) -> bool:
@@ -449,40 +474,29 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        return _blocks(list(possible(self.steps))), [_block(action) for action in possible(self.actions)]
+        actions = list(possible(self.actions))
+        fields = frozenset(field for rule in actions for field in rule.fields)
+        return _ordered(list(possible(self.steps))), [(rule.tests, rule.act, True) for rule in actions], fields
 
 
-def _blocks(rules: list[Rule]) -> list[Block]:
-    """Returns a function for each rule, and one for neighbours that look at the same list."""
-    blocks: list[Block] = []
+def _ordered(rules: list[Rule]) -> list[Candidate]:
+    """Returns the rules with their acts; neighbours that look at the same list are one."""
+    found: list[Candidate] = []
     previous = None
     for n, rule in enumerate(rules):
         if rule.item is None:
-            blocks.append(_lone_block(rule) if rule.lone and rule.tests else _block(rule))
+            found.append(_lone(rule) if rule.lone and rule.tests else (rule.tests, rule.act, not rule.also))
         elif rule.item.path.text != previous:
-            blocks.append(_list_block(rules, n, rule.item.path))
+            found.append(((), _over_list(rules, n, rule.item.path), True))
         previous = rule.item and rule.item.path.text
-    return blocks
+    return found
 
 
-def _block(rule: Rule) -> Block:
-    tests, act, takes = rule.tests, rule.act, not rule.also
+def _lone(rule: Rule) -> Candidate:
+    """Returns a rule with a single condition: in agent-eval-harness, it looks at each item where it finds a list."""
+    (condition,), act = rule.tests, rule.act
 
-    def block(event: Event, out: Trajectory) -> bool:
-        for test in tests:
-            if not test.holds(event):
-                return False
-        act(event, event, out)
-        return takes
-
-    return block
-
-
-def _lone_block(rule: Rule) -> Block:
-    """Returns the function of a single condition: in agent-eval-harness it looks at each item where it finds a list."""
-    (condition,), act, takes = rule.tests, rule.act, not rule.also
-
-    def block(event: Event, out: Trajectory) -> bool:
+    def act_on_each(item: Any, event: Event, out: Trajectory) -> object:
         found = condition.path.get(event)
         if type(found) is not list:
             fitting = [event] if condition.test(found) else []
@@ -490,12 +504,12 @@ def _lone_block(rule: Rule) -> Block:
             fitting = [item for item in found if condition.test(item_kind(item))]
         for item in fitting:
             act(item, event, out)
-        return takes and bool(fitting)
+        return None if fitting else MISSED
 
-    return block
+    return (), act_on_each, not rule.also
 
 
-def _list_block(rules: list[Rule], start: int, items: Path) -> Block:
+def _over_list(rules: list[Rule], start: int, items: Path) -> Act:
     """Returns what gives each item of a list to the first rule that fits it, in the order of the items."""
     members = [rule for rule in rules if rule.item is not None and rule.item.path.text == items.text]
     run: list[Rule] = []  # of neighbours: if only others fit, a rule between these and them may come first
@@ -507,19 +521,19 @@ def _list_block(rules: list[Rule], start: int, items: Path) -> Block:
         members = run  # the others get the event later
     leads = {id(rule) for rule in run}
 
-    def block(event: Event, out: Trajectory) -> bool:
+    def act_on_each(item: Any, event: Event, out: Trajectory) -> object:
         found = items.get(event)
         if type(found) is not list:
-            return False
-        able = [rule for rule in members if all(test.holds(event) for test in rule.tests)]
+            return MISSED
+        able = [rule for rule in members if all_hold(rule.tests, event)]
         chosen = [(rule, item) for item in found for rule in _fitting(able, item)]
         if not any(id(rule) in leads for rule, _ in chosen):
-            return False
+            return MISSED
         for rule, item in chosen:
             rule.act(item, event, out)
-        return not all(rule.also for rule, _ in chosen)
+        return MISSED if all(rule.also for rule, _ in chosen) else None
 
-    return block
+    return act_on_each
 
 
 def _fitting(rules: list[Rule], item: Any) -> Iterator[Rule]:

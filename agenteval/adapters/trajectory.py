@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
-from agenteval.wire.records import LARGEST
+from agenteval.wire.records import LARGEST, Richness
 
 MOST_OPEN = 256  # calls among which an event without an id may find its own; a search of all is slow if they are many
 MOST_STEPS = 100_000  # of a record: 60 MB
@@ -42,6 +43,8 @@ class Trajectory:
         self.cut_short = False  # whether there were more steps than are kept
         self.has_halves = False  # whether texts may have halves of surrogate pairs: see values.py
         self.patience = PER_RECORD  # seconds that the patterns of the schema may still take
+        self._session: Any = None
+        self._spare_session: str | None = None
         self._prefix = record_id + "-step-"
         self.pieces: list[str] = []
         self.open_kind = ""  # the type of the step that the pieces make, "" if there are no pieces
@@ -52,8 +55,21 @@ class Trajectory:
         self._began: dict[str, float] = {}  # step id → when the call began by the agent's own clock
         self._outputs: dict[str, tuple[Step, list[str]]] = {}  # step id → a call and the pieces of its output
 
+    @property
+    def session_id(self) -> str | None:
+        """The last id that the turn has given at the schema's path, else the last one at `$.session_id`."""
+        return self._spare_session if self._session is None else as_text(self._session)
+
+    def name_session(self, found: Any, spare: Any) -> None:
+        """Takes in the session id at the schema's path or, if there is none, that at `$.session_id`."""
+        if found is not None:
+            self._session = found
+        elif type(spare) is str:
+            self._spare_session = spare
+
     def begin_turn(self) -> None:
         """Resets what belongs to one turn only."""
+        self._session = self._spare_session = None
         self.result = ""
         self.result_errors = []
         self.usage = {}
@@ -130,14 +146,12 @@ class Trajectory:
         An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = content if type(content) is str else as_text(content)
-        is_open = bool(self.pieces)
-        other = is_open and (self.open_kind != kind or self._last.get("parentId") != self.parent)
-        if not text and (other or message is None or content is None):
+        other = self.open_kind != kind or self._last.get("parentId") != self.parent
+        if not text and (message is None or content is None or (other and self.pieces)):
             return
-        if other or (is_open and message is not None and message != self._message):
+        if self.pieces and (other or (message is not None and message != self._message)):
             self._join()
-            is_open = False
-        if not is_open:
+        if not self.pieces:
             self._add({"type": kind, "content": ""})
             self.open_kind, self._message = kind, message
         self.pieces.append(text)
@@ -343,3 +357,19 @@ def _leave_out_unknown(step: Step) -> None:
         del step["output"]
     if step.get("duration", step) is None:
         del step["duration"]
+
+
+_RICHNESS: dict[object, Richness] = {"full": "full", "messages-only": "messages-only", "minimal": "minimal"}
+_MORE_THAN_MESSAGES = frozenset(("thought", "tool_call", "plan"))
+
+
+def richness_of(noted: object, step_types: Iterable[str | None]) -> Richness:
+    """Returns how rich a trajectory is: what its record notes already, else what the types of its steps show."""
+    if isinstance(noted, str) and noted in _RICHNESS:
+        return _RICHNESS[noted]
+    found: Richness = "minimal"
+    for kind in step_types:
+        if kind in _MORE_THAN_MESSAGES:
+            return "full"
+        found = "messages-only"
+    return found

@@ -15,16 +15,15 @@ from typing import Any
 from urllib.parse import quote
 
 from agenteval.adapters.reader import Reading
-from agenteval.adapters.rules import Event
+from agenteval.adapters.rules import Event, all_hold
 from agenteval.adapters.sessions.schema import CompiledTurn, SessionSchema
-from agenteval.adapters.trajectory import Step
+from agenteval.adapters.trajectory import Step, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record
-from agenteval.wire.richness import richness_of
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
 
@@ -226,7 +225,7 @@ class RecordedSession:
         self.model = model if type(model) is str and model and model[0] != "<" else self.model
         self._add_usage(event)
         for rule in schema.turns:
-            if all(test.holds(event) for test in rule.tests) and self._is_turn(event, rule):
+            if all_hold(rule.tests, event) and self._is_turn(event, rule):
                 return
         self.reading.take([encode(event).decode()], [None if time is None or self.start is None else time - self.start])
 
@@ -292,7 +291,7 @@ class RecordedSession:
 
     def _add_usage(self, event: Event) -> None:
         usage = self.schema.usage
-        if usage is None or not all(test.holds(event) for test in usage.tests):
+        if usage is None or not all_hold(usage.tests, event):
             return
         found = {name: total(*(find(event) for find in finds)) for name, finds in usage.counts.items()}
         if numbers := {name: number for name, number in found.items() if number is not None}:
