@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agenteval.adapters.trajectory import richness_of
 from agenteval.errors import BadRecord, UserError
 from agenteval.models.prices import estimated_cost
 from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
@@ -26,8 +27,7 @@ from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import groups_at, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
-from agenteval.wire.records import Input
-from agenteval.wire.richness import Richness, richness_of
+from agenteval.wire.records import Input, Richness
 from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
 
 NOUNS = {"capture": "results", "trials": "trials"}

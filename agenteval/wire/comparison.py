@@ -16,8 +16,7 @@ from agenteval.wire.differences import (
     Resources,
     Usage,
 )
-from agenteval.wire.records import Count, Interval, Rate, Wire
-from agenteval.wire.richness import Richness
+from agenteval.wire.records import Count, Interval, Rate, Richness, Wire
 
 StrategyName = Literal["weighted", "statistical", "custom"]
 
