@@ -1,7 +1,7 @@
 """The guardian: a small process that outlives the tool when the tool is killed with SIGKILL.
 
-It holds the read end of a pipe whose only write end is the tool's, and sleeps until that closes. A tool that ends in
-order writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
+It holds the read end of a pipe to the tool and sleeps until the tool closes the other end. A tool that ends in order
+writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
 and exits. It writes nothing.
 """
 
@@ -56,7 +56,7 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
             signal.signal(signum, signal.SIG_IGN)
         if watched != 3:
             os.dup2(watched, 3)
-        os.closerange(4, HIGHEST_FD)  # among them the output file, whose lock must end with the tool
+        os.closerange(4, HIGHEST_FD)  # among them the output file: its lock must end with the tool
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
@@ -76,7 +76,7 @@ def _read_folders() -> list[bytes] | None:
     received = b""
     while piece := os.read(3, 4096):
         received += piece
-        if received.rpartition(b"\0")[2] == b".":  # no name of a directory: they begin with a slash
+        if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
             return None
     return received.split(b"\0")[:-1]
 
