@@ -1,7 +1,4 @@
-"""How rich a trajectory is: the value of `metadata.trajectoryRichness` in a result.
-
-A module of its own: ae-extract needs it, and importing all of result_view.py would add a millisecond to its start.
-"""
+"""How rich a trajectory is: the value of `metadata.trajectoryRichness` in a result."""
 
 from collections.abc import Iterable
 from typing import Literal
