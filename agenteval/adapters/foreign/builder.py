@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.trajectory import Trajectory
+from agenteval.adapters.trajectory import Trajectory, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.wire.records import Record
 from agenteval.wire.result_view import combine
-from agenteval.wire.richness import richness_of
 
 
 class ForeignResult:

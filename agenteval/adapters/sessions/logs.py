@@ -17,14 +17,13 @@ from urllib.parse import quote
 from agenteval.adapters.reader import Reading
 from agenteval.adapters.rules import Event, all_hold
 from agenteval.adapters.sessions.schema import CompiledTurn, SessionSchema
-from agenteval.adapters.trajectory import Step
+from agenteval.adapters.trajectory import Step, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record
-from agenteval.wire.richness import richness_of
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
 

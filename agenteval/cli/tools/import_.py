@@ -15,8 +15,7 @@ from agenteval.cli.options import Names, Parsed, count_option, output_option, pr
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
-from agenteval.streams.guard import write_record
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, write_record
 from agenteval.streams.redaction import line_without_tokens, redact_tokens
 from agenteval.wire.records import Record
 
