@@ -9,6 +9,7 @@ import click
 from agenteval.cli.options import Decorator, F
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
+from agenteval.reports.reader import RowReader
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
@@ -57,18 +58,16 @@ def write_results(
     **wishes: Any,
 ) -> int:
     """Writes every result of the file in that form, together with those of another run; returns the exit code."""
-    from agenteval.reports.result_reader import ResultReader
-
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path)
     other = None if against is None else Source(against)
     target = Output(output, inputs=[source, other] if other else [source])
     if other:
-        wishes["against"] = ResultReader(other, console)
+        wishes["against"] = RowReader(other, console)
     console.begin(None, "records")
     try:
         seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None
-        reader = ResultReader(source, console, seen)
+        reader = RowReader(source, console, seen)
         forms.write(form, reader, target, at_once=reader.at_once, source=source.name, say=console.say, **wishes)
     except UserError:
         target.abandon()

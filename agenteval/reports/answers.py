@@ -1,85 +1,80 @@
-"""The answers in a file of results or trials, one by one: what exports to other programs are made of."""
+"""The answers in a file of results or trials, one by one: what most forms show, and what exports are made of."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from agenteval.reports.page.overview import FACTS, LATEST
-from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.trial_views import trial_views
-from agenteval.streams.jsonl import decode_record
-from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record, Step
-from agenteval.wire.result_view import Number, ResultWithSteps, is_trial
-from agenteval.wire.validation import check
+from agenteval.wire.row import Attempt, Number, Row
 
 EPOCH = 1e11  # a larger timestamp counts from 1970, not from the start of the run
+LATEST = 253_402_300_799_000  # the end of the year 9999, in milliseconds: the last that can be written as a date
+AGENT, MODEL = ("agent",), ("model", "modelName", "model_name")  # what metadata calls them
+AGENT_VERSION = ("agentVersion", "agent_version", "version")
 
 
-class ExportedResult(ResultWithSteps, kw_only=True):
-    """The fields of a result that exports read."""
+class ReportedAnswer(NamedTuple):
+    """One answer to a prompt: a result, or one of its trials."""
 
-    model: Any = None
+    row: Row
+    attempt: Attempt
 
+    @property
+    def id(self) -> str:
+        """The name of the answer: the prompt's id, of a trial ID#N."""
+        return self.row.name_of(self.attempt)
 
-_decode = msgspec.json.Decoder(ExportedResult).decode
-
-
-class ExportedAnswer(NamedTuple):
-    """One answer to a prompt: a result, or one of several trials as if it were a result."""
-
-    result: ResultWithSteps  # of a trial, its id is ID#N
-    prompt_id: str
-    trial: int | None = None
-    pass_rate: float | None = None  # of all trials of the prompt
+    @property
+    def trial(self) -> int | None:
+        """The number of the trial; None for a result."""
+        return self.attempt.number if self.row.is_trials else None
 
     @property
     def status(self) -> str:
-        """The status of the result."""
-        return self.result.status
+        """How it ended."""
+        return self.attempt.status
 
     @property
     def why(self) -> str | None:
         """The error of the agent or the grader, else the reasoning of the grade."""
-        result = self.result
-        if result.agent_failed:
-            return result.failures[0]
-        return result.why_not_graded or (result.score.reasoning if result.score else None)
+        if self.attempt.agent_failed:
+            return self.attempt.failures[0]
+        score = self.attempt.score
+        return self.attempt.why_not_graded or (score.reasoning if score else None)
 
     @property
     def steps(self) -> list[Step]:
         """The steps of the agent."""
-        return self.result.trajectory or []
+        return self.attempt.trajectory or []
 
     @property
     def metadata(self) -> Record:
         """The metadata of the prompt and the run."""
-        return self.result.metadata or {}
+        return self.row.metadata or {}
 
     @property
     def agent(self) -> str:
         """The name of the agent; "agent" if it is not known."""
-        return _text(self.metadata, FACTS["Agent"]) or "agent"
+        return first_text(self.metadata, AGENT) or "agent"
 
     @property
     def agent_version(self) -> str | None:
         """The version of the agent, if the record has one."""
-        return _text(self.metadata, FACTS["Agent version"])
+        return first_text(self.metadata, AGENT_VERSION)
 
     @property
     def model(self) -> str | None:
         """The name of the model, if the record has one."""
-        return _text({"model": getattr(self.result, "model", None)}, ("model",)) or _text(self.metadata, FACTS["Model"])
+        return first_text({"model": self.row.model}, ("model",)) or first_text(self.metadata, MODEL)
 
     @property
     def start(self) -> Number | None:
         """When the agent was started, in milliseconds since 1970; None if that is not known."""
-        timing = self.result.timing
-        start = timing.start if timing else None
+        start = self.attempt.timing.start
         if start is None and self.steps and (self.steps[0].timestamp or 0) > EPOCH:
             start = self.steps[0].timestamp
         return start if start is not None and 0 < start < LATEST else None
@@ -87,7 +82,7 @@ class ExportedAnswer(NamedTuple):
     @property
     def end(self) -> Number | None:
         """When the agent ended, in milliseconds since 1970; None if that is not known."""
-        start, duration = self.start, self.result.duration
+        start, duration = self.start, self.attempt.duration
         return None if start is None or duration is None or start + duration >= LATEST else start + duration
 
     def time_of(self, step: Step) -> Number | None:
@@ -99,7 +94,7 @@ class ExportedAnswer(NamedTuple):
 
     def usage(self, name: str) -> Number | None:
         """A count of tokens or the cost, as the agent reports it; None if it does not."""
-        value: Number | None = getattr(self.result.timing, name) if self.result.timing else None
+        value: Number | None = getattr(self.attempt.timing, name)
         return value if value is not None and value >= 0 else None
 
     def tokens(self, name: str) -> int | None:
@@ -109,20 +104,39 @@ class ExportedAnswer(NamedTuple):
 
     def verdict(self) -> Record:
         """The status, and what is known of pass, score, reasoning, each grader's verdict and a grader's error."""
-        result = self.result
-        fields: Record = {"status": self.status}
-        if result.grade is not None:
-            fields |= {"pass": result.grade.pass_, "score": result.grade.score}
-        if result.score is not None and result.score.reasoning:
-            fields["reasoning"] = result.score.reasoning
-        if result.scores:
-            fields["scores"] = msgspec.to_builtins(result.scores)
-        if result.why_not_graded is not None:
-            fields["grader_error"] = result.why_not_graded
+        attempt = self.attempt
+        fields: Record = {"status": attempt.status}
+        if attempt.grade is not None:
+            fields |= {"pass": attempt.grade.pass_, "score": attempt.grade.score}
+        if attempt.score is not None and attempt.score.reasoning:
+            fields["reasoning"] = attempt.score.reasoning
+        if attempt.scores:
+            fields["scores"] = msgspec.to_builtins(attempt.scores)
+        if attempt.why_not_graded is not None:
+            fields["grader_error"] = attempt.why_not_graded
         return fields
 
 
-def _text(record: Record, keys: tuple[str, ...]) -> str | None:
+def answers_in(row: Row) -> Iterator[ReportedAnswer]:
+    """Yields the answers of a row."""
+    for attempt in row.attempts:
+        yield ReportedAnswer(row, attempt)
+
+
+def story(attempts: Sequence[Attempt]) -> str:
+    """Why the first answer that did not pass did not: the error, or the reasoning; if all passed, the first output."""
+    for attempt in attempts:
+        if attempt.failures:
+            return attempt.failures[0]
+        if (why := attempt.why_not_graded) is not None:
+            return why
+        if attempt.score is not None and attempt.score.reasoning and not attempt.score.pass_:
+            return attempt.score.reasoning
+    return attempts[0].output if attempts else ""
+
+
+def first_text(record: Record, keys: tuple[str, ...]) -> str | None:
+    """The first of these fields that has a text; None if none has."""
     return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)
 
 
@@ -130,38 +144,3 @@ def iso(milliseconds: Number) -> str:
     """A time as ISO 8601 in UTC, to the millisecond."""
     seconds, rest = divmod(int(milliseconds), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
-
-
-# --- reading ------------------------------------------------------------------------------------
-
-
-def read_answers(results: ResultReader) -> Iterator[ExportedAnswer]:
-    """Yields each answer of a file of results or trials, as it comes."""
-    for answers in read_prompts(results):
-        yield from answers
-
-
-def read_prompts(results: ResultReader) -> Iterator[list[ExportedAnswer]]:
-    """Yields the answers of each record, as it comes: one of a result, several of trials."""
-    for prompt_id, answers in results.lines(parse_answers):
-        yield answers
-        results.seen(prompt_id)
-
-
-def parse_answers(line: bytes) -> tuple[str, list[ExportedAnswer]]:
-    """The id of a record and its answers; BadRecord if it is neither a result nor trials."""
-    try:
-        result = _decode(line)
-    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-        record = decode_record(line)
-        if is_trial(record.get("trials"), record.get("k")):
-            answers = list(_trial_answers(record))  # first: it checks that there is an id
-            return record["id"], answers
-        result = check(record, ExportedResult)
-    return result.id, [ExportedAnswer(result, result.id)]
-
-
-def _trial_answers(record: Record) -> Iterator[ExportedAnswer]:
-    for at, view in enumerate(trial_views(record), 1):
-        number = whole_number(view.id.removeprefix(f"{view.trial_of}#"))
-        yield ExportedAnswer(view, view.trial_of, at if number is None else number, view.pass_rate)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from agenteval.reports.answers import ExportedAnswer
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record, Step
-from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, UNGRADED
+from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, UNGRADED
 
 NumberedStep = tuple[int, Step]  # its number in the trajectory, from 1
 PENDING = ("pending", "in_progress")
@@ -110,15 +110,15 @@ def is_parallel(earlier: Step, later: Step) -> bool:
     return later.timestamp == earlier.timestamp or later.timestamp < earlier.timestamp + (earlier.duration or 0)
 
 
-def exchanges(answer: ExportedAnswer) -> list[Exchange]:
+def exchanges(answer: ReportedAnswer) -> list[Exchange]:
     """The conversation of an answer, without its sub-agents; its last turn is the output, if there is any."""
     parts = list(_parts(answer))
     found = [Exchange(user, list(agent_turns(one for one in steps if not one[1].parent_id))) for user, steps in parts]
-    _end_with(found[-1].turns, answer.result.output)
+    _end_with(found[-1].turns, answer.attempt.output)
     return found
 
 
-def sub_agents(answer: ExportedAnswer) -> dict[str, list[NumberedStep]]:
+def sub_agents(answer: ReportedAnswer) -> dict[str, list[NumberedStep]]:
     """The steps of each sub-agent, by the `callId` of the call that it worked for."""
     found: dict[str, list[NumberedStep]] = {}
     for number, step in enumerate(answer.steps, 1):
@@ -127,7 +127,7 @@ def sub_agents(answer: ExportedAnswer) -> dict[str, list[NumberedStep]]:
     return found
 
 
-def _parts(answer: ExportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
+def _parts(answer: ReportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
     """Each text of the user, and the steps that followed it."""
     texts, steps = user_texts(answer), list(enumerate(answer.steps, 1))
     given = answer.metadata.get("turnSteps")
@@ -141,9 +141,9 @@ def _parts(answer: ExportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
         at += count
 
 
-def user_texts(answer: ExportedAnswer) -> list[str]:
+def user_texts(answer: ReportedAnswer) -> list[str]:
     """What the user said, turn by turn."""
-    given = answer.result.input
+    given = answer.row.input
     return [given or ""] if isinstance(given, str | None) else given
 
 
@@ -207,7 +207,7 @@ class Chat(NamedTuple):
         return bool(self.reply) and self.reply[-1]["role"] == "assistant" and bool(self.reply[-1].get("content"))
 
 
-def chat_of(answer: ExportedAnswer, reader: str = "") -> Chat:
+def chat_of(answer: ReportedAnswer, reader: str = "") -> Chat:
     """The conversation of an answer, in the form that the reader takes; thoughts and plans are not part of it."""
     messages: list[Record] = []
     before, tools = 0, dict[str, Record]()
@@ -220,11 +220,11 @@ def chat_of(answer: ExportedAnswer, reader: str = "") -> Chat:
     return Chat(messages, before, list(tools.values()))
 
 
-def spoken(answer: ExportedAnswer) -> list[Exchange]:
+def spoken(answer: ReportedAnswer) -> list[Exchange]:
     """The conversation, which ends with the graded output alone: other texts since the last call are left out."""
     found = exchanges(answer)
     turns = found[-1].turns
-    while answer.result.output.strip() and len(turns) > 1 and not turns[-2].calls:
+    while answer.attempt.output.strip() and len(turns) > 1 and not turns[-2].calls:
         del turns[-2]
     return found
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from agenteval.streams.rows import groups_at
+from agenteval.streams.text import one_line
 from agenteval.wire.interval import ConfidenceInterval
-from agenteval.wire.records import GraderResult, Interval
+from agenteval.wire.records import GraderResult, Interval, Record
 
 UNKNOWN = "–"
+LONGEST_GROUP = 120
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -74,3 +77,13 @@ def duration_text(milliseconds: float | None) -> str:
 def verdict(grade: GraderResult) -> str:
     """PASS or FAIL, and the score."""
     return f"✅ {grade.score:.3f} (PASS)" if grade.pass_ else f"❌ {grade.score:.3f} (FAIL)"
+
+
+def group_names(metadata: Record | None, by: str) -> list[str]:
+    """The groups of a record by a key of its metadata, each on one line; empty if it has none."""
+    return [one_line(name, LONGEST_GROUP)[:LONGEST_GROUP] for name in groups_at(metadata, by)]
+
+
+def group_name(metadata: Record | None, by: str) -> str:
+    """The same as one text, for forms in which a record has one group."""
+    return ", ".join(group_names(metadata, by))[:LONGEST_GROUP]

@@ -1,232 +1,18 @@
-"""Sums up a stream of results: counts, pass rate, scores, latency, tokens and cost.
-
-It keeps eight bytes per record: the durations, for percentiles. Every mean comes with the number of records it is
-over; what was not graded or not measured counts in none.
-"""
+"""The summary of a run, or of a group of it, as text: names and values of what is known."""
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from typing import NamedTuple
 
-import msgspec
-
-from agenteval.comparison.row_facts import metadata_path, metadata_text
+from agenteval.comparison.run_summary import COST, Grades, PassEstimate, RunSummary
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
-from agenteval.statistics.intervals import wilson
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
-from agenteval.wire.records import GraderResult, Interval
-from agenteval.wire.result_view import Number, ResultView, TrialView, is_grader_error
+from agenteval.wire.records import Interval
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cached_tokens": "Cached tokens"}
-COST = "cost_usd"
-
-
-class Mean(msgspec.Struct):
-    """A sum and how many it is over."""
-
-    total: float = 0.0
-    count: int = 0
-
-    def add(self, value: Number | None) -> None:
-        """Adds a value, unless it is not known."""
-        if value is not None:
-            self.total += value
-            self.count += 1
-
-    @property
-    def value(self) -> float:
-        """The mean; there must be a value."""
-        return self.total / self.count
-
-
-class Grades(msgspec.Struct):
-    """How many grades pass, and their mean score."""
-
-    passed: int = 0
-    score: Mean = msgspec.field(default_factory=Mean)
-
-    def add(self, grade: GraderResult) -> None:
-        """Adds a grade."""
-        self.passed += grade.pass_
-        self.score.add(grade.score)
-
-    @property
-    def count(self) -> int:
-        """How many grades there are."""
-        return self.score.count
-
-    @property
-    def failed(self) -> int:
-        """How many do not pass."""
-        return self.count - self.passed
-
-    @property
-    def rate(self) -> float | None:
-        """The share that passes; None if there is no grade."""
-        return self.passed / self.count if self.count else None
-
-    @property
-    def interval(self) -> Interval | None:
-        """The 95 % interval of that share, if the grades are independent."""
-        return None if self.rate is None else wilson(self.rate, self.count)
-
-
-class PassEstimate(NamedTuple):
-    """An unbiased estimate of pass@k or pass^k, with its interval and the number of prompts it is over."""
-
-    name: str
-    value: float
-    interval: Interval | None
-    prompts: int
-
-
-class TrialPrompts:
-    """Prompts counted by how many of their trials are graded and pass; trials of a prompt come one after another."""
-
-    def __init__(self) -> None:
-        self._alike: Counter[tuple[int, int, int]] = Counter()  # k, graded, passed
-        self._prompt: str | None = None
-        self._k = self._graded = self._passed = 0
-
-    def add(self, row: TrialView) -> None:
-        """Adds a trial."""
-        if row.trial_of != self._prompt:
-            self._end()
-            self._prompt, self._k, self._graded, self._passed = row.trial_of, row.k, 0, 0
-        self._graded += row.grade is not None or row.agent_failed
-        self._passed += row.grade is not None and row.grade.pass_
-
-    def add_prompt(self, k: int, graded: int, passed: int, prompts: int) -> None:
-        """Adds so many prompts with so many graded trials each, of which so many passed."""
-        self._alike[k, graded, passed] += prompts
-
-    def _end(self) -> None:
-        if self._prompt is not None:
-            self._alike[self._k, self._graded, self._passed] += 1
-        self._prompt = None
-
-    @property
-    def counts(self) -> Counter[tuple[int, int, int]]:
-        """How many prompts have which k, number of graded trials and number of passes."""
-        self._end()
-        return self._alike
-
-    @property
-    def prompts(self) -> int:
-        """How many prompts there are."""
-        return self.counts.total()
-
-    @property
-    def graded(self) -> int:
-        """How many trials are graded."""
-        return sum(graded * many for (_, graded, _), many in self.counts.items())
-
-    @property
-    def passed(self) -> int:
-        """How many trials passed."""
-        return sum(passed * many for (_, _, passed), many in self.counts.items())
-
-    @property
-    def k(self) -> int:
-        """The largest k of a prompt with a graded trial; 0 if there is none."""
-        return max((k for k, graded, _ in self.counts if graded), default=0)
-
-    def interval(self) -> Interval | None:
-        """The interval of the share of trials that pass: those of a prompt are a cluster."""
-        from agenteval.statistics.intervals import bounds, clustered_rate_interval
-
-        found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
-        return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
-
-    def estimate(self, sign: str, j: int) -> PassEstimate | None:
-        """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
-        from agenteval.statistics.intervals import bounds, clustered_rate_interval
-        from agenteval.statistics.samples import pass_at, pass_exp
-
-        of = pass_at if sign == "@" else pass_exp
-        values = [
-            value
-            for (_, graded, passed), many in self.counts.items()
-            if graded and (value := of(graded, passed, j)) is not None
-            for _ in range(many)
-        ]
-        if not values:
-            return None
-        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
-        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values))
-
-    def estimates(self) -> list[PassEstimate]:
-        """pass@1, pass@k and pass^k; only those that some prompt has enough trials for."""
-        wanted = [("@", 1), ("@", self.k), ("^", self.k)]
-        found = [self.estimate(*one) for one in (wanted if self.k > 1 else wanted[: self.k])]
-        return [one for one in found if one is not None]
-
-
-class RunSummary(msgspec.Struct):
-    """The sums over all results added so far."""
-
-    records: int = 0
-    trials: TrialPrompts | None = None  # if they are trials
-    grades: Grades = msgspec.field(default_factory=Grades)
-    graders: dict[str, Grades] = msgspec.field(default_factory=dict)
-    ungraded: int = 0
-    grader_errors: int = 0
-    agent_failures: int = 0
-    graded_failures: int = 0  # of these, the ones with a score
-    ungraded_failures: int = 0  # of these, the ones without a score, which count as 0 if anything is graded
-    tool_errors: int = 0
-    clocks_set_back: int = 0  # records whose duration is negative: it is not known
-    durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
-    measured: dict[str, Mean] = msgspec.field(default_factory=lambda: {name: Mean() for name in (*TOKENS, COST)})
-
-    def add(self, row: ResultView) -> None:
-        """Adds a result."""
-        self.records += 1
-        self.agent_failures += row.agent_failed
-        self.tool_errors += bool(row.tool_errors)
-        self._add_grades(row)
-        if isinstance(row, TrialView):
-            self.trials = self.trials or TrialPrompts()
-            self.trials.add(row)
-        if (timing := row.timing) is None:
-            return
-        if (duration := timing.duration) is not None:
-            self.durations.append(duration)
-        else:
-            self.clocks_set_back += row.clock_set_back
-        for name, mean in self.measured.items():
-            if (value := getattr(timing, name)) is not None:
-                mean.total += value
-                mean.count += 1
-
-    def _add_grades(self, row: ResultView) -> None:
-        if row.grader_error:
-            self.grader_errors += 1
-        elif row.score is not None:
-            self.grades.add(row.score)
-            self.graded_failures += row.agent_failed
-        elif row.agent_failed:
-            self.ungraded_failures += 1
-        else:
-            self.ungraded += 1
-        for name, grade in (row.scores or {}).items():
-            grades = self.graders.setdefault(name, Grades())
-            if not is_grader_error(row, grade):
-                grades.add(grade)
-
-    def overall(self) -> Grades:
-        """The grades of all records; an agent that failed has not passed, with score 0, if anything is graded."""
-        if not self.grades.count:
-            return self.grades
-        scores = self.grades.score
-        return Grades(self.grades.passed, Mean(scores.total, scores.count + self.ungraded_failures))
-
-
-# --- as text ------------------------------------------------------------------------------------
+GROUP_TITLES = ("PASSED", "PASS RATE", "95% INTERVAL", "SCORE", "FAILED")
 
 
 def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
@@ -244,7 +30,7 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     if trials is not None:
         facts = [("Prompts", f"{trials.prompts:,}"), ("Trials", f"{summary.records:,}{records}")]
     if grades.count:
-        facts.append(("Pass rate", pass_rate(grades, trials)))
+        facts.append(("Pass rate", pass_rate(grades, summary.interval)))
         facts += [(found.name, estimate_text(found)) for found in (trials.estimates() if trials else ())]
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
@@ -274,10 +60,9 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     return facts
 
 
-def pass_rate(grades: Grades, trials: TrialPrompts | None = None) -> str:
+def pass_rate(grades: Grades, interval: Interval | None) -> str:
     """How many pass of how many, as a percentage, with its 95 % interval."""
-    interval = percent_span(trials.interval() if trials else grades.interval)
-    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {interval}"
+    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {percent_span(interval)}"
 
 
 def duration_line(durations: array[float]) -> str:
@@ -287,27 +72,10 @@ def duration_line(durations: array[float]) -> str:
     return f"{', '.join(shown)}, over {len(ordered):,}"
 
 
-# --- by category --------------------------------------------------------------------------------
-
-NO_GROUP = "(none)"
-MOST_GROUPS = 1000
-OTHER_GROUPS = "(others)"
-GROUP_TITLES = ("PASSED", "PASS RATE", "95% INTERVAL", "SCORE", "FAILED")
-
-
 def group_cells(summary: RunSummary) -> tuple[str, ...]:
     """The figures of one category: passes, their rate with its interval, the mean score, agents that failed."""
     grades, failed = summary.overall(), f"{summary.agent_failures:,}"
     if not grades.count:
         return (f"0/0 of {summary.records:,}", UNKNOWN, UNKNOWN, UNKNOWN, failed)
-    interval = summary.trials.interval() if summary.trials else grades.interval
     passed = f"{grades.passed:,}/{grades.count:,}"
-    return (passed, percent(grades.rate), percent_span(interval), f"{grades.score.value:.3f}", failed)
-
-
-def add_to_group(groups: dict[str, RunSummary], row: ResultView, by: str) -> None:
-    """Adds a result to the summary of its category; records without the key are a category of their own."""
-    name = metadata_text(getattr(row, "metadata", None), metadata_path(by)) or NO_GROUP
-    if name not in groups and len(groups) >= MOST_GROUPS:
-        name = OTHER_GROUPS
-    groups.setdefault(name, RunSummary()).add(row)
+    return (passed, percent(grades.rate), percent_span(summary.interval), f"{grades.score.value:.3f}", failed)

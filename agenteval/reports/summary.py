@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import between_fences, inline, normal_line_ends
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import plain_text, preview, visible, visible_bytes
-from agenteval.wire.records import Step, StepType, Summary
-from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
+from agenteval.wire.records import Record, Step, StepType, Summary
+from agenteval.wire.row import Attempt, RowWithCalls
 
 STEP_PREVIEW = 100
 PLAN_PREVIEW = 80
@@ -29,30 +30,26 @@ NO_STEPS = "**Trajectory:** (empty)"
 _LANGUAGE = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 
 
-def short_records(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+def short_records(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
     """jsonl: a short record each: id, input, output, toolCalls and duration"""
-    for result in results.views(ResultWithCalls):
-        yield encode(summary_of(result)) + b"\n"
-
-
-def summary_of(result: ResultWithCalls) -> Summary:
-    """The short record of a result."""
-    return Summary(
-        id=result.id,
-        input=None if result.input is None else result.turns("\n"),
-        output=result.output,
-        tool_calls=[step.name or "" for step in result.trajectory or () if step.type == "tool_call"],
-        duration=result.duration,
-    )
+    for row, attempt in results.answers(RowWithCalls):
+        summary = Summary(
+            id=row.name_of(attempt),
+            input=None if row.input is None else row.turns("\n"),
+            output=attempt.output,
+            tool_calls=[step.name or "" for step in attempt.trajectory or () if step.type == "tool_call"],
+            duration=attempt.duration,
+        )
+        yield encode(summary) + b"\n"
 
 
 # --- markdown -------------------------------------------------------------------------------------
 
 
-def markdown(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def markdown(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """markdown: a section for each record with every step, for people and judges"""
     sections = Sections(escape=context.for_web)
-    yield from map(sections.section, results.views(ResultWithSteps))
+    yield from map(sections.section, results.answers())
 
 
 class Sections:
@@ -76,38 +73,40 @@ class Sections:
             return self.line(text.strip("\n")), ""
         return "", between_fences(text, "text")
 
-    def section(self, result: ResultWithSteps) -> bytes:
-        """One result: input, steps, output, and what else is known of it."""
-        parts = [f"## Evaluation Record: {self.line(result.id)}"]
-        if result.input is not None:
-            behind, below = self.block(result.turns("\n"))
+    def section(self, answer: ReportedAnswer) -> bytes:
+        """One answer: input, steps, output, and what else is known of it."""
+        row, attempt = answer
+        parts = [f"## Evaluation Record: {self.line(answer.id)}"]
+        if row.input is not None:
+            behind, below = self.block(row.turns("\n"))
             parts.append(f"**Input:** \n{below}" if below else f"**Input:** {behind}")
-        parts.append("\n".join(["**Trajectory:**", *self.step_lines(result)]) if result.trajectory else NO_STEPS)
-        behind, below = self.block(preview(result.output, OUTPUT_PREVIEW))
+        parts.append("\n".join(["**Trajectory:**", *self.step_lines(answer)]) if attempt.trajectory else NO_STEPS)
+        behind, below = self.block(preview(attempt.output, OUTPUT_PREVIEW))
         parts.append(f"**Output:** \n{below}" if below else f"**Output:** {behind or '(empty)'}")
-        if facts := self.fact_lines(result):
+        if facts := [*self.metadata_line(answer.metadata), *self.fact_lines(attempt)]:
             parts.append("  \n".join(facts))  # two spaces: a line break in markdown
         return visible_bytes("\n\n".join([*parts, "---"]) + "\n\n")
 
-    def fact_lines(self, result: ResultWithSteps) -> list[str]:
-        """Metadata, errors, duration and grade; what is not known has no line."""
+    def metadata_line(self, metadata: Record) -> list[str]:
+        """The metadata on one line; nothing if there is none."""
+        pairs = [
+            f"{self.word(key)}={self.word(preview(plain_text(value), STEP_PREVIEW))}" for key, value in metadata.items()
+        ]
+        return [f"**Metadata:** {', '.join(pairs)}"] if pairs else []
+
+    def fact_lines(self, attempt: Attempt) -> list[str]:
+        """Errors, duration and grade; what is not known has no line."""
         facts: list[str] = []
-        if result.metadata:
-            pairs = [
-                f"{self.word(key)}={self.word(preview(plain_text(value), STEP_PREVIEW))}"
-                for key, value in result.metadata.items()
-            ]
-            facts.append(f"**Metadata:** {', '.join(pairs)}")
-        if result.tool_errors is not None:
-            facts.append(f"**Tool Errors:** {'true' if result.tool_errors else 'false'}")
-        if (duration := result.duration) is not None:
+        if attempt.tool_errors is not None:
+            facts.append(f"**Tool Errors:** {'true' if attempt.tool_errors else 'false'}")
+        if (duration := attempt.duration) is not None:
             facts.append(f"**Duration:** {duration:.0f}ms")
-        elif result.clock_set_back:
+        elif attempt.timing.clock_set_back:
             facts.append("**Duration:** not known: the clock was set back")
-        facts += [f"**Error:** {self.line(failure)}" for failure in result.failures]
-        if (reason := result.why_not_graded) is not None:
+        facts += [f"**Error:** {self.line(failure)}" for failure in attempt.failures]
+        if (reason := attempt.why_not_graded) is not None:
             facts.append(f"**Score:** none (grader error: {self.line(reason)})")
-        elif (score := result.score) is not None:
+        elif (score := attempt.score) is not None:
             facts.append(f"**Score:** {'PASS' if score.pass_ else 'FAIL'} ({score.score:g})")
             if score.reasoning:
                 facts.append(f"**Reasoning:** {self.line(score.reasoning)}")
@@ -115,11 +114,11 @@ class Sections:
 
     # --- steps ---
 
-    def step_lines(self, result: ResultWithSteps) -> list[str]:
+    def step_lines(self, answer: ReportedAnswer) -> list[str]:
         """The steps as a numbered list, each with its id."""
-        usual, shown_usual = f"{result.id}-step-", f"{self.line(result.id)}-step-"
+        usual, shown_usual = f"{answer.id}-step-", f"{self.line(answer.id)}-step-"
         shown: list[str] = []
-        for number, step in enumerate(result.trajectory or (), 1):
+        for number, step in enumerate(answer.steps, 1):
             given = step.step_id
             mark = f"{shown_usual}{number}" if given is None or given == f"{usual}{number}" else self.line(given)
             title, more = STEP_TEXTS[step.type](self, step)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from agenteval.reports.figures import duration_text, whole
+from agenteval.reports.answers import EPOCH, ReportedAnswer
+from agenteval.reports.figures import dollars, duration_text, whole
 from agenteval.reports.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, paint, wrap
 from agenteval.streams.text import counted, one_line, pretty_json, screen_lines
 from agenteval.wire.records import Step
-from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, ResultWithSteps
+from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attempt
 
 FOLD_ABOVE, HEAD, TAIL = 12, 7, 4  # lines of a long text that are shown
-EPOCH = 1e11  # no run takes three years: a larger timestamp is a time of day in milliseconds
 NESTED = "│ "
 TEXT_COLORS = {"thought": DIM, "message": "", "plan": CYAN}
 ALONE = ("command", "cmd", "script", "code", "query", "pattern", "file_path", "path", "url")
@@ -29,41 +29,41 @@ class View(NamedTuple):
     step: int | None = None  # only this one
 
 
-def timeline(row: ResultWithSteps, view: View) -> Iterator[str]:
-    """The lines of one record."""
-    yield from head(row, view)
-    steps = list(enumerate(row.trajectory or (), 1))
+def timeline_lines(answer: ReportedAnswer, view: View) -> Iterator[str]:
+    """The lines of one answer."""
+    yield from head(answer, view)
+    steps = list(enumerate(answer.steps, 1))
     if view.step is not None:
         chosen = [(number, step) for number, step in steps if number == view.step]
         if not chosen:
             yield f"  it has {counted(len(steps), 'step')}, no step {view.step}"
         steps, view = chosen, view._replace(full=True)
     else:
-        yield from block("Input", row.turns("\n\n"), view)
-        yield from block("Hint", row.hint or "", view)
-    start = row.timing.start if row.timing else None
+        yield from block("Input", answer.row.turns("\n\n"), view)
+        yield from block("Hint", answer.row.hint or "", view)
     for number, step in steps:
         yield ""
-        yield from step_lines(number, step, view, start)
+        yield from step_lines(number, step, view, answer.attempt.timing.start)
     if view.step is None:
-        yield from tail(row, view)
+        yield from tail(answer.attempt, view)
     yield ""
 
 
 # --- above and below the steps ------------------------------------------------------------------
 
 
-def head(row: ResultWithSteps, view: View) -> Iterator[str]:
+def head(answer: ReportedAnswer, view: View) -> Iterator[str]:
     """The id, and the facts of the run."""
-    word = OUTCOMES[row.status]
+    attempt = answer.attempt
+    word = OUTCOMES[attempt.status]
     facts = [
-        f"{row.grade.score:.3f}" if row.grade is not None else "",
-        "" if row.duration is None else duration_text(row.duration),
-        "" if row.tokens is None else f"{whole(row.tokens)} tokens",
-        f"${row.timing.cost_usd:,.4f}" if row.timing and row.timing.cost_usd is not None else "",
-        counted(len(row.trajectory), "step") if row.trajectory is not None else "",
+        f"{attempt.grade.score:.3f}" if attempt.grade is not None else "",
+        "" if attempt.duration is None else duration_text(attempt.duration),
+        "" if attempt.tokens is None else f"{whole(attempt.tokens)} tokens",
+        "" if attempt.cost is None else dollars(attempt.cost),
+        "" if attempt.trajectory is None else counted(len(attempt.trajectory), "step"),
     ]
-    first, *more = wrap(f"== {one_line(row.id, 200)}", view.width)
+    first, *more = wrap(f"== {one_line(answer.id, 200)}", view.width)
     yield paint(first, BOLD, view.color)
     yield from more
     text = f"{word}  " + ", ".join(filter(None, facts))
@@ -72,16 +72,16 @@ def head(row: ResultWithSteps, view: View) -> Iterator[str]:
     yield from more
 
 
-def tail(row: ResultWithSteps, view: View) -> Iterator[str]:
+def tail(attempt: Attempt, view: View) -> Iterator[str]:
     """The answer, the verdict of each grader, and the errors of the agent."""
-    yield from block("Output", row.output or "(empty)", view)
-    for failure in row.failures:
+    yield from block("Output", attempt.output or "(empty)", view)
+    for failure in attempt.failures:
         yield from block("Agent failed", failure, view, RED)
-    if row.why_not_graded is not None:
-        yield from block("Grader error", row.why_not_graded, view, YELLOW)
-    elif row.score is not None and row.score.reasoning and not row.agent_failed:
-        yield from block("Reasoning", row.score.reasoning, view)
-    for name, grade in (row.scores or {}).items() if len(row.scores or {}) > 1 else ():
+    if attempt.why_not_graded is not None:
+        yield from block("Grader error", attempt.why_not_graded, view, YELLOW)
+    elif attempt.score is not None and attempt.score.reasoning and not attempt.agent_failed:
+        yield from block("Reasoning", attempt.score.reasoning, view)
+    for name, grade in (attempt.scores or {}).items() if len(attempt.scores or {}) > 1 else ():
         word = "pass" if grade.pass_ else "FAIL"
         title = f"{one_line(name, 60)} {word} {grade.score:.3f}"
         yield from block(title, grade.reasoning or "", view, MARKS[word], always=True)

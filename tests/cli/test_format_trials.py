@@ -127,7 +127,7 @@ def test_raw_csv_is_for_programs(tmp_path: Path) -> None:
 def test_jsonl_and_html_take_trials_as_they_are(tmp_path: Path) -> None:
     file = write(tmp_path / "in.jsonl", *TRIALS)
     assert run("ae-format", file).expect(0).records == TRIALS
-    bad = {**TRIALS[0], "trials": [{"trialNum": 0}]}
+    bad = {**TRIALS[0], "trials": [{"trialNum": 1, "output": 7}]}
     done = run("ae-format", stdin=jsonl(TRIALS[0], bad, TRIALS[1])).expect(1)
     assert len(done.records) == 2 and "stdin:2: " in done.stderr
 

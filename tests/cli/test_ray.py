@@ -171,7 +171,7 @@ class FakeSlot:
         return future
 
 
-def hand_out(
+def dispatch(
     answer: Callable[[str], FilterAnswer], count: int, *, retries: int = 2, keep_order: bool = False
 ) -> tuple[list[str], list[FakeSlot], Dispatcher]:
     """Returns what was written, the slots and the run."""
@@ -196,7 +196,7 @@ def hand_out(
 
 
 def test_each_record_is_written_once_in_order() -> None:
-    written, slots, run = hand_out(
+    written, slots, run = dispatch(
         lambda record_id: FilterAnswer(record_id.encode(), []), 2 * HELD_BACK, keep_order=True
     )
     assert written == [str(number) for number in range(2 * HELD_BACK)]
@@ -218,7 +218,7 @@ def test_a_record_that_kills_its_workers_is_given_up(
             raise RuntimeError("The actor died")
         return FilterAnswer(None, [], code=-9)
 
-    written, slots, run = hand_out(answer, 10, keep_order=keep_order)
+    written, slots, run = dispatch(answer, 10, keep_order=keep_order)
     assert asked.count("4") == 3 and len(asked) == 12
     assert len(slots) == (6 if by == "worker" else 3)
     given_up = next(line for line in written if "given up" in line)
@@ -231,7 +231,7 @@ def test_a_record_that_kills_its_workers_is_given_up(
 
 def test_a_refused_record_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
     refusal = FilterAnswer(None, ["ae-grade: stdin:1: no output"], refused=True)
-    written, _, _ = hand_out(
+    written, _, _ = dispatch(
         lambda record_id: refusal if record_id == "1" else FilterAnswer(b"x" + record_id.encode(), []),
         4,
         keep_order=True,
@@ -242,7 +242,7 @@ def test_a_refused_record_is_left_out(capfd: pytest.CaptureFixture[str]) -> None
 
 def test_wrong_usage_of_the_filter_ends_the_run() -> None:
     with pytest.raises(UserError, match="the command cannot run: ae-run: name one agent"):
-        hand_out(lambda _id: FilterAnswer(None, ["ae-run: name one agent"], code=2), 4)
+        dispatch(lambda _id: FilterAnswer(None, ["ae-run: name one agent"], code=2), 4)
 
 
 def test_a_cluster_without_room_is_mentioned_once(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.reports import timeline
-from agenteval.reports.timeline import View, since_start, value_text
+from agenteval.reports.answers import answers_in
+from agenteval.reports.timeline import View, since_start, timeline_lines, value_text
 from agenteval.streams.text import screen_lines, width
-from agenteval.wire.result_view import ResultWithSteps
+from agenteval.wire.row import RowWithSteps
 from agenteval.wire.validation import check
 from tests.support.tool import Record, jsonl, on_terminal, run, script, write
 
@@ -166,5 +166,5 @@ def test_screen_lines() -> None:
 
 
 def test_what_is_not_there_has_no_line() -> None:
-    row = check({"id": "a", "output": ""}, ResultWithSteps)
-    assert list(timeline.timeline(row, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]
+    [answer] = answers_in(check({"id": "a", "output": ""}, RowWithSteps))
+    assert list(timeline_lines(answer, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.summary import Sections, head_and_tail, summary_of, text_at
-from agenteval.streams.jsonl import encode
-from agenteval.wire.result_view import ResultWithCalls, ResultWithSteps
+from agenteval.reports.answers import answers_in
+from agenteval.reports.summary import Sections, head_and_tail, text_at
+from agenteval.wire.row import RowWithSteps
 from tests.support.tool import BIN, TIMEOUT, Record, jsonl, run, start, write
 
 RESULT: Record = {"id": "a", "input": "question", "output": "answer"}
@@ -19,7 +19,8 @@ TIMED: Record = {**RESULT, "timing": {"start": 1000, "end": 2500, "total": 1400}
 
 
 def short(record: Record) -> Any:
-    return msgspec.json.decode(encode(summary_of(msgspec.convert(record, ResultWithCalls))))
+    [found] = run("ae-summarize", stdin=jsonl(record)).expect(0, stderr="").records
+    return found
 
 
 def shown(**fields: Any) -> str:
@@ -27,7 +28,8 @@ def shown(**fields: Any) -> str:
 
 
 def section(record: Record, *, escape: bool = False) -> str:
-    return Sections(escape=escape).section(msgspec.convert(record, ResultWithSteps)).decode()
+    [answer] = answers_in(msgspec.convert(record, RowWithSteps))
+    return Sections(escape=escape).section(answer).decode()
 
 
 def step(**fields: Any) -> str:
@@ -71,7 +73,7 @@ def test_a_duration_that_nobody_knows_is_left_out(timing: Record | None) -> None
 
 
 def test_numbers_stay_what_they_are() -> None:
-    assert b'"duration":1400}' in encode(summary_of(msgspec.convert(TIMED, ResultWithCalls)))
+    assert b'"duration":1400}' in run("ae-summarize", stdin=jsonl(TIMED)).out
 
 
 # --- markdown -----------------------------------------------------------------------------------

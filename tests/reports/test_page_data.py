@@ -14,16 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.comparison.trial_rows import trial_row
+from agenteval.comparison.run_summary import TrialPrompts
+from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.page import document
 from agenteval.reports.page.document import ChunkWriter
-from agenteval.reports.page.overview import TrialCounts, histogram
-from agenteval.reports.page.rows import PageTrial, group_of, trials_status
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.page.overview import histogram
+from agenteval.reports.reader import RowReader as ResultReader
 from agenteval.reports.results import html
 from agenteval.streams.console import Console
 from agenteval.streams.source import Source
+from agenteval.wire.row import Row
 from tests.support.page_records import every_status, result, trial
 from tests.support.tool import BIN, Done, jsonl, run, write
 
@@ -124,14 +125,14 @@ def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
         ({"category": "ui"}, "metadata.category", "ui"),
         ({"a": {"b": 3}}, "a.b", "3"),
         ({"a": True}, "a", "true"),
-        ({"tags": ["x", "y"]}, "tags", '["x","y"]'),
+        ({"tags": ["x", "y", "x", None]}, "tags", "x, y"),
         ({"category": None}, "category", ""),
         ({"category": "a"}, "category.b", ""),
         (None, "category", ""),
     ],
 )
 def test_groups(metadata: Any, key: str, group: str) -> None:
-    assert group_of(metadata, key) == group
+    assert group_name(metadata, key) == group
 
 
 @pytest.mark.parametrize(
@@ -156,14 +157,13 @@ def test_histograms_hold_every_value(values: list[float], counts: list[int] | No
     ],
 )
 def test_the_status_of_trials(passes: list[bool | None], status: str) -> None:
-    assert trials_status(trial_row(msgspec.convert(trial("a", passes), PageTrial))) == status
+    assert msgspec.convert(trial("a", passes), Row).status == status
 
 
 def test_the_figures_of_trials_are_unbiased() -> None:
-    counts = TrialCounts()
+    found = TrialPrompts()
     for passes in ([True, False], [True, True], [False, False]):
-        counts.add(trial_row(msgspec.convert(trial("a", passes), PageTrial)))
-    found = counts.prompts
+        found.add(msgspec.convert(trial("a", passes), Row))
     at, every = found.estimate("@", found.k), found.estimate("^", found.k)
     assert at and (at.name, at.value, at.prompts) == ("pass@2", 2 / 3, 3)
     assert every and (every.name, every.value, every.prompts) == ("pass^2", 1 / 3, 3)

@@ -14,30 +14,33 @@ import msgspec
 import pytest
 
 from agenteval.cli.report_options import form_list
+from agenteval.comparison.run_summary import RunSummary
+from agenteval.reports.answers import story
 from agenteval.reports.figures import duration_text
 from agenteval.reports.forms import HERE, ReportForms
 from agenteval.reports.markup import inline
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader as ResultReader
 from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
-from agenteval.reports.results.markdown import head, output_block, sections_of
-from agenteval.reports.results.table import VERDICTS, layout, story
-from agenteval.reports.run_summary import RunSummary, grade_facts, run_facts
+from agenteval.reports.results.markdown import head, output_block
+from agenteval.reports.results.markdown import section as section_of
+from agenteval.reports.results.table import VERDICTS, layout
+from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import clip, one_line, pad, visible, width
-from agenteval.wire.result_view import ResultView
+from agenteval.wire.row import Row
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 FAIL = {"pass": False, "score": 0.5}
 BROKEN = {"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}
 
 
-def row(**fields: Any) -> ResultView:
-    return msgspec.convert({"id": "a", "output": "o", **fields}, ResultView)
+def row(**fields: Any) -> Row:
+    return msgspec.convert({"id": "a", "output": "o", **fields}, Row)
 
 
-def summary_of(*rows: ResultView) -> RunSummary:
+def summary_of(*rows: Row) -> RunSummary:
     summary = RunSummary()
     for each in rows:
         summary.add(each)
@@ -104,7 +107,8 @@ def test_a_new_form_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_what_was_measured(timing: Any, duration: float | None, tokens: float | None) -> None:
-    assert (row(timing=timing).duration, row(timing=timing).tokens) == (duration, tokens)
+    [attempt] = row(timing=timing).attempts
+    assert (attempt.duration, attempt.tokens) == (duration, tokens)
 
 
 @pytest.mark.parametrize(("given", "joined"), [(None, ""), ("one", "one"), (["one", "two"], "one | two")])
@@ -154,7 +158,7 @@ def test_what_was_not_graded_is_counted_apart() -> None:
         ([row(score=BROKEN, graderError=True)], "1 (1 grader error)"),
     ],
 )
-def test_without_a_grade_there_is_no_rate(rows: list[ResultView], told: str) -> None:
+def test_without_a_grade_there_is_no_rate(rows: list[Row], told: str) -> None:
     assert grade_facts(summary_of(*rows)) == [("Records", told)]
 
 
@@ -260,7 +264,8 @@ def test_control_characters_become_pictures() -> None:
     ],
 )
 def test_csv_cells(fields: dict[str, Any], cells: list[str]) -> None:
-    line = line_of(plain_cells(row(**fields)) + graded_cells(row(**fields)))
+    found = row(**fields)
+    line = line_of(plain_cells(found, found.attempts[0], text_cell) + graded_cells(found.attempts[0], text_cell))
     assert dict(zip(COLUMNS + GRADED, read_back(line), strict=True)) == dict(zip(COLUMNS + GRADED, cells, strict=True))
 
 
@@ -298,8 +303,8 @@ def test_a_long_output_says_what_is_left_out() -> None:
     assert "x" * 500 + "...\n" in block
 
 
-def section(record: ResultView) -> str:
-    return sections_of([record]).decode()
+def section(record: Row) -> str:
+    return section_of(record, record.attempts[0]).decode()
 
 
 def test_section() -> None:
@@ -328,19 +333,10 @@ def test_a_failed_grader_gives_no_verdict() -> None:
     assert "FAIL" not in text
 
 
-def test_many_sections_at_a_time_are_as_one_by_one() -> None:
-    """Whatever is in one record, text of another is not taken for it."""
+def test_odd_texts_in_a_section_are_no_markup() -> None:
     odd = "x\x00y\n_\x1b[0m\u2028<b>\u00a0"
-    records = [
-        row(id="a b", hint="h"),
-        row(id=odd, input=[odd, ""], output=odd, score={**FAIL, "reasoning": odd}),
-        row(id="\x00", output="", errors=[odd]),
-        row(id="c", input=" \n ", output="« ° »", score={**PASS, "reasoning": " two\n\n lines "}),
-    ]
-    text = sections_of(records).decode()
-    assert text == "".join(map(section, records))
+    text = section(row(id=odd, input=[odd, ""], output=odd, score={**FAIL, "reasoning": odd}))
     assert "### x␀y<br>\\_␛\\[0m<br>&lt;b&gt;\n" in text and "```text\nx␀y\n_␛[0m\u2028<b>\u00a0\n```" in text
-    assert sections_of([]) == b""
 
 
 def test_head_has_a_table_of_several_graders() -> None:
@@ -411,7 +407,7 @@ def test_visible_leaves_lines_alone() -> None:
     ],
 )
 def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None:
-    assert (VERDICTS[row(**fields).status], story(row(**fields))) == (word, text)
+    assert (VERDICTS[row(**fields).status], story(row(**fields).attempts)) == (word, text)
 
 
 @pytest.mark.parametrize("total", [20, 30, 40, 60, 80, 140])

@@ -1,18 +1,16 @@
-"""A process that expects replies on its stdin, as one that speaks the Agent Client Protocol does."""
+"""Runs a process that expects replies on its stdin, as one that speaks the Agent Client Protocol does."""
 
 from __future__ import annotations
 
 import select
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from agenteval.processes.process import PIPE_SIZE, Command, Outcome, RunningProcess
-
-if TYPE_CHECKING:
-    from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.processes.supervisor import ProcessSupervisor
 
 EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
 

@@ -52,18 +52,17 @@ CONDITION = Parsed("condition", parse_condition)
 
 def read_figures(source: Source, console: Console, by: str | None) -> tuple[RunFigures, dict[str, RunFigures]]:
     """The figures of the whole file and, if wanted, of each category."""
-    from agenteval.comparison.row_facts import metadata_path, metadata_text
+    from agenteval.comparison.run_summary import NO_GROUP
     from agenteval.reports.gate.figures import RunFigures
-    from agenteval.reports.result_reader import ResultReader
-    from agenteval.reports.run_summary import NO_GROUP
-    from agenteval.wire.result_view import GroupedResult
+    from agenteval.streams.rows import groups_at, read_rows
+    from agenteval.wire.row import Row
 
     whole, groups = RunFigures(), dict[str, RunFigures]()
-    for row in ResultReader(source, console).views(GroupedResult):
+    for row in read_rows(source, Row, console):
         whole.add(row)
         if by is not None:
-            group = metadata_text(row.metadata, metadata_path(by)) or NO_GROUP
-            groups.setdefault(group, RunFigures()).add(row)
+            for group in groups_at(row.metadata, by) or [NO_GROUP]:
+                groups.setdefault(group, RunFigures()).add(row)
     return whole, groups
 
 

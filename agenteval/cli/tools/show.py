@@ -12,15 +12,15 @@ import click
 from agenteval.cli.options import count_option, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
-from agenteval.reports import timeline
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import context_of
-from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.timeline import View
+from agenteval.reports.reader import RowReader
+from agenteval.reports.timeline import View, timeline_lines
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import first_few
-from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, ResultWithSteps, TrialView
+from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR
 
 NAME = "ae-show"
 IDS_SHOWN = 5
@@ -28,7 +28,7 @@ DID_NOT_PASS = (FAIL, ERROR, GRADER_ERROR)
 
 
 class Selection:
-    """The records to show: those of some ids, or all; only failures if that is wanted."""
+    """The answers to show: those of some ids, or all; only failures if that is wanted."""
 
     def __init__(self, ids: Sequence[str], failed: bool) -> None:
         self.wanted, self.failed = set(ids), failed
@@ -36,23 +36,22 @@ class Selection:
         self.seen: list[str] = []
         self.shown = 0
 
-    def takes(self, row: ResultWithSteps) -> bool:
-        """Whether to show a record; a prompt's id stands for all of its trials."""
-        names = {row.id, row.trial_of} if isinstance(row, TrialView) else {row.id}
+    def takes(self, answer: ReportedAnswer) -> bool:
+        """Whether to show an answer; a prompt's id stands for all of its trials."""
+        names = {answer.id, answer.row.id}
         if len(self.seen) <= IDS_SHOWN:
-            self.seen.append(row.id)
+            self.seen.append(answer.id)
         for name in names:
             self.missing.pop(name, None)
-        chosen = (not self.wanted or bool(names & self.wanted)) and (not self.failed or row.status in DID_NOT_PASS)
+        chosen = (not self.wanted or bool(names & self.wanted)) and (not self.failed or answer.status in DID_NOT_PASS)
         self.shown += chosen
         return chosen
 
 
-def lines(reader: ResultReader, selection: Selection, view: View) -> Iterator[str]:
-    """The lines of the selected records, one after another."""
-    for row in reader.views(ResultWithSteps):
-        if selection.takes(row):
-            yield from timeline.timeline(row, view)
+def lines(reader: RowReader, selection: Selection, view: View) -> Iterator[str]:
+    """The lines of the selected answers, one after another."""
+    for answer in filter(selection.takes, reader.answers()):
+        yield from timeline_lines(answer, view)
 
 
 def show(shown: Iterator[str], target: Output) -> None:
@@ -113,7 +112,7 @@ def main(
     selection = Selection(ids, failed)
     context = context_of(target)
     view = View(context.width, context.color, full, step)
-    show(lines(ResultReader(source, console), selection, view), target)
+    show(lines(RowReader(source, console), selection, view), target)
     target.close()
     if selection.missing:
         more = ", …" if len(selection.seen) > IDS_SHOWN else ""

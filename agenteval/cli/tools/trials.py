@@ -19,10 +19,10 @@ from agenteval.cli.agent_options import (
 )
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
+from agenteval.comparison.run_summary import TrialPrompts
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
-from agenteval.reports.run_summary import TrialPrompts
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Input, Record
@@ -62,7 +62,7 @@ class Trials:
             return
         counts = TrialPrompts()
         for (graded, passed), prompts in self.passes.items():
-            counts.add_prompt(self.k, graded, passed, prompts)
+            counts.add_alike(self.k, graded, passed, prompts)
         shown = [
             f"{found.name} {percent(found.value)} ({percent_span(found.interval)})" for found in counts.estimates()
         ]

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agenteval.reports.run_summary import COST, RunSummary
+from agenteval.comparison.run_summary import COST, RunSummary
 from agenteval.statistics.intervals import (
     bounds,
     mean_interval,
@@ -18,7 +18,7 @@ from agenteval.statistics.intervals import (
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
-from agenteval.wire.result_view import ResultView, TrialView
+from agenteval.wire.row import Attempt, Row
 
 OF_TRIALS = re.compile(r"pass(At|Exp)(K|[1-9][0-9]{0,5})")
 NOT_GRADED = "nothing is graded"
@@ -40,22 +40,22 @@ class RunFigures:
     def __init__(self) -> None:
         self.summary = RunSummary()
         self._clusters: array[int] = array("q")  # the prompt of each record: trials of one are a cluster
-        self._prompts: dict[str, int] = {}
+        self._prompts = 0
         self._scores, self._scored = array("d"), array("q")
         self._flags: dict[str, array[float]] = {name: array("d") for name in FLAGS}
 
-    def add(self, row: ResultView) -> None:
-        """Adds a result."""
-        at = len(self._clusters)
-        if isinstance(row, TrialView):
-            at = self._prompts.setdefault(row.trial_of, len(self._prompts))
-        self._clusters.append(at)
+    def add(self, row: Row) -> None:
+        """Adds a result, or all trials of a prompt."""
         self.summary.add(row)
-        for name, holds in FLAGS.items():
-            self._flags[name].append(holds(row))
-        if row.grade is not None or row.agent_failed:
-            self._scores.append(row.grade.score if row.grade is not None else 0.0)
-            self._scored.append(at)
+        prompt = self._prompts
+        self._prompts += 1
+        for attempt in row.attempts:
+            self._clusters.append(prompt)
+            for name, holds in FLAGS.items():
+                self._flags[name].append(holds(attempt))
+            if attempt.grade is not None or attempt.agent_failed:
+                self._scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
+                self._scored.append(prompt)
 
     @property
     def graded(self) -> int:
@@ -83,7 +83,7 @@ class RunFigures:
         grades = self.summary.overall()
         if not grades.count:
             return Figure(None, NOT_GRADED)
-        clusters = self._scored if self._prompts else None
+        clusters = self._scored if self.summary.trials else None
         interval = bounds(mean_interval(self._scores, clusters)) if self._scores else None
         return Figure(grades.score.value, f"mean of {grades.count:,}", interval)
 
@@ -93,7 +93,7 @@ class RunFigures:
         if not records:
             return Figure(None, "there are no records")
         flags = self._flags[name]
-        interval = bounds(pass_rate_interval(flags, self._clusters if self._prompts else None))
+        interval = bounds(pass_rate_interval(flags, self._clusters if self.summary.trials else None))
         return Figure(count / records, f"{count:,} of {records:,} {what}", interval)
 
     def count(self, count: int) -> Figure:
@@ -129,11 +129,11 @@ class RunFigures:
         return Figure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
 
 
-FLAGS: dict[str, Callable[[ResultView], bool]] = {
-    "errorRate": lambda row: row.agent_failed,
-    "toolErrorRate": lambda row: bool(row.tool_errors),
-    "graderErrorRate": lambda row: bool(row.grader_error),
-    "ungradedRate": lambda row: row.grade is None and not row.agent_failed,
+FLAGS: dict[str, Callable[[Attempt], bool]] = {
+    "errorRate": lambda attempt: attempt.agent_failed,
+    "toolErrorRate": lambda attempt: bool(attempt.tool_errors),
+    "graderErrorRate": lambda attempt: bool(attempt.grader_error),
+    "ungradedRate": lambda attempt: attempt.grade is None and not attempt.agent_failed,
 }
 
 

@@ -9,26 +9,15 @@ import msgspec
 
 from agenteval.comparison.pairing import RunRows, prompt_ids
 from agenteval.comparison.ranking import RecordIndex
-from agenteval.comparison.trial_rows import trial_row
 from agenteval.errors import BadRecord
-from agenteval.reports.page.rows import (
-    PageResult,
-    PageRow,
-    PageTrial,
-    group_of,
-    result_row,
-    result_text,
-    trials_row,
-    trials_text,
-)
-from agenteval.streams.jsonl import decode_record
+from agenteval.reports.page.rows import PageRow, page_row, search_text
+from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
-from agenteval.wire.result_view import GRADER_ERROR, PASS, UNGRADED
-from agenteval.wire.validation import check
+from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
 
 WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"
 STATUSES = (WORSE, MIXED, FIXED, SAME_FAIL, SAME_PASS, OTHER)
-FIELDS = ("id", "status", "group", "tools", "preview", "winner", "runs")
+FIELDS = ("id", "status", "groups", "tools", "preview", "winner", "runs")
 Lines = Mapping[str, bytes]  # the record of a prompt in each run, by the run's name
 Row = tuple[list[Any], str]
 
@@ -85,7 +74,7 @@ def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
 def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds) -> Row:
     """The row of a prompt and what it is searched by; a run that lacks it has no cell."""
     cells: list[RunCell | None] = []
-    rows, texts, tools, group = [], [], dict[str, None](), ""
+    rows, texts, tools, groups = [], [], dict[str, None](), list[str]()
     for label in labels:
         found = _read(lines[label], by) if label in lines else None
         if found is None:
@@ -96,23 +85,19 @@ def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: st
         rows.append(row)
         texts.append(text)
         tools |= dict.fromkeys(row.tools)
-        group = group or row.group
+        groups = groups or row.groups
     status = flip_status([row.status for row in rows], id in flips.gained, id in flips.lost)
     preview = next((row.preview for row in rows if row.status != PASS), rows[0].preview if rows else "")
-    return [id, status, group, list(tools), preview, winner, cells], "\n".join(texts)
+    return [id, status, groups, list(tools), preview, winner, cells], "\n".join(texts)
 
 
 def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:
     """The row of a record in one run, as in the table of that run, and what it is searched by."""
     try:
-        record = decode_record(line)
-        if "trials" in record:
-            trials = check(record, PageTrial)
-            return trials_row(trials, trial_row(trials), group_of(trials.metadata, by)), trials_text(trials)
-        result = check(record, PageResult)
-        return result_row(result, group_of(result.metadata, by)), result_text(result)
+        row = parse_row(line, RowWithCalls)
     except BadRecord:
         return None  # a comparison needs fewer fields than a page
+    return page_row(row, by), search_text(row)
 
 
 def joined(id: str, lines: Lines) -> bytes:

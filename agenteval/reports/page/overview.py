@@ -7,159 +7,108 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from agenteval.comparison.trial_rows import TrialRow, trial_row
+from agenteval.comparison.run_summary import COST, Grades, Mean, RunSummary, add_to_groups
+from agenteval.errors import BadRecord
+from agenteval.reports.answers import AGENT, AGENT_VERSION, LATEST, MODEL, first_text
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
-from agenteval.reports.page.rows import (
-    FLAKY,
-    PageResult,
-    PageRow,
-    PageTrial,
-    group_of,
-    result_row,
-    result_text,
-    trials_row,
-    trials_status,
-    trials_text,
-)
-from agenteval.reports.run_summary import COST, Grades, Mean, RunSummary, TrialPrompts
+from agenteval.reports.page.rows import PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
-from agenteval.wire.result_view import Measured, Number
+from agenteval.wire.row import FLAKY, Number, Row, RowWithCalls
 
 MOST_GROUPS = 200
-OTHER_GROUPS = "(others)"
+NO_GROUP = ""
 LONGEST_VALUE = 28
 SCORE_BINS = 20  # from 0 to 1
+BINS = 24
+WIDE = 50  # a largest value so many times the smallest is shown on a log scale
+MOST_VALUES = 100  # different values of one fact that are kept
+SHOWN_VALUES = 4
+LONGEST_FACT = 80
+FACTS = {"Agent": AGENT, "Model": MODEL, "Agent version": AGENT_VERSION}
 Tile = dict[str, Any]
-S = TypeVar("S")
 
 
-class Overview(ABC, Generic[S]):
-    """What the top of the page shows of a file; S has the sums over its records, or over those of one category."""
+class Overview:
+    """What the top of the page shows of a file of results, or of one of trials."""
 
-    kind: ClassVar[str]
-    noun: ClassVar[str]
-
-    def __init__(self, by: str, no_sums: Callable[[], S]) -> None:
+    def __init__(self, by: str) -> None:
         self.records = 0
+        self.trials = False  # whether the first record is one of trials
         self.facts = RunFacts()
         self.statuses: Counter[str] = Counter()
-        self.sums = no_sums()
-        self._by, self._no_sums = by, no_sums
-        self._groups: dict[str, S] = {}
+        self.summary = RunSummary()
+        self._by = by
+        self._groups: dict[str, RunSummary] = {}
         self._scores = [0] * SCORE_BINS
-        self._durations: array[float] = array("d")  # of all runs of the agent, eight bytes each
         self._tokens: array[float] = array("d")
 
-    @abstractmethod
-    def add(self, record: Any) -> PageRow:
-        """Adds a record; returns its row."""
-
-    @abstractmethod
-    def text(self, record: Any) -> str:
-        """What the quick search finds the record by."""
-
-    @abstractmethod
-    def tiles(self) -> list[Tile]:
-        """The tiles, but for that of the durations."""
-
-    @abstractmethod
-    def group_bar(self, name: str, group: S) -> Record:
-        """The pass rate of one category, with its interval, and how many records it has."""
-
-    def grader_bars(self) -> list[Record]:
-        """The pass rate of each grader, if there are several."""
-        return []
+    def add(self, row: RowWithCalls) -> PageRow:
+        """Adds a record; returns its row. BadRecord if it is not of the same kind as the first."""
+        if not self.records:
+            self.trials = row.is_trials
+        elif self.trials != row.is_trials:
+            expected, found = ("trials", "a result") if self.trials else ("results", "a record of trials")
+            raise BadRecord(f"the file has {expected}, this is {found}: a page shows one kind")
+        shown = page_row(row, self._by)
+        self.records += 1
+        self.statuses[shown.status] += 1
+        self.facts.add(row)
+        self.summary.add(row)
+        add_to_groups(self._groups, shown.groups or [NO_GROUP], row, MOST_GROUPS)
+        for attempt in row.attempts:
+            if attempt.tokens is not None and attempt.tokens >= 0:
+                self._tokens.append(attempt.tokens)
+            if attempt.grade is not None and attempt.given_score is not None:
+                self._scores[min(int(attempt.grade.score * SCORE_BINS), SCORE_BINS - 1)] += 1  # the last includes 1
+        return shown
 
     def page_data(self) -> Record:
         """All figures, for the script."""
         return {
-            "tiles": [*self.tiles(), latency_tile(self._durations)],
-            "graders": self.grader_bars(),
-            "groups": [self.group_bar(name, group) for name, group in sorted(self._groups.items())],
+            "kind": "trials" if self.trials else "results",
+            "noun": "prompt" if self.trials else "record",
+            "title": self.facts.agent() or "Evaluation",
+            "facts": self.facts.shown(),
+            "tiles": list(self.tiles()),
+            "graders": [rate_bar(name, grades, grades.interval) for name, grades in self.summary.graders.items()],
+            "groups": [group_bar(name, group) for name, group in sorted(self._groups.items())],
             "scores": self._scores if any(self._scores) else None,
-            "durations": plot(self._durations, duration_text),
+            "durations": plot(self.summary.durations, duration_text),
             "tokens": plot(self._tokens, whole),
         }
 
-    def count(self, metadata: Record | None, status: str) -> tuple[str, tuple[S, S]]:
-        """Counts a record; returns its category, and the sums to which it is to be added."""
-        self.records += 1
-        self.statuses[status] += 1
-        group = group_of(metadata, self._by)
-        name = group if group in self._groups or len(self._groups) < MOST_GROUPS else OTHER_GROUPS
-        return group, (self.sums, self._groups.setdefault(name, self._no_sums()))
+    def tiles(self) -> Iterator[Tile]:
+        """The tiles: how often answers pass, how steadily, and at what cost."""
+        summary, noun = self.summary, "trial" if self.trials else "record"
+        yield from self._rate_tiles()
+        yield tile("Agents failed", whole(summary.agent_failures), f"of {counted(summary.records, noun)}")
+        yield ungraded_tile(summary.ungraded, summary.grader_errors, noun)
+        yield tokens_tile(summary)
+        yield cost_tile(summary.measured[COST])
+        yield latency_tile(summary.durations)
 
-    def add_score(self, score: float) -> None:
-        """Adds a score to the histogram, whose last bin includes 1."""
-        self._scores[min(int(score * SCORE_BINS), SCORE_BINS - 1)] += 1
-
-    def add_measured(self, duration: Number | None, tokens: Number | None) -> None:
-        """Adds what is known of one run of the agent."""
-        if duration is not None:
-            self._durations.append(duration)
-        if tokens is not None and tokens >= 0:
-            self._tokens.append(tokens)
-
-
-class ResultsOverview(Overview[RunSummary]):
-    """The overview of a file of results."""
-
-    kind = "results"
-    noun = "record"
-
-    def __init__(self, by: str) -> None:
-        super().__init__(by, RunSummary)
-
-    def add(self, record: PageResult) -> PageRow:
-        """Adds a result; returns its row."""
-        group, summaries = self.count(record.metadata, record.status)
-        for summary in summaries:
-            summary.add(record)
-        self.facts.add(record.metadata, [record.timing])
-        self.add_measured(record.duration, record.tokens)
-        if record.grade is not None:
-            self.add_score(record.grade.score)
-        return result_row(record, group)
-
-    def text(self, record: PageResult) -> str:
-        """What the quick search finds the result by."""
-        return result_text(record)
-
-    def tiles(self) -> list[Tile]:
-        """The tiles of results."""
-        grades, failed = self.sums.overall(), self.sums.agent_failures
-        return [
-            rate_tile(grades.passed, grades.count, f"{grades.count:,}", grades.interval),
-            tile("Agents failed", whole(failed), f"of {counted(self.records, 'record')}"),
-            ungraded_tile(self.sums.ungraded, self.sums.grader_errors, "record"),
-            self._tokens_tile(),
-            cost_tile(self.sums.measured[COST]),
-        ]
-
-    def grader_bars(self) -> list[Record]:
-        """The pass rate of each grader."""
-        return [grade_bar(name, grades) for name, grades in self.sums.graders.items()]
-
-    def group_bar(self, name: str, group: RunSummary) -> Record:
-        """The pass rate of one category, with its interval, and how many records it has."""
-        return {**grade_bar(name, group.overall()), "records": group.records, "errors": group.agent_failures}
-
-    def _tokens_tile(self) -> Tile:
-        sums = {what: self.sums.measured[f"{what}put_tokens"] for what in ("in", "out")}
-        known = {what: mean for what, mean in sums.items() if mean.count}
-        if not known:
-            return tile("Tokens", None, "not reported")
-        split = ", ".join(f"{whole(mean.total)} {what}" for what, mean in known.items())
-        over = f"over {max(mean.count for mean in known.values()):,}"
-        return tile("Tokens", whole(sum(mean.total for mean in known.values())), f"{split} {over}")
+    def _rate_tiles(self) -> Iterator[Tile]:
+        grades, interval, trials = self.summary.overall(), self.summary.interval, self.summary.trials
+        if not grades.count:
+            yield tile("Pass rate", None, "nothing is graded")
+            return
+        of = counted(grades.count, "trial") if trials else f"{grades.count:,}"
+        note = f"{grades.passed:,} of {of} passed; 95% interval {percent_span(interval)}"
+        yield tile("Pass rate", percent(grades.rate), note, interval, grades.rate)
+        if trials:
+            k = trials.k
+            at, every = (trials.estimate(sign, k) for sign in "@^")
+            over = f"over {counted(at.prompts if at else 0, 'prompt')}"
+            yield tile(f"pass@{k}", percent(at.value if at else None), f"at least one of {k} passes, {over}")
+            yield tile(f"pass^{k}", percent(every.value if every else None), f"all {k} pass, {over}")
+            yield tile("Flaky prompts", whole(self.statuses[FLAKY]), f"of {counted(trials.prompts, 'prompt')}")
 
 
 # --- tiles --------------------------------------------------------------------------------------
@@ -171,12 +120,15 @@ def tile(name: str, value: str | None, note: str = "", interval: Interval | None
     return {"name": name, "value": value, "note": note, "interval": interval, "rate": rate}
 
 
-def rate_tile(passed: int, count: int, of: str, interval: Interval | None) -> Tile:
-    """The pass rate with its interval; `of` is the count with its noun."""
-    if not count:
-        return tile("Pass rate", None, "nothing is graded")
-    note = f"{passed:,} of {of} passed; 95% interval {percent_span(interval)}"
-    return tile("Pass rate", percent(passed / count), note, interval, passed / count)
+def tokens_tile(summary: RunSummary) -> Tile:
+    """The tokens in total, those that agents read and those that they wrote."""
+    sums = {what: summary.measured[f"{what}put_tokens"] for what in ("in", "out")}
+    known = {what: mean for what, mean in sums.items() if mean.count}
+    if not known:
+        return tile("Tokens", None, "not reported")
+    split = ", ".join(f"{whole(mean.total)} {what}" for what, mean in known.items())
+    over = f"over {max(mean.count for mean in known.values()):,}"
+    return tile("Tokens", whole(sum(mean.total for mean in known.values())), f"{split} {over}")
 
 
 def ungraded_tile(ungraded: int, grader_errors: int, noun: str) -> Tile:
@@ -205,23 +157,23 @@ def latency_tile(durations: Sequence[float]) -> Tile:
 # --- bars and histograms ------------------------------------------------------------------------
 
 
-def grade_bar(name: str, grades: Grades) -> Record:
-    """The pass rate of one grader or category, with its interval."""
-    mean = number(grades.score.value) if grades.count else ""
-    return rate_bar(name, grades.passed, grades.count, grades.interval, mean)
+def group_bar(name: str, group: RunSummary) -> Record:
+    """The pass rate of one category, and how many records and failed agents it has."""
+    bar = rate_bar(name, group.overall(), group.interval)
+    return {**bar, "records": group.prompts, "errors": group.agent_failures}
 
 
-def rate_bar(name: str, passed: int, count: int, interval: Interval | None, mean: str = "") -> Record:
+def rate_bar(name: str, grades: Grades, interval: Interval | None) -> Record:
     """A pass rate with its interval, and the mean score."""
-    rate = passed / count if count else None
+    interval = interval if grades.count else None
     return {
         "name": name,
-        "passed": passed,
-        "count": count,
-        "rate": rate,
+        "passed": grades.passed,
+        "count": grades.count,
+        "rate": grades.rate,
         "interval": interval,
-        "mean": mean,
-        "shown": percent(rate) if count else "not graded",
+        "mean": number(grades.score.value) if grades.count else "",
+        "shown": percent(grades.rate) if grades.count else "not graded",
         "sure": percent_span(interval) if interval else "",
     }
 
@@ -245,90 +197,6 @@ def plot(values: array[float], shown: Callable[[float], str]) -> Record | None:
 def status_counts(statuses: Counter[str], order: Sequence[str]) -> list[tuple[str, int]]:
     """How many records have each status, in the order in which they are looked at."""
     return [(status, statuses[status]) for status in order if statuses[status]]
-
-
-class TrialCounts:
-    """Trials by how they ended, and prompts by how many of their trials pass."""
-
-    def __init__(self) -> None:
-        self.trials = self.failed = self.grader_errors = 0
-        self.prompts = TrialPrompts()
-
-    def add(self, row: TrialRow) -> None:
-        """Adds a prompt."""
-        self.trials += row.trials
-        self.failed += row.failed
-        self.grader_errors += row.grader_errors
-        self.prompts.add_prompt(row.k, row.graded, row.passed, 1)
-
-
-class TrialsOverview(Overview[TrialCounts]):
-    """The overview of a file of trials."""
-
-    kind = "trials"
-    noun = "prompt"
-
-    def __init__(self, by: str) -> None:
-        super().__init__(by, TrialCounts)
-        self._used, self._cost = Mean(), Mean()
-
-    def add(self, record: PageTrial) -> PageRow:
-        """Adds a prompt with its trials; returns its row."""
-        row = trial_row(record)
-        group, sums = self.count(record.metadata, trials_status(row))
-        for counts in sums:
-            counts.add(row)
-        trials = record.trials or ()
-        self.facts.add(record.metadata, [trial.timing for trial in trials])
-        for trial in trials:
-            tokens = trial.timing.tokens if trial.timing else None
-            self.add_measured(trial.milliseconds, tokens)
-            self._used.add(tokens)
-            self._cost.add(trial.timing.cost_usd if trial.timing else None)
-        for score in row.scores:
-            self.add_score(score)
-        return trials_row(record, row, group)
-
-    def text(self, record: PageTrial) -> str:
-        """What the quick search finds the prompt by."""
-        return trials_text(record)
-
-    def tiles(self) -> list[Tile]:
-        """The tiles of trials."""
-        sums, used = self.sums, self._used
-        ungraded = sums.trials - sums.prompts.graded - sums.grader_errors
-        mean = f"mean {whole(used.value)} over {used.count:,}" if used.count else "not reported"
-        return [
-            *self._rate_tiles(sums.prompts),
-            tile("Agents failed", whole(sums.failed), f"of {counted(sums.trials, 'trial')}"),
-            ungraded_tile(ungraded, sums.grader_errors, "trial"),
-            tile("Tokens", whole(used.total) if used.count else None, mean),
-            cost_tile(self._cost),
-        ]
-
-    def _rate_tiles(self, prompts: TrialPrompts) -> list[Tile]:
-        rate = rate_tile(prompts.passed, prompts.graded, counted(prompts.graded, "trial"), prompts.interval())
-        if not prompts.graded:
-            return [rate]
-        k = prompts.k
-        at, every = (prompts.estimate(sign, k) for sign in "@^")
-        over = f"over {counted(at.prompts if at else 0, 'prompt')}"
-        return [
-            rate,
-            tile(f"pass@{k}", percent(at.value if at else None), f"at least one of {k} passes, {over}"),
-            tile(f"pass^{k}", percent(every.value if every else None), f"all {k} pass, {over}"),
-            tile("Flaky prompts", whole(self.statuses[FLAKY]), f"of {counted(prompts.prompts, 'prompt')}"),
-        ]
-
-    def group_bar(self, name: str, group: TrialCounts) -> Record:
-        """The pass rate of the trials of one category, with its interval."""
-        prompts = group.prompts
-        bar = rate_bar(name, prompts.passed, prompts.graded, prompts.interval())
-        return {**bar, "records": prompts.prompts, "errors": group.failed}
-
-
-BINS = 24
-WIDE = 50  # a largest value so many times the smallest is shown on a log scale
 
 
 class Histogram(NamedTuple):
@@ -368,15 +236,7 @@ def _bin(value: float, edges: list[float], log: bool) -> int:
     return min(int(share * bins), bins - 1)
 
 
-MOST_VALUES = 100  # different values of one fact that are kept
-SHOWN_VALUES = 4
-LONGEST_FACT = 80
-FACTS = {
-    "Agent": ("agent",),
-    "Model": ("model", "modelName", "model_name"),
-    "Agent version": ("agentVersion", "agent_version", "version"),
-}
-LATEST = 253_402_300_799_000  # the end of the year 9999, in milliseconds: the last that can be written as a date
+# --- what was run -------------------------------------------------------------------------------
 
 
 class RunFacts:
@@ -387,17 +247,14 @@ class RunFacts:
         self._start: Number | None = None
         self._end: Number | None = None
 
-    def add(self, metadata: Record | None, timings: Iterable[Measured | None]) -> None:
+    def add(self, row: Row) -> None:
         """Adds one record."""
-        notes = metadata or {}
-        for name, keys in FACTS.items() if notes else ():
-            value = next((found for key in keys if isinstance(found := notes.get(key), str) and found), None)
+        for name, keys in FACTS.items() if row.metadata else ():
+            value = first_text(row.metadata or {}, keys)
             counter = self._values[name]
             if value is not None and (value in counter or len(counter) < MOST_VALUES):
                 counter[value[: 2 * LONGEST_FACT]] += 1
-        for timing in timings:
-            if timing is None:
-                continue
+        for timing in (attempt.timing for attempt in row.attempts):
             if timing.start is not None and 0 < timing.start < LATEST:
                 self._start = timing.start if self._start is None else min(self._start, timing.start)
             if timing.end is not None and 0 < timing.end < LATEST:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agenteval.reports.answers import ExportedAnswer, iso, read_answers
+from agenteval.reports.answers import ReportedAnswer, iso
 from agenteval.reports.conversation import AgentTurn, NumberedStep, ToolCall, agent_turns, exchanges, sub_agents
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
 
@@ -17,18 +17,18 @@ Nested = Mapping[str, list[NumberedStep]]
 UNKNOWN_VERSION = "unknown"  # the format wants a version of the agent
 
 
-def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
     """Yields a line per answer, as it comes."""
-    for answer in read_answers(results):
+    for answer in results.answers():
         yield encode(trajectory(answer)) + b"\n"
 
 
-def trajectory(answer: ExportedAnswer) -> Record:
+def trajectory(answer: ReportedAnswer) -> Record:
     """The document of one answer, sub-agents included; what the format has no field for is in `extra`."""
     nested = sub_agents(answer)
     steps = numbered(steps_of(answer, nested))
     return known(
-        **document(answer, answer.result.id, steps),
+        **document(answer, answer.id, steps),
         final_metrics=known(
             total_prompt_tokens=answer.tokens("input_tokens"),
             total_completion_tokens=answer.tokens("output_tokens"),
@@ -37,40 +37,40 @@ def trajectory(answer: ExportedAnswer) -> Record:
             total_steps=len(steps),
         ),
         extra=known(
-            prompt_id=answer.prompt_id,
+            prompt_id=answer.row.id,
             trial=answer.trial,
-            hint=answer.result.hint,
-            metadata=answer.result.metadata,
-            duration_ms=answer.result.duration,
-            errors=answer.result.failures or None,
-            tool_errors=answer.result.tool_errors,
+            hint=answer.row.hint,
+            metadata=answer.row.metadata,
+            duration_ms=answer.attempt.duration,
+            errors=answer.attempt.failures or None,
+            tool_errors=answer.attempt.tool_errors,
             **answer.verdict(),
         ),
         subagent_trajectories=list(nested_documents(answer, nested)) or None,
     )
 
 
-def document(answer: ExportedAnswer, trajectory_id: str, steps: list[Record]) -> Record:
+def document(answer: ReportedAnswer, trajectory_id: str, steps: list[Record]) -> Record:
     """What the trajectory of an agent and that of a sub-agent have both."""
     return {
         "schema_version": VERSION,
-        "session_id": answer.result.id,
+        "session_id": answer.id,
         "trajectory_id": trajectory_id,
         "agent": known(name=answer.agent, version=answer.agent_version or UNKNOWN_VERSION, model_name=answer.model),
         "steps": steps,
     }
 
 
-def nested_documents(answer: ExportedAnswer, nested: Nested) -> Iterator[Record]:
+def nested_documents(answer: ReportedAnswer, nested: Nested) -> Iterator[Record]:
     """The trajectory of each sub-agent; a step that calls one names it by its id."""
     for call, steps in nested.items():
         turns = (agent_step(turn, answer, nested) for turn in agent_turns(steps))
         yield document(answer, nested_id(answer, call), numbered(turns))
 
 
-def nested_id(answer: ExportedAnswer, call: str) -> str:
+def nested_id(answer: ReportedAnswer, call: str) -> str:
     """The id of the trajectory of the sub-agent that worked for a call."""
-    return f"{answer.result.id}/{call}"
+    return f"{answer.id}/{call}"
 
 
 def numbered(steps: Iterable[Record]) -> list[Record]:
@@ -78,7 +78,7 @@ def numbered(steps: Iterable[Record]) -> list[Record]:
     return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
-def steps_of(answer: ExportedAnswer, nested: Nested) -> Iterator[Record]:
+def steps_of(answer: ReportedAnswer, nested: Nested) -> Iterator[Record]:
     """The steps of the user and the agent, without their numbers."""
     for at, exchange in enumerate(exchanges(answer)):
         start = None if at or answer.start is None else iso(answer.start)
@@ -87,7 +87,7 @@ def steps_of(answer: ExportedAnswer, nested: Nested) -> Iterator[Record]:
             yield agent_step(turn, answer, nested)
 
 
-def agent_step(turn: AgentTurn, answer: ExportedAnswer, nested: Nested) -> Record:
+def agent_step(turn: AgentTurn, answer: ReportedAnswer, nested: Nested) -> Record:
     """One turn of the agent; the results of its calls, and who worked for them, are in the same step."""
     stamp = answer.time_of(turn.first) if turn.first else None
     workers = {one.id: nested_id(answer, call) for one in turn.calls if (call := one.step.call_id or "") in nested}

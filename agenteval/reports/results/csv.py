@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.text import visible_bytes
 from agenteval.wire.records import AGENT_FAILED
-from agenteval.wire.result_view import Number, ResultView, TrialView
+from agenteval.wire.row import Attempt, Number, Row
 
 COLUMNS = ("id", "input", "hint", "output", "tool_errors", "duration_ms")
 GRADED = ("pass", "score", "reasoning")
-RATE = "passRate"  # of the prompt, if the record is one of its trials
+RATE = "passRate"  # of the prompt, in a file of trials
 
 TextCell = Callable[[str | None], str]
 
@@ -25,52 +25,42 @@ TextCell = Callable[[str | None], str]
 _FORMULA = re.compile("[\\s\u200b-\u200f\u2060\ufeff]*[=+\\-@＝＋－＠]|[\t\r\n]")
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
-    """Yields the header, then a line per record, as it comes."""
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields the header, then a line per answer, as it comes."""
     graded, write = results.may_be_graded(), RAW if context.raw_csv else SAFE
     columns = COLUMNS + GRADED if graded else COLUMNS
-    started = False
-    for row in results.views(ResultView):
-        if not started:
-            yield write.line((*columns, RATE) if isinstance(row, TrialView) else columns)
-            started = True
-        cells = plain_cells(row, write.text) + (graded_cells(row, write.text) if graded else ())
-        yield write.line((*cells, number_cell(row.pass_rate)) if isinstance(row, TrialView) else cells)
-    if not started:
+    trials: bool | None = None  # whether the first record is one of trials
+    for row in results.rows(Row):
+        if trials is None:
+            trials = row.is_trials
+            yield write.line((*columns, RATE) if trials else columns)
+        for attempt in row.attempts:
+            cells = plain_cells(row, attempt, write.text) + (graded_cells(attempt, write.text) if graded else ())
+            yield write.line((*cells, number_cell(row.pass_rate)) if trials else cells)
+    if trials is None:
         yield write.line(columns)
 
 
-def line_of(cells: tuple[str, ...]) -> bytes:
-    """One row; control characters are replaced: they are not part of CSV, and some readers stop at a NUL."""
-    return visible_bytes(",".join(cells) + "\r\n")
-
-
-def raw_line_of(cells: tuple[str, ...]) -> bytes:
-    """One row as it is, for programs."""
-    return (",".join(cells) + "\n").encode(errors="surrogatepass")
-
-
-def plain_cells(row: ResultView, text: TextCell | None = None) -> tuple[str, ...]:
-    """The columns that every record has."""
-    text = text or text_cell
+def plain_cells(row: Row, attempt: Attempt, text: TextCell) -> tuple[str, ...]:
+    """The columns that every answer has."""
     return (
-        text(row.id),
+        text(row.name_of(attempt)),
         text(row.turns(" | ")),
         text(row.hint),
-        text(row.output),
-        flag_cell(row.tool_errors),
-        number_cell(row.duration),
+        text(attempt.output),
+        flag_cell(attempt.tool_errors),
+        number_cell(attempt.duration),
     )
 
 
-def graded_cells(row: ResultView, text: TextCell | None = None) -> tuple[str, ...]:
+def graded_cells(attempt: Attempt, text: TextCell) -> tuple[str, ...]:
     """The grade; only the reason if the grader erred: a 0 would count in the mean of the column."""
-    text = text or text_cell
-    if row.grade is None:
-        failed = f"{AGENT_FAILED}{row.failures[0]}" if row.agent_failed else None
-        return "false" if failed else "", "0.0" if failed else "", text(row.why_not_graded or failed)
-    score = row.score
-    return flag_cell(row.grade.pass_), number_cell(row.grade.score), text(score.reasoning if score else None)
+    if attempt.agent_failed:
+        return "false", "0.0", text(f"{AGENT_FAILED}{attempt.failures[0]}")
+    grade = attempt.grade
+    if grade is None:
+        return "", "", text(attempt.why_not_graded)
+    return flag_cell(grade.pass_), number_cell(grade.score), text(grade.reasoning)
 
 
 def flag_cell(value: bool | None) -> str:
@@ -84,7 +74,7 @@ def number_cell(value: Number | None) -> str:
 
 
 def text_cell(text: str | None) -> str:
-    """The text in quotes, needed or not: csv.writer takes ten times as long to find out."""
+    """The text in quotes, with an apostrophe before what a spreadsheet would run as a formula."""
     if not text:
         return ""
     text = text.replace('"', '""') if '"' in text else text
@@ -96,6 +86,16 @@ def text_cell(text: str | None) -> str:
 def raw_text_cell(text: str | None) -> str:
     """The text in quotes, as it is."""
     return '"' + text.replace('"', '""') + '"' if text else ""
+
+
+def line_of(cells: tuple[str, ...]) -> bytes:
+    """One line; control characters are replaced: they are not part of CSV, and some readers stop at a NUL."""
+    return visible_bytes(",".join(cells) + "\r\n")
+
+
+def raw_line_of(cells: tuple[str, ...]) -> bytes:
+    """One line as it is, for programs."""
+    return (",".join(cells) + "\n").encode(errors="surrogatepass")
 
 
 class Writing(NamedTuple):

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.reports.answers import ExportedAnswer, parse_answers
+from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
+from agenteval.streams.rows import parse_row
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
-from agenteval.wire.result_view import ERROR, FAIL, PASS
+from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps
 
 OTHER_PROMPT = "to another prompt in the other file"
 OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"
@@ -31,20 +32,20 @@ class Judged(NamedTuple):
     chat: Chat
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields a line per pair, prompt by prompt as they come; the answers of --against wait in a temporary file."""
     left_out = Counter[str]()
     other = OtherRun(context.against) if context.against else None
     pairs = prompts = 0
 
-    def parse(line: bytes) -> tuple[str, list[ExportedAnswer]]:
-        prompt_id, answers = parse_answers(line)
-        if other is None and answers and answers[0].trial is None:
+    def parse(line: bytes) -> RowWithSteps:
+        row = parse_row(line, RowWithSteps)
+        if other is None and not row.is_trials:
             raise BadRecord(ONE_ANSWER) if prompts else UserError(ONE_ANSWER)  # after trials, it costs only itself
-        return prompt_id, answers
+        return row
 
-    for prompt_id, answers in results.lines(parse):
-        both = [*answers, *(other.answers(prompt_id) if other else ())]
+    for row in results.lines(parse):
+        both = [*answers_in(row), *(other.answers(row.id) if other else ())]
         prompts += 1
         for good, bad in pairs_of(judged(both, context, left_out)):
             if context.reader == "openai" and good.prompt != bad.prompt:
@@ -52,18 +53,18 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
                 continue
             yield encode(pair(good, bad, context.reader)) + b"\n"
             pairs += 1
-        results.seen(prompt_id)
+        results.seen(row.id)
     say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
 
 
-def judged(answers: Sequence[ExportedAnswer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
+def judged(answers: Sequence[ReportedAnswer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
     """The answers to the first one's prompt that passed or did not; --all adds what agents that failed have left."""
     found = []
     for answer in answers:
         chat = chat_of(answer, context.reader)
         if answer.status not in (PASS, FAIL) and not (answer.status == ERROR and context.every):
             left_out[REASONS[answer.status]] += 1
-        elif answer.result.input != answers[0].result.input:
+        elif answer.row.input != answers[0].row.input:
             left_out[OTHER_PROMPT] += 1
         elif not chat.complete:
             left_out[NO_REPLY] += 1
@@ -94,18 +95,18 @@ def pair(good: Chat, bad: Chat, reader: str) -> Record:
 class OtherRun:
     """The answers of another file, by prompt: its lines in a temporary file, and where they are there by id."""
 
-    def __init__(self, results: ResultReader) -> None:
+    def __init__(self, results: RowReader) -> None:
         spool = Spool()
         self._places: dict[str, list[tuple[int, int]]] = {}
         end = 0
-        for prompt_id, line in results.lines(lambda line: (parse_answers(line)[0], line)):
+        for prompt_id, line in results.lines(lambda line: (parse_row(line, RowWithSteps).id, line)):
             spool.keep(line)
             self._places.setdefault(prompt_id, []).append((end, len(line)))
             end += len(line)
         self._file = spool.rewind()
 
-    def answers(self, prompt_id: str) -> Iterator[ExportedAnswer]:
+    def answers(self, prompt_id: str) -> Iterator[ReportedAnswer]:
         """The answers to that prompt."""
         for offset, size in self._places.get(prompt_id, ()):
             self._file.seek(offset)
-            yield from parse_answers(self._file.read(size))[1]
+            yield from answers_in(parse_row(self._file.read(size), RowWithSteps))

@@ -7,24 +7,24 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.answers import ExportedAnswer, iso, read_answers
+from agenteval.comparison.run_summary import Mean
+from agenteval.reports.answers import ReportedAnswer, iso
 from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import Mean
+from agenteval.reports.reader import RowReader
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GraderResult, Record
-from agenteval.wire.result_view import ERROR, Number
+from agenteval.wire.row import ERROR, Number
 
 CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
 UNKNOWN_MODEL = "none/none"  # how inspect_ai names the model of an evaluation that has none
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the log: its results come before the samples, which wait in a temporary file."""
     spool, totals = Spool(), Totals()
-    for answer in read_answers(results):
+    for answer in results.answers():
         spool.keep((b",\n" if totals.samples else b"") + encode(sample(answer)))
         totals.add(answer)
     yield encode(header(totals, context))[:-1] + b',"samples":[\n'
@@ -47,7 +47,7 @@ class Totals:
         self.means: dict[str, Mean] = {}
         self.usage: dict[str, dict[str, int]] = {}
 
-    def add(self, answer: ExportedAnswer) -> None:
+    def add(self, answer: ReportedAnswer) -> None:
         """Adds a sample."""
         self.samples += 1
         self.prompts += answer.trial in (None, 1)
@@ -114,17 +114,18 @@ def total_score(name: str, mean: Mean, samples: int) -> Record:
 # --- samples ------------------------------------------------------------------------------------
 
 
-def sample(answer: ExportedAnswer) -> Record:
+def sample(answer: ReportedAnswer) -> Record:
     """One sample: the conversation, the scores, and the error of an agent that failed."""
-    result, model = answer.result, answer.model or UNKNOWN_MODEL
+    row, attempt = answer
+    model = answer.model or UNKNOWN_MODEL
     record: Record = {
-        "id": answer.prompt_id,
+        "id": answer.row.id,
         "epoch": answer.trial or 1,
-        "uuid": sha256(f"{result.id}\0{answer.start}".encode(errors="replace")).hexdigest()[:22],
-        "input": result.turns("\n\n"),
-        "target": result.hint or "",
+        "uuid": sha256(f"{answer.id}\0{answer.start}".encode(errors="replace")).hexdigest()[:22],
+        "input": row.turns("\n\n"),
+        "target": row.hint or "",
         "messages": messages(answer),
-        "output": {"model": model, "choices": [choice(result.output)], "completion": result.output},
+        "output": {"model": model, "choices": [choice(attempt.output)], "completion": attempt.output},
         "scores": scores_of(answer),
         "metadata": {**answer.metadata, "agenteval": answer.verdict()},
         "model_usage": model_usage(answer),
@@ -135,10 +136,10 @@ def sample(answer: ExportedAnswer) -> Record:
         record["started_at"] = iso(answer.start)
     if answer.end is not None:
         record["completed_at"] = iso(answer.end)
-    if result.duration is not None:
-        record["total_time"] = record["working_time"] = result.duration / 1000
+    if attempt.duration is not None:
+        record["total_time"] = record["working_time"] = attempt.duration / 1000
     if answer.status == ERROR:
-        message = "\n".join(result.failures)
+        message = "\n".join(attempt.failures)
         record["error"] = {"message": message, "traceback": message, "traceback_ansi": message}
     return record
 
@@ -148,7 +149,7 @@ def choice(output: str) -> Record:
     return {"message": {"role": "assistant", "content": output, "source": "generate"}, "stop_reason": "stop"}
 
 
-def messages(answer: ExportedAnswer) -> list[Record]:
+def messages(answer: ReportedAnswer) -> list[Record]:
     """The conversation; thoughts are parts of the content."""
     found: list[Record] = []
     for exchange in exchanges(answer):
@@ -178,33 +179,33 @@ def assistant_message(turn: AgentTurn) -> Record:
     return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
 
 
-def scores_of(answer: ExportedAnswer) -> Record:
+def scores_of(answer: ReportedAnswer) -> Record:
     """`pass` and `score`, and the score of each grader; nothing where there is no verdict."""
-    result = answer.result
-    if result.grade is None:
+    attempt = answer.attempt
+    if attempt.grade is None:
         return {}
-    reasoning = result.score.reasoning if result.score else None
+    reasoning = attempt.score.reasoning if attempt.score else None
     verdicts: dict[str, str | float] = {
-        "pass": CORRECT if result.grade.pass_ else INCORRECT,
-        "score": result.grade.score,
+        "pass": CORRECT if attempt.grade.pass_ else INCORRECT,
+        "score": attempt.grade.score,
     }
     found = {name: score(value, answer, reasoning) for name, value in verdicts.items()}
-    for name, grade in (result.scores or {}).items():
+    for name, grade in (attempt.scores or {}).items():
         found.setdefault(name, grader_score(grade, answer))
     return found
 
 
-def grader_score(grade: GraderResult, answer: ExportedAnswer) -> Record:
+def grader_score(grade: GraderResult, answer: ReportedAnswer) -> Record:
     """The score of one grader."""
     return score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}}
 
 
-def score(value: str | float, answer: ExportedAnswer, reasoning: str | None) -> Record:
+def score(value: str | float, answer: ReportedAnswer, reasoning: str | None) -> Record:
     """One score."""
-    return {"value": value, "answer": answer.result.output, **({"explanation": reasoning} if reasoning else {})}
+    return {"value": value, "answer": answer.attempt.output, **({"explanation": reasoning} if reasoning else {})}
 
 
-def model_usage(answer: ExportedAnswer) -> dict[str, dict[str, int]]:
+def model_usage(answer: ReportedAnswer) -> dict[str, dict[str, int]]:
     """The tokens of the model that ran; nothing if they are not known."""
     given, taken, cached = (answer.tokens(f"{name}_tokens") for name in ("input", "output", "cached"))
     if given is None and taken is None:

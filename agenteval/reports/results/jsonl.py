@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 
 
-def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
     """Yields a line per record, as it comes."""
     for record in results.records():
         yield encode(record) + b"\n"

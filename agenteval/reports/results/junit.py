@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agenteval.reports.answers import ExportedAnswer, read_prompts
+from agenteval.reports.answers import ReportedAnswer, answers_in
+from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import group_of
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.files import Spool
 from agenteval.streams.text import one_line, preview, visible
-from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED
+from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attempt, Row
 
 LONGEST_MESSAGE = 300
 LONGEST_OUTPUT = 10_000
@@ -31,10 +31,10 @@ class Suite:
     milliseconds: float = 0.0
     places: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, answer: ExportedAnswer) -> None:
+    def add(self, attempt: Attempt) -> None:
         """Counts an answer."""
-        self.statuses[answer.status] += 1
-        self.milliseconds += answer.result.duration or 0
+        self.statuses[attempt.status] += 1
+        self.milliseconds += attempt.duration or 0
 
     def counts(self) -> str:
         """The attributes that count its test cases; without `skipped`, which the root does not have."""
@@ -49,19 +49,19 @@ class Suite:
         return f'<testsuite name="{attribute(name)}" {self.counts()} skipped="{self.statuses[UNGRADED]}">\n'
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the document: the counts of a suite come before its test cases, which wait in a temporary file."""
     spool, end = Spool(), 0
     total, suites = Suite(), dict[str, Suite]()
-    for answers in read_prompts(results):
-        if not answers:
+    for row in results.rows(Row):
+        if not row.attempts:
             continue
-        group = group_of(answers[0].metadata, context.by) or f"no {context.by.removeprefix('metadata.')}"
+        group = group_name(row.metadata, context.by) or f"no {context.by.removeprefix('metadata.')}"
         suite = suites.setdefault(group, Suite())
-        for answer in answers:
-            suite.add(answer)
-            total.add(answer)
-        piece = prompt_xml(answers, group).encode()
+        for attempt in row.attempts:
+            suite.add(attempt)
+            total.add(attempt)
+        piece = prompt_xml(row, group).encode()
         spool.keep(piece)
         suite.places.extend((end, len(piece)))
         end += len(piece)
@@ -84,24 +84,24 @@ def pieces(spool: Spool, places: array[int]) -> Iterator[bytes]:
 # --- test cases ---------------------------------------------------------------------------------
 
 
-def prompt_xml(answers: list[ExportedAnswer], group: str) -> str:
+def prompt_xml(row: Row, group: str) -> str:
     """The test case of a result; of trials, a suite of their own with the prompt's passRate as its property."""
-    cases = "".join(case_xml(answer, group) for answer in answers)
-    if answers[0].trial is None:
+    cases = "".join(case_xml(answer, group) for answer in answers_in(row))
+    if not row.is_trials:
         return cases
     suite = Suite()
-    for answer in answers:
-        suite.add(answer)
-    rate = answers[0].pass_rate
+    for attempt in row.attempts:
+        suite.add(attempt)
+    rate = row.pass_rate
     shown = f'<properties><property name="passRate" value="{rate!r}"/></properties>\n' if rate is not None else ""
-    return suite.opening(answers[0].prompt_id) + shown + cases + "</testsuite>\n"
+    return suite.opening(row.id) + shown + cases + "</testsuite>\n"
 
 
-def case_xml(answer: ExportedAnswer, group: str) -> str:
+def case_xml(answer: ReportedAnswer, group: str) -> str:
     """One test case: passed, or with the failure, the error, or why it is skipped."""
-    result = answer.result
-    time = "" if result.duration is None else f' time="{seconds(result.duration)}"'
-    opening = f'<testcase name="{attribute(result.id)}" classname="{attribute(group)}"{time}'
+    attempt = answer.attempt
+    time = "" if attempt.duration is None else f' time="{seconds(attempt.duration)}"'
+    opening = f'<testcase name="{attribute(answer.id)}" classname="{attribute(group)}"{time}'
     if answer.status == PASS:
         return f"{opening}/>\n"
     if answer.status == UNGRADED:
@@ -109,21 +109,21 @@ def case_xml(answer: ExportedAnswer, group: str) -> str:
     element = "failure" if answer.status == FAIL else "error"
     kind = {FAIL: "did not pass", ERROR: "agent failed", GRADER_ERROR: "grader error"}[answer.status]
     message = attribute(one_line(answer.why or kind, LONGEST_MESSAGE)[:LONGEST_MESSAGE])
-    output = f"<system-out>{text(preview(result.output, LONGEST_OUTPUT))}</system-out>" if result.output else ""
+    output = f"<system-out>{text(preview(attempt.output, LONGEST_OUTPUT))}</system-out>" if attempt.output else ""
     return (
         f'{opening}>\n<{element} type="{kind}" message="{message}">{text(details(answer))}</{element}>'
         f"{output}\n</testcase>\n"
     )
 
 
-def details(answer: ExportedAnswer) -> str:
+def details(answer: ReportedAnswer) -> str:
     """All errors of the agent, or the score and the reasoning, of each grader if there are several."""
-    result = answer.result
+    attempt = answer.attempt
     if answer.status == ERROR:
-        return "\n".join(result.failures)
-    lines = [f"score {result.grade.score:g}"] if result.grade else []
+        return "\n".join(attempt.failures)
+    lines = [f"score {attempt.grade.score:g}"] if attempt.grade else []
     lines += [answer.why] if answer.why else []
-    for name, grade in (result.scores or {}).items():
+    for name, grade in (attempt.scores or {}).items():
         verdict = "passed" if grade.pass_ else "did not pass"
         lines.append(f"{name}: {verdict}, score {grade.score:g}" + (f": {grade.reasoning}" if grade.reasoning else ""))
     return "\n".join(lines)

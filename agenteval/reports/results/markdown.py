@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agenteval.comparison.run_summary import NO_GROUP, Grades, RunSummary, add_to_groups
 from agenteval.reports.figures import number, percent, percent_span, verdict
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, inline_all, normal_line_ends, table
-from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import Grades, RunSummary, add_to_group, grade_facts, group_cells, run_facts
+from agenteval.reports.reader import RowReader
+from agenteval.reports.run_summary import grade_facts, group_cells, run_facts
 from agenteval.streams.files import Spool
+from agenteval.streams.rows import groups_at
 from agenteval.streams.text import counted, preview, visible_bytes
 from agenteval.wire.records import GraderResult
-from agenteval.wire.result_view import GroupedResult, ResultView
+from agenteval.wire.row import Attempt, Row
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
     summary, groups = RunSummary(), dict[str, RunSummary]()
     sections = Spool()  # one pass: to read the file again would take longer
-    for batch in results.view_batches(GroupedResult if context.grouped else ResultView):
-        rows = list(batch)
-        for row in rows:
-            summary.add(row)
-            if context.grouped:
-                add_to_group(groups, row, context.by)
-        sections.keep(sections_of(rows))
+    for row in results.rows(Row):
+        summary.add(row)
+        if context.grouped:
+            add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
+        for attempt in row.attempts:
+            sections.keep(section(row, attempt))
     yield head(summary, context.generated, group_table(groups, context.by)).encode()
     yield from sections.pieces()
 
@@ -70,34 +71,26 @@ def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def sections_of(rows: Sequence[ResultView]) -> bytes:
-    """A section for each record; what all of them have is escaped at once."""
-    texts: list[str] = []
-    for row in rows:
-        why = row.score.reasoning if row.score else None
-        texts += (row.id, preview(row.turns(" → "), INPUT_PREVIEW), row.hint or "", why or "")
-    shown = iter(inline_all(texts))
-    return visible_bytes("".join(map(section, rows, shown, shown, shown, shown)))
-
-
-def section(row: ResultView, shown_id: str, shown_input: str, shown_hint: str, shown_why: str) -> str:
-    """One record: input, output, grades and errors; the output keeps its control characters."""
+def section(row: Row, attempt: Attempt) -> bytes:
+    """One answer: input, output, grades and errors."""
+    score = attempt.score
+    texts = (row.name_of(attempt), row.turns(" → "), row.hint or "", (score and score.reasoning) or "")
+    shown_id, shown_input, hint, why = inline_all([texts[0], preview(texts[1], INPUT_PREVIEW), *texts[2:]])
     parts = [f"### {shown_id}"]
     if row.input is not None:
         parts.append(f"**Input**: {shown_input}")
     if row.hint:
-        parts.append(f"**Hint**: {shown_hint}")
-    parts.append(output_block(row.output))
-    if (reason := row.why_not_graded) is not None:
+        parts.append(f"**Hint**: {hint}")
+    parts.append(output_block(attempt.output))
+    if (reason := attempt.why_not_graded) is not None:
         parts.append(f"**Score**: ⚠️ grader error: {inline(reason)}")
-    elif row.score is not None and not row.agent_failed:
-        parts.append(score_block(row, row.score, shown_why))
-    if row.tool_errors:
+    elif score is not None and not attempt.agent_failed:
+        parts.append(score_block(attempt, score, why))
+    if attempt.tool_errors:
         parts.append("⚠️ **Tool errors detected**")
-    if row.errors or row.error:  # few have one
-        parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in row.failures]
+    parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in attempt.failures]
     parts.append("---\n\n")
-    return "\n\n".join(parts)
+    return visible_bytes("\n\n".join(parts))
 
 
 def output_block(output: str) -> str:
@@ -109,14 +102,14 @@ def output_block(output: str) -> str:
     return f"**Output**{cut}:\n\n{between_fences(shown, 'text')}"
 
 
-def score_block(row: ResultView, score: GraderResult, reasoning: str) -> str:
+def score_block(attempt: Attempt, score: GraderResult, reasoning: str) -> str:
     """The grade and its reasoning; with several graders, each one's too."""
     lines = [f"**Score**: {verdict(score)}"]
     if reasoning:
         lines += ["", f"**Reasoning**: {reasoning}"]
-    if row.scores and len(row.scores) > 1:
+    if attempt.scores and len(attempt.scores) > 1:
         lines.append("")
-        for name, grade in row.scores.items():
+        for name, grade in attempt.scores.items():
             why = f": {inline(grade.reasoning)}" if grade.reasoning else ""
             lines.append(f"- **{inline(name)}** {verdict(grade)}{why}")
     return "\n".join(lines)

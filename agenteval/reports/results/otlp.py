@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
-from agenteval.reports.answers import ExportedAnswer, read_answers
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.conversation import PENDING, text_of
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import GraderResult, Record, Step
-from agenteval.wire.result_view import ERROR, Number
+from agenteval.wire.row import ERROR, Number
 
 INTERNAL = 1
 STATUS_ERROR = 2
@@ -22,13 +22,13 @@ OTHER = "_OTHER"  # what the conventions have for a value that is not known
 UNIT = 1_000_000  # nanoseconds in a millisecond
 
 
-def render(results: ResultReader, _context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
     """Yields a line per answer, as it comes."""
-    for answer in read_answers(results):
+    for answer in results.answers():
         yield encode({"resourceSpans": [resource_spans(answer)]}) + b"\n"
 
 
-def resource_spans(answer: ExportedAnswer) -> Record:
+def resource_spans(answer: ReportedAnswer) -> Record:
     """The trace of one answer: a span for the run, and one for each tool call below it, or below that of the caller."""
     trace = identifier(answer, "trace", 16)
     spans = [run_span(answer, trace)]
@@ -45,9 +45,10 @@ def resource_spans(answer: ExportedAnswer) -> Record:
 # --- spans --------------------------------------------------------------------------------------
 
 
-def run_span(answer: ExportedAnswer, trace: str) -> Record:
+def run_span(answer: ReportedAnswer, trace: str) -> Record:
     """The span of the run of the agent; the verdicts are its events."""
-    result, failed = answer.result, answer.status == ERROR
+    row, attempt = answer
+    failed = answer.status == ERROR
     span = {
         "traceId": trace,
         "spanId": identifier(answer, "run", 8),
@@ -60,15 +61,15 @@ def run_span(answer: ExportedAnswer, trace: str) -> Record:
                 "gen_ai.provider.name": provider(answer.model),
                 "gen_ai.agent.name": answer.agent,
                 "gen_ai.agent.version": answer.agent_version,
-                "gen_ai.conversation.id": result.id,
+                "gen_ai.conversation.id": answer.id,
                 "gen_ai.request.model": answer.model,
                 "gen_ai.usage.input_tokens": answer.tokens("input_tokens"),
                 "gen_ai.usage.output_tokens": answer.tokens("output_tokens"),
                 "gen_ai.usage.cache_read.input_tokens": answer.tokens("cached_tokens"),
-                "gen_ai.input.messages": chat_parts("user", result.turns("\n\n")),
-                "gen_ai.output.messages": chat_parts("assistant", result.output),
+                "gen_ai.input.messages": chat_parts("user", row.turns("\n\n")),
+                "gen_ai.output.messages": chat_parts("assistant", attempt.output),
                 "error.type": error_type(answer) if failed else None,
-                "agenteval.prompt.id": answer.prompt_id,
+                "agenteval.prompt.id": answer.row.id,
                 "agenteval.trial": answer.trial,
                 "agenteval.status": answer.status,
                 "agenteval.cost_usd": answer.usage("cost_usd"),
@@ -76,10 +77,10 @@ def run_span(answer: ExportedAnswer, trace: str) -> Record:
         ),
         "events": list(evaluations(answer)),
     }
-    return span | ({"status": {"code": STATUS_ERROR, "message": result.failures[0]}} if failed else {})
+    return span | ({"status": {"code": STATUS_ERROR, "message": attempt.failures[0]}} if failed else {})
 
 
-def tool_span(answer: ExportedAnswer, step: Step, number: int, parent: Record) -> Record:
+def tool_span(answer: ReportedAnswer, step: Step, number: int, parent: Record) -> Record:
     """The span of a tool call; a call never answered lasts until the run ends."""
     name, failed = step.name or "tool", step.status == "failed"
     start = answer.time_of(step) or answer.start
@@ -107,14 +108,14 @@ def tool_span(answer: ExportedAnswer, step: Step, number: int, parent: Record) -
     return span | ({"status": {"code": STATUS_ERROR}} if failed else {})
 
 
-def evaluations(answer: ExportedAnswer) -> Iterator[Record]:
+def evaluations(answer: ReportedAnswer) -> Iterator[Record]:
     """An event per verdict: of each grader and of all together, and the error of a grader that erred."""
-    result = answer.result
+    attempt = answer.attempt
     if answer.status == ERROR:
         return
-    grades: dict[str, GraderResult] = dict(result.scores or {}) if result.grade or result.scores else {}
-    if result.grade is not None and len(grades) != 1:
-        grades["score"] = result.score or GraderResult(pass_=result.grade.pass_, score=result.grade.score)
+    grades: dict[str, GraderResult] = dict(attempt.scores or {}) if attempt.grade or attempt.scores else {}
+    if attempt.grade is not None and len(grades) != 1:
+        grades["score"] = attempt.grade
     for name, grade in grades.items():
         yield evaluation(
             answer,
@@ -125,12 +126,12 @@ def evaluations(answer: ExportedAnswer) -> Iterator[Record]:
                 "gen_ai.evaluation.explanation": grade.reasoning,
             },
         )
-    if result.why_not_graded is not None:
-        error = {"error.type": "grader_error", "gen_ai.evaluation.explanation": result.why_not_graded}
+    if attempt.why_not_graded is not None:
+        error = {"error.type": "grader_error", "gen_ai.evaluation.explanation": attempt.why_not_graded}
         yield evaluation(answer, {"gen_ai.evaluation.name": "score", **error})
 
 
-def evaluation(answer: ExportedAnswer, fields: Record) -> Record:
+def evaluation(answer: ReportedAnswer, fields: Record) -> Record:
     """One event, at the end of the run."""
     at = answer.end or answer.start
     stamp = {} if at is None else {"timeUnixNano": nanoseconds(at)}
@@ -140,9 +141,9 @@ def evaluation(answer: ExportedAnswer, fields: Record) -> Record:
 # --- values -------------------------------------------------------------------------------------
 
 
-def identifier(answer: ExportedAnswer, what: str, size: int) -> str:
+def identifier(answer: ReportedAnswer, what: str, size: int) -> str:
     """An id of so many bytes, as hex; the same for the same record, and another for another run of it."""
-    seed = "\0".join((answer.result.id, str(answer.start), answer.agent, what))
+    seed = "\0".join((answer.id, str(answer.start), answer.agent, what))
     return sha256(seed.encode(errors="surrogatepass")).hexdigest()[: 2 * size]
 
 
@@ -183,8 +184,8 @@ def provider(model: str | None) -> str:
     return name if separator and name else found
 
 
-def error_type(answer: ExportedAnswer) -> str:
+def error_type(answer: ReportedAnswer) -> str:
     """A word for what failed."""
-    if answer.metadata.get("timedOut") or "timed out" in answer.result.failures[0]:
+    if answer.metadata.get("timedOut") or "timed out" in answer.attempt.failures[0]:
         return "timeout"
     return "agent_failed"

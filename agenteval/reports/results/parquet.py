@@ -7,17 +7,17 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.errors import MissingExtra, UserError
-from agenteval.reports.answers import ExportedAnswer, read_answers
+from agenteval.reports.answers import ReportedAnswer
+from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.rows import group_of
-from agenteval.reports.result_reader import ResultReader
+from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 
 ROWS = 1000  # of a group at most, and less if they are large
 BYTES = 16 << 20  # of text in a group
 TEXT, TEXTS, FLAG, WHOLE, NUMBER, TIME = "text", "texts", "flag", "whole", "number", "time"
 
-Cell = Callable[[ExportedAnswer], Any]
+Cell = Callable[[ReportedAnswer], Any]
 
 
 def json_text(value: Any) -> str | None:
@@ -26,20 +26,20 @@ def json_text(value: Any) -> str | None:
 
 
 COLUMNS: dict[str, tuple[str, Cell]] = {
-    "id": (TEXT, lambda answer: answer.prompt_id),
+    "id": (TEXT, lambda answer: answer.row.id),
     "trial": (WHOLE, lambda answer: answer.trial),
-    "input": (TEXT, lambda answer: answer.result.turns("\n") or None),
-    "hint": (TEXT, lambda answer: answer.result.hint),
-    "output": (TEXT, lambda answer: answer.result.output),
+    "input": (TEXT, lambda answer: answer.row.turns("\n") or None),
+    "hint": (TEXT, lambda answer: answer.row.hint),
+    "output": (TEXT, lambda answer: answer.attempt.output),
     "status": (TEXT, lambda answer: answer.status),
-    "pass": (FLAG, lambda answer: answer.result.grade.pass_ if answer.result.grade else None),
-    "score": (NUMBER, lambda answer: answer.result.grade.score if answer.result.grade else None),
-    "reasoning": (TEXT, lambda answer: answer.result.score.reasoning if answer.result.score else None),
-    "scores": (TEXT, lambda answer: json_text(answer.result.scores)),
-    "grader_error": (TEXT, lambda answer: answer.result.why_not_graded),
-    "errors": (TEXTS, lambda answer: answer.result.failures),
-    "tool_errors": (FLAG, lambda answer: answer.result.tool_errors),
-    "duration_ms": (NUMBER, lambda answer: answer.result.duration),
+    "pass": (FLAG, lambda answer: answer.attempt.grade.pass_ if answer.attempt.grade else None),
+    "score": (NUMBER, lambda answer: answer.attempt.grade.score if answer.attempt.grade else None),
+    "reasoning": (TEXT, lambda answer: answer.attempt.score.reasoning if answer.attempt.score else None),
+    "scores": (TEXT, lambda answer: json_text(answer.attempt.scores)),
+    "grader_error": (TEXT, lambda answer: answer.attempt.why_not_graded),
+    "errors": (TEXTS, lambda answer: answer.attempt.failures),
+    "tool_errors": (FLAG, lambda answer: answer.attempt.tool_errors),
+    "duration_ms": (NUMBER, lambda answer: answer.attempt.duration),
     "input_tokens": (NUMBER, lambda answer: answer.usage("input_tokens")),
     "output_tokens": (NUMBER, lambda answer: answer.usage("output_tokens")),
     "cached_tokens": (NUMBER, lambda answer: answer.usage("cached_tokens")),
@@ -49,12 +49,12 @@ COLUMNS: dict[str, tuple[str, Cell]] = {
     "model": (TEXT, lambda answer: answer.model),
     "steps": (WHOLE, lambda answer: len(answer.steps)),
     "tools": (TEXTS, lambda answer: [step.name for step in answer.steps if step.type == "tool_call" and step.name]),
-    "metadata": (TEXT, lambda answer: json_text(answer.result.metadata)),
-    "trajectory": (TEXT, lambda answer: json_text(answer.result.trajectory)),
+    "metadata": (TEXT, lambda answer: json_text(answer.row.metadata)),
+    "trajectory": (TEXT, lambda answer: json_text(answer.attempt.trajectory)),
 }
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the file, a group of rows at a time; memory holds one group."""
     if context.terminal:
         raise UserError("parquet is binary and stdout is a terminal: write it to a file with -o FILE")
@@ -65,11 +65,11 @@ def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
         raise MissingExtra("-f parquet needs the package pyarrow", "parquet") from None
     types = {TEXT: pyarrow.string(), TEXTS: pyarrow.list_(pyarrow.string()), FLAG: pyarrow.bool_()}
     types |= {WHOLE: pyarrow.int64(), NUMBER: pyarrow.float64(), TIME: pyarrow.timestamp("ms", tz="UTC")}
-    columns = COLUMNS | {"category": (TEXT, lambda answer: group_of(answer.metadata, context.by) or None)}
+    columns = COLUMNS | {"category": (TEXT, lambda answer: group_name(answer.row.metadata, context.by) or None)}
     schema = pyarrow.schema({name: types[kind] for name, (kind, _) in columns.items()}, {"agenteval": __version__})
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for group in groups(read_answers(results)):
+        for group in groups(results.answers()):
             arrays = [pyarrow.array([cell(one) for one in group], types[kind]) for kind, cell in columns.values()]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
             yield sink.take()
@@ -105,13 +105,13 @@ class _Sink:
         return b"".join(pieces)
 
 
-def groups(answers: Iterable[ExportedAnswer]) -> Iterator[list[ExportedAnswer]]:
+def groups(answers: Iterable[ReportedAnswer]) -> Iterator[list[ReportedAnswer]]:
     """The answers in groups of a limited size."""
-    group: list[ExportedAnswer] = []
+    group: list[ReportedAnswer] = []
     size = 0
     for answer in answers:
         group.append(answer)
-        size += len(answer.result.output) + sum(
+        size += len(answer.attempt.output) + sum(
             len(step.content or "") + (len(step.output) if isinstance(step.output, str) else 1000)
             for step in answer.steps
         )

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agenteval.comparison.run_summary import NO_GROUP, RunSummary, add_to_groups
+from agenteval.reports.answers import ReportedAnswer, answers_in, story
 from agenteval.reports.figures import duration_text, number, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.result_reader import ResultReader
-from agenteval.reports.run_summary import (
-    GROUP_TITLES,
-    NO_GROUP,
-    RunSummary,
-    add_to_group,
-    grade_facts,
-    group_cells,
-    pass_rate,
-    run_facts,
-)
+from agenteval.reports.reader import RowReader
+from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, pass_rate, run_facts
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.reports.timeline import OUTCOMES
+from agenteval.streams.rows import groups_at
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
-from agenteval.wire.result_view import UNGRADED, GroupedResult, ResultView
+from agenteval.wire.row import UNGRADED, Row
 
 TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
 ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
@@ -30,23 +24,24 @@ VERDICTS = OUTCOMES | {UNGRADED: "-"}
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
 
-def render(results: ResultReader, context: ReportContext) -> Iterator[bytes]:
-    """Yields the summary of all records, then a line for each."""
-    summary, widest = RunSummary(), [0] * (len(TITLES) - 1)
-    groups: dict[str, RunSummary] = {}
-    for row in results.first_pass(GroupedResult if context.grouped else ResultView):
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
+    """Yields the summary of all records, then a line for each answer."""
+    summary, groups = RunSummary(), dict[str, RunSummary]()
+    widest = [0] * (len(TITLES) - 1)
+    for row in results.rows(Row, twice=True):
         summary.add(row)
         if context.grouped:
-            add_to_group(groups, row, context.by)
-        for at, cell in enumerate(cells(row, context.width)):
-            widest[at] = max(widest[at], width(cell))
+            add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
+        for answer in answers_in(row):
+            for at, cell in enumerate(cells(answer, context.width)):
+                widest[at] = max(widest[at], width(cell))
     yield as_lines(head(summary, context))
     yield as_lines(group_lines(groups, context))
     if summary.records:
         columns = layout(widest, context.width)
         yield as_lines([paint(in_columns(TITLES, columns, NUMBERS), BOLD, context.color)])
-        for row in results.second_pass():
-            yield as_lines([record_line(row, columns, context)])
+        for answer in results.answers_again():
+            yield as_lines([answer_line(answer, columns, context)])
 
 
 # --- the top ------------------------------------------------------------------------------------
@@ -57,8 +52,8 @@ def head(summary: RunSummary, context: ReportContext) -> list[str]:
     lines = grade_facts(summary)
     if len(summary.graders) > 1:
         for name, grades in summary.graders.items():
-            found = f"{pass_rate(grades)}, average {number(grades.score.value)}" if grades.count else "no grade"
-            lines.append(("- " + clip(one_line(name, context.width), MAX_NAME), found))
+            rate = f"{pass_rate(grades, grades.interval)}, average {number(grades.score.value)}" if grades.count else ""
+            lines.append(("- " + clip(one_line(name, context.width), MAX_NAME), rate or "no grade"))
     lines += run_facts(summary)
     column = max(width(name) for name, _ in lines)
     shown = [f"{paint(pad(name, column), BOLD, context.color)}  {value}" for name, value in lines]
@@ -80,33 +75,25 @@ def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[s
     return [paint(title, BOLD, context.color), *lines, ""]
 
 
-# --- one record ---------------------------------------------------------------------------------
+# --- one answer ---------------------------------------------------------------------------------
 
 
-def cells(row: ResultView, limit: int) -> tuple[str, ...]:
+def cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
-    grade, duration, tokens = row.grade, row.duration, row.tokens
+    attempt = answer.attempt
+    grade, duration, tokens = attempt.grade, attempt.duration, attempt.tokens
     return (
-        VERDICTS[row.status],
-        one_line(row.id, limit),
+        VERDICTS[attempt.status],
+        one_line(answer.id, limit),
         number(grade.score) if grade else "",
         "" if duration is None else duration_text(duration),
         "" if tokens is None else whole(tokens),
     )
 
 
-def story(row: ResultView) -> str:
-    """The error, or the reasoning of a grade that is no pass; else the output."""
-    if row.failures:
-        return row.failures[0]
-    if row.score is not None and row.score.reasoning and not row.score.pass_:
-        return row.why_not_graded or row.score.reasoning
-    return row.why_not_graded or row.output
-
-
-def record_line(row: ResultView, columns: list[int], context: ReportContext) -> str:
-    """One record on one line."""
-    shown = (*cells(row, context.width), one_line(story(row), context.width))
+def answer_line(answer: ReportedAnswer, columns: list[int], context: ReportContext) -> str:
+    """One answer on one line."""
+    shown = (*cells(answer, context.width), one_line(story([answer.attempt]), context.width))
     line = in_columns(shown, columns, NUMBERS)
     return paint(line[: columns[0]], COLORS[shown[0]], context.color) + line[columns[0] :]
 

@@ -11,7 +11,7 @@ function idCell(row, page) {
 const COLUMNS = {
   status: { title: 'Status', cell: (row) => statusBadge(row.status, row.graded > 1 || row.status === 'flaky' ? `${STATUS_NAMES[row.status]} ${row.passed}/${row.graded}` : null), key: (row) => STATUS_ORDER.indexOf(row.status) },
   id: { title: 'Id', cell: idCell, key: (row) => row.id },
-  group: { title: 'Category', cell: (row) => textCell(row.group, 60), key: (row) => row.group },
+  groups: { title: 'Category', cell: (row) => textCell(row.groups.join(', '), 60), key: (row) => row.groups.join(', ') },
   score: { title: 'Score', number: true, cell: (row) => scoreText(row.score), key: (row) => row.score },
   duration: { title: 'Time', number: true, cell: (row) => durationText(row.duration), key: (row) => row.duration },
   tokens: { title: 'Tokens', number: true, cell: (row) => shortCount(row.tokens), key: (row) => row.tokens },
@@ -27,7 +27,7 @@ function columnsOf(data, rows) {
   const has = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined && row[name] !== '');
   return Object.keys(COLUMNS).filter((name) => name === 'status' || name === 'id' || has(name)).map((name) => {
     const column = { name, ...COLUMNS[name] };
-    if (name === 'group') column.title = clip(data.by, 30);
+    if (name === 'groups') column.title = clip(data.by, 30);
     if (name === 'score' && data.kind === 'trials') column.title = 'Pass rate';
     return column;
   });

@@ -82,10 +82,10 @@ function runCell(cell) {
 }
 
 function comparisonColumns(data) {
-  const { status, id, group, preview } = COLUMNS;
+  const { status, id, groups, preview } = COLUMNS;
   const runs = data.labels.map((label, at) => ({ name: `run${at + 1}`, title: clip(label, 40), cell: (row) => runCell(row.runs[at]), key: (row) => (row.runs[at] ? row.runs[at][1] : null) }));
   const winner = { name: 'winner', title: 'Won by', cell: (row) => textCell(row.winner || '', 40), key: (row) => row.winner };
-  return [{ name: 'status', ...status }, { name: 'id', ...id }, { name: 'group', ...group, title: clip(data.by, 30) }, ...runs, winner, { name: 'preview', ...preview }];
+  return [{ name: 'status', ...status }, { name: 'id', ...id }, { name: 'groups', ...groups, title: clip(data.by, 30) }, ...runs, winner, { name: 'preview', ...preview }];
 }
 
 // A run of a prompt: a result, or the trials of the prompt.

@@ -5,7 +5,7 @@ function matcher(filter, page) {
   const words = (filter.get('q') || '').toLowerCase().split(/\s+/).filter(Boolean);
   const [group, tool] = [filter.get('category'), filter.get('tool')];
   return (row) => (!status || status.has(row.status))
-    && (group === undefined || row.group === group || (group === 'none' && row.group === ''))
+    && (group === undefined || row.groups.includes(group) || (group === 'none' && !row.groups.length))
     && (tool === undefined || row.tools.includes(tool))
     && (!words.length || words.every((word) => row.text.includes(word)) || page.foundInSteps(row));
 }
@@ -70,7 +70,7 @@ class Toolbar {
       }
       select.hidden = names.length < 2 && (names.length === 0 || names[0] === '');
     };
-    count(this.groups, rows.map((row) => row.group));
+    count(this.groups, rows.flatMap((row) => (row.groups.length ? row.groups : [''])));
     count(this.tools, rows.flatMap((row) => row.tools));
   }
 

@@ -232,7 +232,7 @@ class Page {
     const link = button('Copy link', () => copyText(location.href, link), { class: 'small' });
     const wide = button('Widen', () => document.body.classList.toggle('wide'), { class: 'small wide-only' });
     return el('div', { class: 'record-head' },
-      el('div', { class: 'record-line' }, statusBadge(row.status), title, row.group && el('span', { class: 'tag', text: clip(row.group, 60) })),
+      el('div', { class: 'record-line' }, statusBadge(row.status), title, row.groups.length > 0 && el('span', { class: 'tag', text: clip(row.groups.join(', '), 60) })),
       el('div', { class: 'record-actions' },
         button('↑', () => this.move(-1), { class: 'small', 'aria-label': 'Previous record', title: 'k' }),
         button('↓', () => this.move(1), { class: 'small', 'aria-label': 'Next record', title: 'j' }),

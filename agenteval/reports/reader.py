@@ -1,0 +1,108 @@
+"""Reads the rows of a report: once, as they come, or twice where a summary of all of them comes first.
+
+Memory does not grow with their number: a file is read again, and what came from a pipe waits in a temporary file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from agenteval.errors import BadRecord
+from agenteval.reports.answers import ReportedAnswer, answers_in
+from agenteval.streams.files import Spool
+from agenteval.streams.rows import parse_row, row_of
+from agenteval.streams.source import Refusals, Source, read_checked, refuse
+from agenteval.wire.records import Record
+from agenteval.wire.row import Row, RowWithSteps
+
+A = TypeVar("A")
+R = TypeVar("R", bound=Row)
+
+_MARKS_OF_A_VERDICT = (b'"score"', b'"pass"', b"\\u00")  # a name, or an escape that may be a letter of it
+
+
+class RowReader:
+    """The rows of a file or a pipe. `seen`, if there is one, is called with the id of each, once."""
+
+    def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] | None = None) -> None:
+        self._source, self._refusals = source, refusals
+        self.seen: Callable[[str], None] = seen or (lambda _id: None)
+        self._spool: Spool | None = None
+        self._refused: set[int] = set()  # line numbers, of the first of two passes
+        self._last = 0
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all of it is there already, so that records may be written many at a time."""
+        return self._source.regular
+
+    def records(self) -> Iterator[Record]:
+        """Yields each whole record, as it comes."""
+        for record, _ in read_checked(self._source, partial(row_of, depth=Row), self._refusals):
+            yield record
+            self.seen(record["id"])
+
+    def rows(self, depth: type[R], *, twice: bool = False) -> Iterator[R]:
+        """Yields each row, as it comes; `twice` if a second pass follows."""
+        for row in self.lines(partial(parse_row, depth=depth), twice=twice):
+            yield row
+            self.seen(row.id)
+
+    def answers(self, depth: type[Row] = RowWithSteps, *, twice: bool = False) -> Iterator[ReportedAnswer]:
+        """Yields each answer: of a result one, of trials several."""
+        for row in self.rows(depth, twice=twice):
+            yield from answers_in(row)
+
+    def answers_again(self) -> Iterator[ReportedAnswer]:
+        """Yields the answers of the first pass again, without their steps."""
+        for line in self.lines_again():
+            yield from answers_in(parse_row(line, Row))
+
+    def lines(self, accept: Callable[[bytes], A], *, twice: bool = False) -> Iterator[A]:
+        """Yields what `accept` returns for each line, as it comes; if it raises BadRecord, the line is refused."""
+        if twice and not self._source.regular:
+            self._spool = Spool()
+        for batch in self._source.lines():
+            for number, line in batch:
+                self._last = number
+                try:
+                    accepted = accept(line)
+                except BadRecord as error:
+                    self._refused.add(number)
+                    refuse(self._source, number, line, error, self._refusals)
+                    continue
+                if self._spool is not None:
+                    self._spool.keep(line + b"\n")
+                yield accepted
+
+    def lines_again(self) -> Iterator[bytes]:
+        """Yields the accepted lines of the first pass again; not what was added to the file since."""
+        if self._spool is not None:
+            yield from (line.rstrip(b"\n") for line in self._spool.rewind())
+            return
+        self._source.rewind()
+        for batch in self._source.lines():
+            for number, line in batch:
+                if number > self._last:
+                    return
+                if number not in self._refused:
+                    yield line
+
+    def may_be_graded(self) -> bool:
+        """Whether any answer of a file has a verdict; True for a pipe, which would have to end first."""
+        if not self._source.regular:
+            return True
+        graded = any(_has_verdict(line) for batch in self._source.lines() for _, line in batch)
+        self._source.rewind()
+        return graded
+
+
+def _has_verdict(line: bytes) -> bool:
+    """Whether an answer in a line has a verdict; only lines that may have one are decoded."""
+    if any(mark in line for mark in _MARKS_OF_A_VERDICT):
+        with suppress(BadRecord):
+            return any(attempt.verdict is not None for attempt in parse_row(line, Row).attempts)
+    return False
