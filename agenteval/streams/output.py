@@ -1,7 +1,8 @@
 """The output of a tool: stdout or a file, to which each record is written whole, in one write, from any thread.
 
 open_output() reads what a file already has, for --append and --resume; Output writes to it; OutputFile notices what
-other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk.
+other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk. guarded() and
+write_record() turn an unexpected error in the work on one record into an error of that record.
 """
 
 from __future__ import annotations
