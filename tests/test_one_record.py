@@ -16,7 +16,7 @@ from agenteval.adapters.reader import result_of
 from agenteval.adapters.schema_file import load_adapter, parse_adapter
 from agenteval.agents.acp.client import WorkFiles
 from agenteval.streams.console import Console
-from agenteval.streams.guard import guarded, without_unwritable
+from agenteval.streams.output import guarded, without_unwritable
 from agenteval.streams.patterns import Pattern, SlowPattern
 from tests.support.tool import ROOT, Record, jsonl, run, script, write
 

@@ -16,13 +16,12 @@ import msgspec
 
 from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
 from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
-from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory
+from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, richness_of
 from agenteval.adapters.values import decode_leniently, may_have_halves, without_halves
 from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 from agenteval.wire.records import VERDICT_FIELDS, Record
-from agenteval.wire.richness import richness_of
 
 Times = list[int] | list[float] | list[int | float]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
-from agenteval.wire.records import LARGEST
+from agenteval.wire.records import LARGEST, Richness
 
 MOST_OPEN = 256  # calls among which an event without an id may find its own; a search of all is slow if they are many
 MOST_STEPS = 100_000  # of a record: 60 MB
@@ -356,3 +357,19 @@ def _leave_out_unknown(step: Step) -> None:
         del step["output"]
     if step.get("duration", step) is None:
         del step["duration"]
+
+
+_RICHNESS: dict[object, Richness] = {"full": "full", "messages-only": "messages-only", "minimal": "minimal"}
+_MORE_THAN_MESSAGES = frozenset(("thought", "tool_call", "plan"))
+
+
+def richness_of(noted: object, step_types: Iterable[str | None]) -> Richness:
+    """Returns how rich a trajectory is: what its record notes already, else what the types of its steps show."""
+    if isinstance(noted, str) and noted in _RICHNESS:
+        return _RICHNESS[noted]
+    found: Richness = "minimal"
+    for kind in step_types:
+        if kind in _MORE_THAN_MESSAGES:
+            return "full"
+        found = "messages-only"
+    return found

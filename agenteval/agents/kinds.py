@@ -406,7 +406,7 @@ class Environment(msgspec.Struct, frozen=True):
         return TEMPORARY not in own and TEMPORARY not in self.chosen
 
     def with_own(self, own: Mapping[str, str], temporary: str | None = None) -> dict[str, str]:
-        """Returns the variables to set for a command whose schema sets some of its own."""
+        """Returns the variables to set: ours, then the schema's (`own`), then the user's."""
         made = {} if temporary is None else {TEMPORARY: temporary, SOCKETS: temporary}
         return {**self.variables, **made, **own, **self.chosen}
 

@@ -166,7 +166,7 @@ class Journal:
         self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
         self._lock = threading.Lock()
         self._refuse_what_is_no_file()
-        self.agents: set[tuple[str | None, str]] = set()  # name and digest of those whose records were kept
+        self.agents: set[tuple[str | None, str]] = set()  # name and digest of the agents that have records in it
         earlier = self._read(written)
         self._earlier = {key: entry for key, entry in earlier.items() if entry.id not in done} if resume else {}
         if not resume:
@@ -253,7 +253,7 @@ class Journal:
                 raise UserError(f"{name}: is {kind}; move that away first")
 
     def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
-        """Returns the entries of an earlier run that are not in the output; UserError if the file is none of ours."""
+        """Returns the entries that are not in the output; UserError if the suite did not write the file."""
         entries: dict[Key, JournalEntry] = {}
         known = False
         broken = []

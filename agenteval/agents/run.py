@@ -48,8 +48,7 @@ from agenteval.processes.process import find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.guard import NOT_OF_THE_RECORD, write_record
-from agenteval.streams.output import Output, Syncer, open_output
+from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
@@ -371,7 +370,8 @@ class PromptRun:
             result = result_of(answer.raw, self.adapter, keep_raw=keep_raw, reading=reading)
         except Exception as error:
             result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
-        self.fit.add(answer.raw, result)
+        if not self.fit.decided:
+            self.fit.add(answer.raw, result)
         return result
 
     def grade(self, result: Record) -> Record | None:
@@ -488,7 +488,7 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
 
 
 def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command, or its name if there is no such command, which is reported."""
+    """Returns the path of a command; one that is not installed is reported, and its name returned."""
     try:
         return find_program(name)
     except UserError as error:

@@ -124,7 +124,7 @@ class WarmUp:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a prompt may take; `timeout` is in milliseconds, None if the user named none."""
+    """What a prompt may take; `timeout` is in milliseconds, None for the default."""
 
     timeout: float | None = None
     max_output: int = DEFAULT_MAX_OUTPUT
@@ -373,7 +373,7 @@ def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:
 
 
 def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:
-    """Returns why the agent did not answer every turn; how it ended after that is no failure."""
+    """Returns why the agent did not answer every turn; how it ended after that does not matter."""
     if outcome.timed_out:
         return f"timeout: {client.waiting} not answered within {timeout:g} ms"
     if client.done or outcome.error is not None:
@@ -410,7 +410,7 @@ def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
 
 
 def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
-    """Returns the flag of a command line that a message refuses, None if there is no such message."""
+    """Returns the flag of a command line that one of the texts refuses, None if no flag is refused."""
     flags = {found[0].lstrip("-").lower(): found[0] for word in argv[1:] if (found := _FLAG.match(word))}
     for text in texts:
         for found in _REFUSAL.finditer(text):

@@ -1,26 +1,36 @@
-"""A Ray cluster: connected to or started, and its workers as slots of the dispatcher."""
+"""A Ray cluster: connected to or started, its workers as slots of the dispatcher, and its processes ended with it."""
 
 from __future__ import annotations
 
 import logging
 import os
+import resource
 import shlex
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from agenteval.cluster.worker import FilterWorker
 from agenteval.errors import MissingExtra, Stopped, UserError
 from agenteval.processes.guardian import Guardian
+from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of, process_table
 
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
 LONGEST_FOLDER = 27  # bytes: what comes below it takes 80, and the path of a socket may have 107
 WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
 # Ray reads them when it is imported: no report over the network, no advice about accelerators.
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+NO_TOOL = 1 << 22  # added to a pid it is that of no process: a guardian would also kill filters that have its mark
+TITLE = b"ray::"  # how the names start that Ray's programs give themselves
+LONGEST_END = 10.0  # seconds until what cannot be killed is left alone
 
 
 class SlotRequest(NamedTuple):
@@ -40,7 +50,9 @@ class RayCluster:
         self._local = address == "local"
         self._command, self._secrets = list(command), dict(secrets)
         self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir=_short_folder())
-        self._guardian = Guardian()
+        self._mark = cluster_mark()
+        self._end_ray = partial(end_ray, self._mark, package_folder())
+        self._guardian = Guardian(self._end_ray)
         self._guardian.remove_at_end(self._folder)
         try:
             self._ray = _import_ray()
@@ -59,7 +71,8 @@ class RayCluster:
             copy_files(self._command, files, self._folder)
             settings["runtime_env"] = {"working_dir": self._folder}
         try:
-            self._ray.init(address=address, **settings)
+            with marked(self._mark) if self._local else nullcontext():
+                self._ray.init(address=address, **settings)
         except SystemExit:  # by Ray's own handler of SIGTERM
             raise Stopped(signal.SIGTERM) from None
         except Exception as error:  # Ray raises its base class, too, where a node does not start in time
@@ -82,6 +95,8 @@ class RayCluster:
         """Disconnects, and removes what was made here."""
         if self._ray is not None:
             self._ray.shutdown()
+        if self._local:
+            self._end_ray()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._guardian.dismiss()
 
@@ -156,3 +171,60 @@ def _words(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return []
+
+
+# --- its processes ------------------------------------------------------------------------------
+
+# Ray would leave some for a minute: its agents (ray::DashboardAgent, ray::RuntimeEnvAgent) notice the end of their node
+# only once they have started.
+
+
+def package_folder() -> str:
+    """Returns the directory of the package, which all programs of Ray are below."""
+    found = find_spec("ray")
+    return found.submodule_search_locations[0] if found and found.submodule_search_locations else os.devnull
+
+
+def cluster_mark() -> int:
+    """Returns the mark of the processes of a cluster that this tool starts.
+
+    It is a limit: the environment of a process that has changed its name is overwritten, more or less of it.
+    """
+    return mark_of(NO_TOOL + os.getpid(), 0)
+
+
+@contextmanager
+def marked(mark: int) -> Iterator[None]:
+    """Gives the processes that are started meanwhile the mark, unless they have that of an agent that started us."""
+    if MARKED_LIMIT is None or not can_mark() or find_mark(os.getpid()) is not None:
+        yield
+        return
+    before = resource.getrlimit(MARKED_LIMIT)
+    resource.setrlimit(MARKED_LIMIT, (mark, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(MARKED_LIMIT, before)
+
+
+def end_ray(mark: int, package: str) -> None:
+    """Kills what is left of the cluster with that mark; not its filters, which end their agents themselves."""
+    end = time.monotonic() + LONGEST_END
+    while (left := _of_cluster(mark, package)) and time.monotonic() < end:
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _of_cluster(mark: int, package: str) -> list[int]:
+    """Returns the processes of Ray itself in a cluster."""
+    place = os.path.join(os.fsencode(package), b"")
+    return [pid for pid in process_table() if _is_ray(pid, place) and find_mark(pid) == mark]
+
+
+def _is_ray(pid: int, place: bytes) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        program = file.read().split(b"\0")[:3]  # python -u FILE, until it changes its name
+        return program[0].startswith(TITLE) or any(word.startswith(place) for word in program)
+    return False

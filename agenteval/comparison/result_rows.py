@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from agenteval.adapters.trajectory import richness_of
 from agenteval.comparison.analysis.differences import cluster_name
 from agenteval.comparison.pairing import ComparedRow, RunRows
 from agenteval.comparison.row_facts import RowOptions, expense, input_digest, metadata_text
@@ -24,8 +25,8 @@ from agenteval.wire.comparison import (
     ScoreDistribution,
     TrajectoryInfo,
 )
-from agenteval.wire.records import Input, Wire
-from agenteval.wire.result_view import ResultFacts, Richness, is_trial, measured_time, richness_of
+from agenteval.wire.records import Input, Richness, Wire
+from agenteval.wire.result_view import ResultFacts, is_trial, measured_time
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
 _TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)

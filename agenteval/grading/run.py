@@ -29,9 +29,8 @@ from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, describe_fault
-from agenteval.streams.guard import NOT_OF_THE_RECORD, write_record
 from agenteval.streams.jsonl import encode
-from agenteval.streams.output import Output
+from agenteval.streams.output import NOT_OF_THE_RECORD, Output, write_record
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.comparison import ComparisonAnswer
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record

@@ -1,7 +1,7 @@
 """The guardian: a small process that outlives the tool when the tool is killed with SIGKILL.
 
-It holds the read end of a pipe whose only write end is the tool's, and sleeps until that closes. A tool that ends in
-order writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
+It holds the read end of a pipe to the tool and sleeps until the tool closes the other end. A tool that ends in order
+writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
 and exits. It writes nothing.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -23,15 +24,15 @@ LONGEST_WAIT = 60.0  # seconds until a directory is removed although a process h
 
 
 class Guardian:
-    """The tool's end of the pipe."""
+    """The tool's end of the pipe; `end_more` is called, in the guardian, when the tool was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, end_more: Callable[[], None] | None = None) -> None:
         tool = os.getpid()
         watched, self._lifeline = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._lifeline)
-            _watch(watched, tool)
+            _watch(watched, tool, end_more)
         os.close(watched)
 
     def remove_at_end(self, folder: str) -> None:
@@ -48,14 +49,14 @@ class Guardian:
             pass  # the guardian was killed; it has nothing left to do
 
 
-def _watch(watched: int, tool: int) -> NoReturn:
+def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoReturn:
     try:
         os.setsid()  # out of reach of the terminal's Ctrl-C and of a kill of the tool's process group
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
             signal.signal(signum, signal.SIG_IGN)
         if watched != 3:
             os.dup2(watched, 3)
-        os.closerange(4, HIGHEST_FD)  # among them the output file, whose lock must end with the tool
+        os.closerange(4, HIGHEST_FD)  # among them the output file: its lock must end with the tool
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
@@ -63,6 +64,8 @@ def _watch(watched: int, tool: int) -> NoReturn:
         folders = _read_folders()
         if folders is not None:
             _kill_marked(tool)
+            if end_more is not None:
+                end_more()
             _remove(folders)
     finally:
         os._exit(0)
@@ -73,7 +76,7 @@ def _read_folders() -> list[bytes] | None:
     received = b""
     while piece := os.read(3, 4096):
         received += piece
-        if received.rpartition(b"\0")[2] == b".":  # no name of a directory: they begin with a slash
+        if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
             return None
     return received.split(b"\0")[:-1]
 

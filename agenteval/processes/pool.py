@@ -95,7 +95,7 @@ class Pool(Generic[T, R]):
                     return
                 if fd == watch:
                     raise BrokenPipeError
-                os.read(fd, 64)  # a signal whose handler has not raised
+                os.read(fd, 64)  # a signal, but its handler has not raised
             if tick:
                 tick()
 

@@ -93,7 +93,7 @@ class RunningProcess:
     """One process from its start to its end: `run` does it all, in the calling thread."""
 
     child: Child | None = None
-    deadline: float | None = None  # since its start, or that of a turn
+    deadline: float | None = None  # of the process or, in a conversation, of a turn
     answer_file: str | None = None
     status: int | None = None
     error: str | None = None
@@ -115,10 +115,10 @@ class RunningProcess:
         self.chunks: list[bytes] = []
         self.arrivals: list[tuple[int, float]] = []
         self.stderr_tail = bytearray()
-        self.signalled: set[int] = set()  # what has got SIGTERM
+        self.signalled: set[int] = set()  # processes that have been sent SIGTERM
 
     def run(self) -> Outcome:
-        """Starts the process and attends to it to its end; returns its outcome."""
+        """Starts the process, feeds and reads it until it has ended; returns its outcome."""
         if self._name_answer_file():
             self._start()
         while self.child is not None and not self._has_ended():
@@ -132,7 +132,7 @@ class RunningProcess:
         """Puts the name of a new file into the arguments if they ask for one; returns whether it could."""
         if ANSWER_FILE in "\0".join(self.command.argv):
             try:
-                self.answer_file = name = self.supervisor.new_answer_file()
+                self.answer_file = name = self.supervisor.scratch.new_name("answer-")
             except OSError as error:
                 self.error = f"cannot make a file for the agent's answer: {error.strerror} (TMPDIR)"
                 return False
@@ -168,7 +168,7 @@ class RunningProcess:
     # --- until it has ended ---
 
     def _wait(self) -> float | None:
-        """Returns for how many seconds nothing has to be done unless something happens."""
+        """Returns how many seconds to wait for an event; None for no limit."""
         if self.kill_at is not None:
             return TREE_INTERVAL
         return None if self.deadline is None else self.deadline - time.monotonic()
@@ -184,7 +184,7 @@ class RunningProcess:
             self._write_stdin()
 
     def _has_ended(self) -> bool:
-        """Whether the process has ended and, if its tree is being terminated, nothing of that is left."""
+        """Whether the process has ended and, if its tree is being terminated, all of that has ended, too."""
         late = self.deadline is not None and time.monotonic() >= self.deadline
         if late and self.kill_at is None and self.status is None:
             self._miss_deadline()

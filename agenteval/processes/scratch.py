@@ -39,14 +39,14 @@ class Scratch:
         self._numbers = count(1)
 
     def new_name(self, prefix: str = "") -> str:
-        """Returns the path of a file or directory that is still to be made; OSError if there is no room for it.
+        """Returns an unused path for a file or directory; OSError if the directory for it cannot be made.
 
         It is short: the name of a socket below it may have 107 bytes in all.
         """
         return f"{self.folder()}/{prefix}{next(self._numbers)}"
 
     def folder(self) -> str:
-        """Returns the directory itself, and makes it if it is not there; OSError if that cannot be."""
+        """Returns the directory itself, and makes it if it is missing; OSError if it cannot be made."""
         with self._making:
             if self._removed:  # a thread that has not noticed yet that the tool ends would leave a new one behind
                 raise OSError(errno.ENOENT, "the tool is ending")
@@ -62,7 +62,7 @@ class Scratch:
         return path
 
     def remove(self) -> None:
-        """Removes it with all that is in it, as far as it can be; it is not made again."""
+        """Removes it with its content, as far as possible; it is not made again."""
         with self._making:
             self._removed = True
         if self._path is not None:
@@ -84,7 +84,7 @@ class Scratch:
 
 
 def take_file(path: str, size: int, *, wait: float) -> bytes:
-    """Removes a file and returns its first `size` bytes; one that is empty is waited for, that many seconds."""
+    """Removes a file and returns its first `size` bytes; waits up to `wait` seconds until it is not empty."""
     data = b""
     deadline = time.monotonic() + wait
     while not (is_written := _size_of(path) > 0) and time.monotonic() < deadline:
@@ -105,7 +105,7 @@ def _size_of(path: str) -> int:
 
 
 def discard(path: str) -> None:
-    """Removes a directory as far as it can be: what an agent made as another user may have to stay."""
+    """Removes a directory as far as possible: files that an agent made as another user may have to stay."""
     with suppress(OSError):
         os.rmdir(path)
         return
@@ -114,9 +114,9 @@ def discard(path: str) -> None:
 
 
 def _make_private(announce: Callable[[str], None]) -> tuple[str, str]:
-    """Makes a directory of a new name; returns the one that it is in, and its path.
+    """Makes a directory with a new name; returns its parent and its path.
 
-    It is announced before it is there: a tool that is killed in between leaves nothing.
+    It is announced before it is made: a tool that is killed in between leaves nothing.
     """
     problem = OSError()
     for base in filter(None, (*map(os.environ.get, VARIABLES), *PLACES)):
@@ -132,7 +132,7 @@ def _make_private(announce: Callable[[str], None]) -> tuple[str, str]:
 
 
 def _locked(path: str) -> int:
-    """Makes the file that its owner has locked; it gets its name when it is."""
+    """Makes the lock file; it gets its name only once it is locked."""
     made, name = os.path.join(path, f"{LOCK}-"), os.path.join(path, LOCK)
     fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with suppress(OSError):  # a file system without locks

@@ -1,19 +1,22 @@
 """All processes of a tool: started in sessions of their own, marked, and terminated with all they started.
 
-Data flow: a worker thread calls `run`, which starts a process and attends to it until it has ended (process.py). When
-its tree has to be terminated, what it started is found in the process table (tree.py); the guardian does that if this
-process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
+Data flow: a worker thread calls `run`, which starts a process and reads what it prints until it has ended
+(process.py). When its tree has to be terminated, what it started is found in the process table (tree.py); the guardian
+does that if this process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterable
 from itertools import count
 
 from agenteval.errors import CannotGoOn, describe_system_error
@@ -23,9 +26,7 @@ from agenteval.processes.scratch import Scratch
 from agenteval.processes.tree import (
     MARKED_LIMIT,
     VARIABLE,
-    Orphans,
     Table,
-    adopt_orphans,
     below,
     can_mark,
     command_name,
@@ -35,12 +36,13 @@ from agenteval.processes.tree import (
     is_stopped,
     mark_of,
     process_table,
-    reap,
     send_signal,
     tree_of,
 )
 
 OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
+PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
+SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
@@ -77,6 +79,49 @@ class Child:
         os.close(signal_end)
 
 
+class Orphans:
+    """The children of this process that it did not start: orphans that were reparented to it."""
+
+    def __init__(self) -> None:
+        # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
+        # open because it is read at every end of a process.
+        try:
+            self._children: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+        except OSError:
+            self._children = None
+
+    def reap(self, started: Iterable[int]) -> set[int]:
+        """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
+        while True:
+            orphans = self.listed(started)
+            exited = set(filter(reap, orphans))
+            if not exited:  # else its children may have become ours after the list was read
+                return orphans
+
+    def listed(self, started: Iterable[int]) -> set[int]:
+        """Returns the orphans, whether they are alive or not."""
+        if self._children is None:
+            children = {pid for pid, (parent, _) in process_table().items() if parent == os.getpid()}
+        else:
+            children = set(map(int, self._read(self._children).split()))
+        return children.difference(started)
+
+    def _read(self, list_of_children: int) -> bytes:
+        listed = more = os.pread(list_of_children, 1 << 16, 0)
+        while len(more) > SHORT_LIST:  # the kernel gives one page at a time
+            more = os.pread(list_of_children, 1 << 16, len(listed))
+            listed += more
+        return listed
+
+
+def reap(pid: int) -> bool:
+    """Reaps a child if it has exited; returns whether it has."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
 class ProcessSupervisor:
     """Starts and terminates processes; one for the whole tool, used by many threads."""
 
@@ -87,11 +132,12 @@ class ProcessSupervisor:
         self._marks = can_mark()
         adopt_orphans()
         self._pid = os.getpid()
+        self._first_mark = mark_of(self._pid, 0)
         self.stopping = False  # whether everything is being terminated: how an agent ends now is not its result
         self._stopped = threading.Event()
         self._keys = count(1)
-        # One process is started at a time, and none while orphans are looked for: a child whose pid is not noted yet
-        # would be taken for one. Code that needs both locks takes this one first; the other is held only briefly.
+        # One process is started at a time, and none while orphans are looked for: a child would be taken for one until
+        # its pid is noted. Code that needs both locks takes this one first; the other is held only briefly.
         self._starting = threading.Lock()
         self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
@@ -108,10 +154,6 @@ class ProcessSupervisor:
     def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
         """Runs one process of agent `key` to its end, in the calling thread; `timeout` is in seconds."""
         return RunningProcess(self, key, command, timeout, max_output).run()
-
-    def new_answer_file(self) -> str:
-        """Returns the name of a new file, for a process to write its answer to."""
-        return self.scratch.new_name("answer-")
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""
@@ -139,7 +181,7 @@ class ProcessSupervisor:
             self.pause(START_INTERVAL)
 
     def _spawn(self, key: int, command: Command, stdin: int | None, stdout: int, stderr: int) -> Child:
-        mark = mark_of(self._pid, key)
+        mark = self._first_mark + key
         # A process inherits its mark from this one: to set it in the child alone would take a fork that runs Python.
         with self._starting:
             if self.stopping:
@@ -178,7 +220,7 @@ class ProcessSupervisor:
             return status, False
         with self._starting, self._lock:
             left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
-            return status, any(mark == mark_of(self._pid, key) or not is_of(self._pid, mark) for mark in left)
+            return status, any(mark == self._first_mark + key or not is_of(self._pid, mark) for mark in left)
 
     def reap_orphans(self) -> None:
         """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
@@ -274,8 +316,8 @@ class ProcessSupervisor:
     def _tree(self, key: int | None, *, fresh: bool) -> set[int]:
         """Returns the living processes of an agent (None: of all), but for those that cannot be ended.
 
-        Unless it has to be `fresh`, a very recent table serves: many trees may be terminated at once. That nothing is
-        left is concluded from a fresh one only.
+        Unless it has to be `fresh`, a very recent table will do: many trees may be terminated at once. Only a fresh
+        one can show that nothing is left.
         """
         asked = time.monotonic()
         with self._starting, self._lock:
@@ -304,6 +346,16 @@ class ProcessSupervisor:
                 del self._given_up[pid]
             self._table = (began, table)
         return self._table[1]
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every orphan below it: a child subreaper, which only Linux has.
+
+    The one use of ctypes: Python has no prctl, and without it what an agent leaves behind would go to init, where
+    only the guardian's search by marks finds it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def environment_of(command: Command, mark: int = 0) -> dict[str, str]:

@@ -9,7 +9,6 @@ an environment variable is the mark.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -23,8 +22,6 @@ MARKED_LIMIT = getattr(resource, "RLIMIT_RTTIME", None)
 FIRST_MARK = 1 << 50  # microseconds of real-time CPU: 35 years
 KEYS = 1 << 26
 
-PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
-SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
 STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
 
@@ -145,62 +142,6 @@ def is_stopped(pid: int) -> bool:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
     except (OSError, IndexError):
-        return True
-
-
-# --- orphans -------------------------------------------------------------------------------------
-
-
-def adopt_orphans() -> None:
-    """Makes this process the parent of every orphan below it: a child subreaper, which only Linux has.
-
-    The one use of ctypes: Python has no prctl, and without it what an agent leaves behind would go to init, where
-    only the guardian's search by marks finds it.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-class Orphans:
-    """The children of this process that it did not start: orphans that were reparented to it."""
-
-    def __init__(self) -> None:
-        # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
-        # open because it is read at every end of a process.
-        try:
-            self._children: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
-        except OSError:
-            self._children = None
-
-    def reap(self, started: Iterable[int]) -> set[int]:
-        """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
-        while True:
-            orphans = self.listed(started)
-            exited = set(filter(reap, orphans))
-            if not exited:  # else its children may have become ours after the list was read
-                return orphans
-
-    def listed(self, started: Iterable[int]) -> set[int]:
-        """Returns the orphans, whether they are alive or not."""
-        if self._children is None:
-            children = {pid for pid, (parent, _) in process_table().items() if parent == os.getpid()}
-        else:
-            children = set(map(int, self._read(self._children).split()))
-        return children.difference(started)
-
-    def _read(self, list_of_children: int) -> bytes:
-        listed = more = os.pread(list_of_children, 1 << 16, 0)
-        while len(more) > SHORT_LIST:  # the kernel gives one page at a time
-            more = os.pread(list_of_children, 1 << 16, len(listed))
-            listed += more
-        return listed
-
-
-def reap(pid: int) -> bool:
-    """Reaps a child if it has exited; returns whether it has."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
         return True
 
 

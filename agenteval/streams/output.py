@@ -1,7 +1,8 @@
 """The output of a tool: stdout or a file, to which each record is written whole, in one write, from any thread.
 
 open_output() reads what a file already has, for --append and --resume; Output writes to it; OutputFile notices what
-other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk.
+other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk. guarded() and
+write_record() turn an unexpected error in the work on one record into an error of that record.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from agenteval.errors import CannotGoOn, ClosedPipe, UserError
+from agenteval.errors import CannotGoOn, ClosedPipe, UserError, WorkspaceError
 from agenteval.streams import descriptors
-from agenteval.streams.console import ERASE, another_shows, is_terminal
+from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, create_file, make_directories
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
+from agenteval.wire.records import Record
 
 PIECE = 1 << 20  # bytes that are copied at a time
 SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
@@ -449,3 +451,51 @@ def _records(path: str) -> Iterator[tuple[int, _Line]]:
         for number, line in enumerate(file):
             if line.strip():
                 yield number, _parse(line)
+
+
+# --- no single record ends a run ----------------------------------------------------------------
+# Every tool works on a record inside `guarded`, and writes it with `write_record`: an unexpected exception becomes the
+# record's error. An error of the tool itself (a wrong option, a full disk, a closed pipe) is not caught.
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+NOT_OF_THE_RECORD = (UserError, ClosedPipe, WorkspaceError)
+EMPTY: dict[str, object] = {"input": "", "output": "", "trajectory": [], "rawLines": [], "lineTimes": [], "trials": []}
+
+
+def guarded(item: T, work: Callable[[T], R], failed: Callable[[T, Exception], R]) -> R:
+    """Returns the result of the work on an item; if it raises, what `failed` returns for the item and the error."""
+    try:
+        return work(item)
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
+        return failed(item, error)
+
+
+def write_record(target: Output, record: Record, console: Console) -> None:
+    """Writes a record; if it cannot be encoded, without the fields that cannot, and with an error that names them."""
+    try:
+        target.write(record)
+    except NOT_OF_THE_RECORD:
+        raise
+    except Exception as error:
+        target.write(without_unwritable(record, console.fault(str(record["id"]), error)))
+
+
+def without_unwritable(record: Record, reason: str) -> Record:
+    """Returns the record without the fields that cannot be encoded, and with the reason among its errors."""
+    kept = {name: value for name, value in record.items() if _is_writable({name: value})}
+    empty = {name: EMPTY[name] for name in record if name not in kept and name in EMPTY}
+    lost = ", ".join(name for name in record if name not in kept)
+    errors = [*(kept.get("errors") or ()), f"cannot be written: {lost} ({reason})"]
+    return {**kept, **empty, "errors": errors}
+
+
+def _is_writable(value: object) -> bool:
+    try:
+        encode(value)
+    except Exception:
+        return False
+    return True

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
@@ -146,39 +146,19 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
             yield record, accepted
 
 
-def no_parts(_record: Record) -> None:
-    """The default of read_typed: no record is one of several."""
-
-
-def read_typed(
-    source: Source, kind: type[T], refusals: Refusals, parts: Callable[[Record], Sequence[T] | None] = no_parts
-) -> Iterator[T]:
-    """Yields only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on.
-
-    `parts` returns what a record that is not of that kind consists of; None if it is of no other kind that is read.
-    """
-    return chain.from_iterable(read_typed_batches(source, kind, refusals, parts))
-
-
-def read_typed_batches(
-    source: Source, kind: type[T], refusals: Refusals, parts: Callable[[Record], Sequence[T] | None] = no_parts
-) -> Iterator[Iterator[T]]:
-    """Yields the same in batches: of the lines that one read completed, so that a whole batch can be kept in memory."""
+def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]:
+    """Yields only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on."""
     parse = msgspec.json.Decoder(kind).decode
-
-    def typed(batch: list[tuple[int, bytes]]) -> Iterator[T]:
-        for number, line in batch:
+    for number, line in chain.from_iterable(source.lines()):
+        try:
+            typed = parse(line)
+        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
             try:
-                yield parse(line)
-            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-                try:
-                    record = decode_record(line)
-                    found = parts(record)
-                    yield from [check(record, kind)] if found is None else found
-                except BadRecord as error:
-                    refuse(source, number, line, error, refusals)
-
-    return map(typed, source.lines())
+                typed = check(decode_record(line), kind)
+            except BadRecord as error:
+                refuse(source, number, line, error, refusals)
+                continue
+        yield typed
 
 
 # --- files of another kind ---------------------------------------------------------------------

@@ -10,8 +10,7 @@ from msgspec import Meta
 from agenteval.wire.differences import Category, Difference, Flips, Resources, Usage
 from agenteval.wire.interval import ConfidenceInterval
 from agenteval.wire.preference import Preference
-from agenteval.wire.records import Count, Interval, Rate, Wire
-from agenteval.wire.richness import Richness
+from agenteval.wire.records import Count, Interval, Rate, Richness, Wire
 
 StrategyName = Literal["weighted", "statistical", "custom"]
 

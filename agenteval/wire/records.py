@@ -28,6 +28,7 @@ GraderErrorText = str | bool | None
 LARGEST = 2**53  # beyond it, integers are not exact as floats, and some do not fit one
 AGENT_FAILED = "agent failed: "  # starts the reasoning of a record that no grader saw
 StepType = Literal["thought", "message", "tool_call", "plan"]
+Richness = Literal["full", "messages-only", "minimal"]  # of a trajectory
 
 
 class Prompt(Wire):

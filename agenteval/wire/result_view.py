@@ -11,8 +11,6 @@ from agenteval.wire.records import (
     Step,
     Wire,
 )
-from agenteval.wire.richness import Richness as Richness
-from agenteval.wire.richness import richness_of as richness_of
 from agenteval.wire.row import ERROR as ERROR
 from agenteval.wire.row import FAIL as FAIL
 from agenteval.wire.row import GRADER_ERROR as GRADER_ERROR

@@ -48,7 +48,7 @@ WORK = (
     Work("ae-show", "results", 20_000),
     Work("ae-gate", "results", 20_000, ("--min", "passRate=0")),
     Work("ae-calibrate", "results", 20_000),
-    Work("ae-balance", "prompts", 100_000),
+    Work("ae-balance", "prompts", 100_000, keeps_rows=True),
     Work("ae-merge", "results", 20_000, keeps_rows=True),
     Work("ae-score", "results", 20_000, keeps_rows=True),
     Work("ae-compare", "results", 20_000, keeps_rows=True),

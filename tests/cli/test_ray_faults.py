@@ -60,7 +60,7 @@ def test_a_cluster_that_is_being_started_is_ended(signum: int, tmp_path: Path, m
         until(lambda: any("dashboard/agent.py" in line for line in started(mark).values()), "the agents start", SLOW)
         running.signal(signum)
         running.process.wait()
-    until(lambda: not started(mark), "nothing of the cluster is left", SLOW)
+    until(lambda: not started(mark), "nothing of the cluster is left", 10)
 
 
 def started(mark: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.wire.result_view import richness_of
+from agenteval.adapters.trajectory import richness_of
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.trajectory import Trajectory
+from agenteval.adapters.trajectory import Trajectory, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.wire.records import Record
 from agenteval.wire.result_view import combine
-from agenteval.wire.richness import richness_of
 
 
 class ForeignResult:
@@ -90,7 +89,7 @@ class ForeignResult:
 
 
 def verdict(score: Any, passed: Any, reasoning: Any) -> Record | None:
-    """Returns what a grader of ours would answer, None if the score is none from 0 to 1; full marks pass by default."""
+    """Returns the verdict as a grader result; None if the score is not from 0 to 1. By default only 1 passes."""
     if type(score) not in (int, float, bool) or not 0 <= score <= 1:
         return None
     found: Record = {"pass": passed if type(passed) is bool else score == 1, "score": float(score)}
@@ -103,7 +102,7 @@ def as_object(value: Any) -> Record:
 
 
 def objects(value: Any) -> list[Record]:
-    """Returns the objects in a list; none if it is no list."""
+    """Returns the objects in a list; an empty list for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

@@ -17,14 +17,13 @@ from urllib.parse import quote
 from agenteval.adapters.reader import Reading
 from agenteval.adapters.rules import Event, all_hold
 from agenteval.adapters.sessions.schema import CompiledTurn, SessionSchema
-from agenteval.adapters.trajectory import Step
+from agenteval.adapters.trajectory import Step, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record
-from agenteval.wire.richness import richness_of
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
 
@@ -262,7 +261,7 @@ class RecordedSession:
     # --- turns ---
 
     def _is_turn(self, event: Event, rule: CompiledTurn) -> bool:
-        """Begins a turn if the event has the text of one; returns whether the event is no step in any case."""
+        """Begins a turn if the event has the text of one; returns whether the event is used up and not a step."""
         text = as_text(rule.content(event)).strip()
         if not text:
             return False
@@ -279,7 +278,7 @@ class RecordedSession:
         return True
 
     def close_turn(self) -> None:
-        """Ends the turn; one that is only a turn if it is answered may be none."""
+        """Ends the turn; one that counts only if it is answered may be removed."""
         self.reading.end_turn()
         count = len(self.reading.trajectory) - sum(self._counts)
         if self._only_if_answered and not count:

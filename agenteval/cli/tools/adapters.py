@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from agenteval.adapters.schema_file import bundled_adapters, bundled_path, parse_headless
+from agenteval.adapters.trajectory import richness_of
 from agenteval.cli.options import Names, output_option
 from agenteval.cli.tool import OF_LISTS, tool
 from agenteval.errors import OK, UserError, nearest
 from agenteval.streams.output import Output
 from agenteval.streams.text import as_lines, clip, pad, pretty_json, terminal_columns
-from agenteval.wire.richness import richness_of
 
 WIDEST = 44  # width of a column in a pipe; a longer cell shifts the rest of its line
 TITLES = ("ADAPTER", "TRAJECTORY", "TRIED ON", "WHAT IT IS")

@@ -24,8 +24,7 @@ from agenteval.cli.options import (
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
-from agenteval.streams.guard import guarded, write_record
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, guarded, write_record
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source, read_records
 from agenteval.streams.text import visible

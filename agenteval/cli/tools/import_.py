@@ -15,8 +15,7 @@ from agenteval.cli.options import Names, Parsed, count_option, output_option, pr
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
-from agenteval.streams.guard import write_record
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, write_record
 from agenteval.streams.redaction import line_without_tokens, redact_tokens
 from agenteval.wire.records import Record
 
@@ -30,7 +29,7 @@ def parse_date(text: str) -> float:
 
 
 def formats() -> dict[str, str]:
-    """Returns the formats, and whose they are."""
+    """Returns the formats, each with a description."""
     return dict.fromkeys(session_formats(), "sessions of this agent") | FOREIGN
 
 
@@ -110,7 +109,7 @@ def results(format_: str, paths: list[str], console: Console) -> Iterator[Record
 
 
 def is_wanted(record: Record, since: float | None, folder: str | None, min_turns: int) -> bool:
-    """Returns whether a session is one of those asked for; one whose time or cwd is unknown is not, where it counts."""
+    """Returns whether a session passes the filters; a filter on the time or cwd excludes sessions that have none."""
     if since is not None and (record.get("timing") or {}).get("end", 0) < since:
         return False
     if folder is not None:
