@@ -109,12 +109,9 @@ def text_field(record: Record, *names: str) -> str | None:
 
 def verdict_of(attempt: Attempt, name: str, field: str) -> GraderResult | None:
     """Returns the result of the grader of that name, else of the one whose outcome has that field; None if it erred."""
-    named = (attempt.recorded_scores or {}).get(name)
-    every = (
-        [named]
-        if named
-        else list((attempt.recorded_scores or {}).values()) or ([attempt.score] if attempt.score else [])
-    )
+    scores = attempt.recorded_scores or {}  # also those of a failed agent: the judge's tokens were paid for
+    named = scores.get(name)
+    every = [named] if named else list(scores.values()) or ([attempt.score] if attempt.score else [])
     for verdict in every:
         outcome = verdict.outcome or (attempt.outcome if not scores else None) or {}
         if (named or field in outcome) and not attempt.is_grader_error(verdict):
