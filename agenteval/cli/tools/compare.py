@@ -118,9 +118,7 @@ def open_runs(paths: Sequence[str], *, twice: bool) -> list[RunSource]:
     return sources
 
 
-def page_wishes(
-    runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console
-) -> dict[str, Any]:
+def page_wishes(runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console) -> dict[str, Any]:
     """What a page needs besides the report: the records, read again when they are written."""
     from agenteval.reports.page.comparison_rows import prompt_lines
 
