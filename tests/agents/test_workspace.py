@@ -124,22 +124,6 @@ def test_a_copy_of_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- removal ------------------------------------------------------------------------------------
 
 
-def test_no_tree_is_too_deep_to_be_removed(tmp_path: Path) -> None:
-    """3,000 levels of long names: deeper than Python recurses, a path longer than any system call takes."""
-    (tmp_path / "top").mkdir()
-    fd = os.open(tmp_path / "top", os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("a long name", dir_fd=fd)
-        os.close(os.open("file", os.O_CREAT, dir_fd=fd))
-        below = os.open("a long name", os.O_RDONLY, dir_fd=fd)
-        os.close(fd)
-        fd = below
-    os.close(fd)
-    with removed(tmp_path / "top") as top:
-        remove_tree(str(top))
-        assert list(tmp_path.iterdir()) == []
-
-
 def test_what_stands_in_the_place_of_a_directory_is_removed(tmp_path: Path) -> None:
     (tmp_path / "other" / "sub").mkdir(parents=True)
     (tmp_path / "other" / "sub" / "kept").touch()
@@ -179,7 +163,7 @@ try:
     remove_tree(os.path.abspath("base/ws"))
     sys.exit("removed")
 except OSError as error:
-    assert "Permission denied: ws in " in str(error), error
+    assert error.strerror == "Permission denied" and error.filename.endswith("base/ws"), error
 assert os.listdir("base/ws") == []
 os.chmod("base", 0o755)
 for name in ("base", "template"):
@@ -199,12 +183,11 @@ for number, options in enumerate((["-t", "tmpfs", "none"], ["--bind", "other"]))
     os.makedirs("other", exist_ok=True)
     subprocess.run(["mount", *options, place], check=True)
     open(f"{place}/kept", "w").close()
-    for remove_tree.MOUNTS in ("/proc/self/mountinfo", "/no/such/file")[: 2 - number]:
-        try:
-            remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
-            sys.exit("removed")
-        except OSError as error:
-            assert "a file system is mounted there" in str(error) and "\\u00e9" in str(error), error
+    try:
+        remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
+        sys.exit("removed")
+    except OSError as error:
+        assert "a file system is mounted there" in str(error) and "\\u00e9" in str(error), error
     assert os.listdir(place) == ["kept"]
     subprocess.run(["umount", place], check=True)
     remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
