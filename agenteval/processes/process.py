@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,7 +49,7 @@ class Command(msgspec.Struct, frozen=True):
     program: str
     argv: list[str]
     cwd: str
-    env: dict[str, str]
+    env: Mapping[str, str]
     stdin: bytes | None = None
     alone: bool = False  # the environment is `env` only, nothing is inherited
 

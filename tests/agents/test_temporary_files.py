@@ -175,7 +175,7 @@ def test_a_directory_that_was_removed_is_not_made_again(tmp_path: Path, monkeypa
 
 
 def test_nothing_is_left_that_a_thread_makes_while_all_is_removed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(base))
+    monkeypatch.setattr(tempfile, "tempdir", str(base))
 
     def make_directories(scratch: Scratch) -> None:
         with suppress(OSError):  # as it is no longer there

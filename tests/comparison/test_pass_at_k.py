@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from agenteval.statistics.samples import pass_at, pass_curves, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,6 @@ def test_unbiased_means_the_share_of_all_draws(n: int, c: int) -> None:
         draws = list(combinations([True] * c + [False] * (n - c), j))
         assert pass_at(n, c, j) == sum(map(any, draws)) / len(draws)
         assert pass_exp(n, c, j) == sum(map(all, draws)) / len(draws)
-
-
-@pytest.mark.parametrize(("n", "c"), [(0, 0), (1, 1), (7, 0), (7, 3), (7, 7), (60, 41)])
-def test_curves_are_the_estimates_one_by_one(n: int, c: int) -> None:
-    assert pass_curves(n, c) == [(pass_at(n, c, j), pass_exp(n, c, j)) for j in range(1, n + 1)]
 
 
 @pytest.mark.parametrize(("n", "j"), [(0, 1), (3, 4)])
