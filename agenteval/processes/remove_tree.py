@@ -1,10 +1,11 @@
-"""Removes directory trees of any mode, following no link, crossing no mount."""
+"""Removes directory trees of any depth and mode, following no link, crossing no mount."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+import subprocess
 from contextlib import suppress
 
 MOUNTS = "/proc/self/mountinfo"  # on Linux
@@ -26,10 +27,10 @@ def remove_tree(path: str) -> None:
             for name in names:
                 _open_up(os.path.join(folder, name))
         shutil.rmtree(path, ignore_errors=True)
-        if os.path.lexists(path):
-            shutil.rmtree(path)  # raises what is in the way
     except RecursionError:
-        raise OSError(f"{path}: its directories are nested too deeply to be removed; rm -rf can") from None
+        subprocess.run(["rm", "-rf", "--", path], capture_output=True)  # which no tree is too deep for
+    if os.path.lexists(path):
+        shutil.rmtree(path)  # raises what is in the way
 
 
 def _open_up(folder: str) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agenteval.agents.workspace_git import forget_repository, git_environment
 from agenteval.agents.workspaces import copy_tree, workspace_name
 from agenteval.processes.remove_tree import remove_tree
-from tests.support.privileges import unprivileged
+from tests.support.privileges import removed, unprivileged
 from tests.support.tool import run, script, write
 from tests.support.watching import Running, sleepers, until
 
@@ -118,6 +118,22 @@ def test_a_copy_of_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # --- removal ------------------------------------------------------------------------------------
+
+
+def test_no_tree_is_too_deep_to_be_removed(tmp_path: Path) -> None:
+    """3,000 levels of long names: deeper than Python recurses, a path longer than any system call takes."""
+    (tmp_path / "top").mkdir()
+    fd = os.open(tmp_path / "top", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("a long name", dir_fd=fd)
+        os.close(os.open("file", os.O_CREAT, dir_fd=fd))
+        below = os.open("a long name", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    with removed(tmp_path / "top") as top:
+        remove_tree(str(top))
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_what_stands_in_the_place_of_a_directory_is_removed(tmp_path: Path) -> None:
