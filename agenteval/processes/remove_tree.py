@@ -34,10 +34,10 @@ def remove_tree(path: str) -> None:
 
 
 def _open_up(folder: str) -> None:
-    """Lets the owner read and empty a directory."""
-    mode = os.lstat(folder).st_mode
-    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-        with suppress(PermissionError):  # of another user; removing it reports that
+    """Lets the owner read and empty a directory, if possible; removing it reports what is not."""
+    with suppress(OSError):
+        mode = os.lstat(folder).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(folder, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
