@@ -23,8 +23,7 @@ from agenteval.wire.records import (
     Record,
     Trial,
 )
-from agenteval.wire.result_view import combine
-from agenteval.wire.row import fields_of_kind, holds_trials
+from agenteval.wire.row import combine, fields_of_kind, holds_trials
 from agenteval.wire.validation import check
 
 ADDED = frozenset(VERDICT_FIELDS)
