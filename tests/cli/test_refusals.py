@@ -102,7 +102,7 @@ def test_a_percentage_is_not_a_rate(args: list[str], says: str, file: Path) -> N
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html", "junit", "parquet"])
 def test_a_key_that_no_record_has(form: str, file: Path) -> None:
-    def formatted(key: str) -> list[object]:
+    def formatted(key: str) -> list[str]:
         return ["ae-format", file.name, "-f", form, "--by", key, "-o", "report"]
 
     run(*formatted("categori"), cwd=file.parent).expect(1).says(

@@ -45,6 +45,10 @@ from agenteval.wire.row import Row
 NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
+EXIT_1 = (
+    "a condition does not hold, a figure is not known, too few records are graded, no record has the key of --by, "
+    "or lines were refused"
+)
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -103,21 +107,6 @@ def append_summary(path: str, text: str) -> None:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
 
 
-def check_figures(
-    whole: RunFigures,
-    groups: dict[str, RunFigures],
-    conditions: Sequence[Threshold],
-    *,
-    confident: bool,
-    min_graded: float,
-) -> list[Checked]:
-    """Every condition on the whole run, then on each category."""
-    checks = check_all(whole, conditions, confident=confident, min_graded=min_graded)
-    for group, figures in sorted(groups.items()):
-        checks += check_all(figures, conditions, confident=confident, min_graded=min_graded, group=group)
-    return checks
-
-
 # --- as text ------------------------------------------------------------------------------------
 
 
@@ -159,13 +148,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     return "\n".join([heading, "", *table(header, rows, names=2), "", *facts, "", ""])
 
 
-@tool(
-    NAME,
-    exit_status={
-        1: "a condition does not hold, a figure is not known, too few records are graded, no record has the key "
-        "of --by, or lines were refused",
-    },
-)
+@tool(NAME, exit_status={1: EXIT_1})
 @input_argument("GRADED")
 @click.option("--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Least value; repeatable.")
 @click.option("--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Largest value; repeatable.")
@@ -234,7 +217,9 @@ def main(
     target = Output(output, inputs=[source])
     use = KeyUse("--by", by) if by else None
     whole, groups = read_figures(source, console, use)
-    checks = check_figures(whole, groups, conditions, confident=confident, min_graded=min_graded)
+    checks = check_all(whole, conditions, confident=confident, min_graded=min_graded)
+    for group, figures in sorted(groups.items()):
+        checks += check_all(figures, conditions, confident=confident, min_graded=min_graded, group=group)
     for checked in checks:
         target.write_bytes(f"{line(checked)}\n".encode())
     target.close()
