@@ -56,15 +56,14 @@ def refuse(status: int, message: str) -> Response:
 
 def _items(reply: Reply) -> list[Body]:
     text = {"type": "output_text", "text": reply.text, "annotations": []}
-    items: list[Body] = [
-        {"type": "message", "id": new_id("msg"), "role": "assistant", "status": "completed", "content": [text]}
-    ]
+    message = {"type": "message", "id": new_id("msg"), "role": "assistant", "status": "completed", "content": [text]}
+    items: list[Body] = [message] if reply.text else []
     if reply.thought:
         summary = [{"type": "summary_text", "text": reply.thought}]
         items.insert(0, {"type": "reasoning", "id": new_id("rs"), "summary": summary, "encrypted_content": "c2VhbGVk"})
-    if reply.call:
-        call = {"name": reply.call.name, "arguments": json.dumps(reply.call.arguments), "status": "completed"}
-        items.append({"type": "function_call", "id": new_id("fc"), "call_id": new_id("call"), **call})
+    for call in reply.calls:
+        function = {"name": call.name, "arguments": json.dumps(call.arguments), "status": "completed"}
+        items.append({"type": "function_call", "id": new_id("fc"), "call_id": new_id("call"), **function})
     return items
 
 
