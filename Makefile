@@ -113,7 +113,7 @@ man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.
 bench: $(STAMP) ## time and memory beside every peer; writes bench/results.json and the curves of docs/
 	@$(VENV)/bin/python bench/run.py --write --curves
 
-bench-quick: $(STAMP) ## the same in about a minute: a tenth of the data, one round without warm-up, which misses no goal of time
+bench-quick: $(STAMP) ## the same in a few minutes: a tenth of the data, one round without warm-up, which misses no goal of time
 	@$(VENV)/bin/python bench/run.py --quick --repeat 1
 
 coverage: $(TESTABLE) ## how often intervals hold and verdicts are wrong, by simulation; writes the tables of docs/statistics.md

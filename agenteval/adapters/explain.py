@@ -230,7 +230,6 @@ class TracedTrajectory(Trajectory):
         tracer.begin(record_id)
 
     def text(self, kind: str, content: Any) -> None:
-        """Adds a thought or message."""
         count = len(self.steps)
         super().text(kind, content)
         is_new = len(self.steps) > count
@@ -242,7 +241,6 @@ class TracedTrajectory(Trajectory):
         self.tracer.find({"extract.content": content})
 
     def piece(self, kind: str, content: Any, message: Any = None) -> None:
-        """Adds a piece of a thought or message."""
         count = len(self.steps)
         super().piece(kind, content, message)
         self._note_text(kind, content, message, len(self.steps) > count)
@@ -258,21 +256,18 @@ class TracedTrajectory(Trajectory):
             self.tracer.add(kind if is_new else f"+ {kind}", pairs({"id": message, "content": as_text(content)}))
 
     def end_pieces(self) -> Step | None:
-        """Ends the step that the pieces so far make."""
         step = super().end_pieces()
         began = f"of the pieces from line {self.tracer.began(step)} on" if step else "no pieces before it"
         self.tracer.add("(end)", began)
         return step
 
     def plan(self, entries: Any) -> None:
-        """Adds a plan."""
         super().plan(entries)
         lack = f" ({self.tracer.lacks('entries')})" if entries is None else ""
         self.tracer.add("plan", pairs({"entries": self.steps[-1]["entries"]}) + lack)
         self.tracer.find({"extract.entries": entries})
 
     def error(self, content: Any) -> list[str]:
-        """Adds what an event reports as an error."""
         errors = super().error(content)
         lack = f" ({self.tracer.lacks('content')})" if errors == [UNEXPLAINED] else ""
         for error in errors:
@@ -281,7 +276,6 @@ class TracedTrajectory(Trajectory):
         return errors
 
     def call(self, ident: Any, name: Any, given: Any) -> Step:
-        """Adds a tool call."""
         step = super().call(ident, name, given)
         if not self._in_report:
             self._note_call(step, name, {"id": ident, "input": given})
@@ -290,7 +284,6 @@ class TracedTrajectory(Trajectory):
     def report(
         self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
     ) -> Step:
-        """Takes in a call, its progress or result."""
         self._in_report = True
         step = super().report(ident, name, given, output, word, flag, duration, otherwise)
         self._in_report = False
@@ -299,7 +292,6 @@ class TracedTrajectory(Trajectory):
         return step
 
     def ask(self, ident: Any, name: Any, given: Any, permission: Any) -> Step:
-        """Takes in that permission was asked for a call."""
         self._in_report = True
         step = super().ask(ident, name, given, permission)
         self._in_report = False
@@ -321,24 +313,20 @@ class TracedTrajectory(Trajectory):
         return pairs({"name": step["name"]}) + lack + " "
 
     def add_output(self, step: Step, piece: Any) -> Step:
-        """Adds a piece to the output of a call."""
         if piece is not None:
             self.tracer.add("tool_call", self._tool(step, True) + pairs({"outputDelta": piece}))
         self.tracer.find({"extract.outputDelta": piece})
         return super().add_output(step, piece)
 
     def clock(self, step: Step, start: Any, end: Any) -> Step:
-        """Takes in when a call began and ended."""
         self.tracer.find({"extract.start": start, "extract.end": end})
         return super().clock(step, start, end)
 
     def set_parent(self, parent: Any) -> None:
-        """Sets the tool call that the next step belongs to."""
         super().set_parent(parent)
         self.tracer.find({"extract.parent": parent})
 
     def conclude(self, content: Any, failed: Any, reason: Any, stop: str | None = None) -> None:
-        """Sets the final text of the turn and why it ended."""
         super().conclude(content, failed, reason, stop)
         text, errors, result = self.result, self.result_errors, self.tracer.config.result
         for error in errors:
@@ -362,19 +350,16 @@ class TracedTrajectory(Trajectory):
             self.tracer.add_row("session", "resume" if own else "$.session_id", value(self.session_id))
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:
-        """Sets the counts of the turn's usage."""
         super().set_usage(numbers)
         self.tracer.add("usage", pairs(numbers))
         self.tracer.find(numbers)
 
     def add_usage(self, numbers: dict[str, int | float | None]) -> None:
-        """Adds counts to the turn's usage."""
         super().add_usage(numbers)
         self.tracer.add("usage", pairs(numbers))
         self.tracer.find(numbers)
 
     def note(self, facts: dict[str, Any]) -> None:
-        """Keeps facts for the metadata."""
         super().note(facts)
         if news := self.tracer.news({name: fact for name, fact in facts.items() if fact is not None}):
             self.tracer.add("metadata", pairs(news))

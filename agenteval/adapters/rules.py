@@ -322,22 +322,32 @@ def _tool_act(found: dict[str, list[Value]]) -> Act:
     # An event that names no tool can only be the result of a call.
     otherwise = "pending" if found.get("title") or found.get("input") else "completed"
 
+    def ask(item: Any, event: Any, out: Trajectory) -> Any:
+        return out.ask(ident(item, event), name(item, event), given(item, event), permission(item, event))
+
+    def call(item: Any, event: Any, out: Trajectory) -> Any:
+        return out.call(ident(item, event), name(item, event), given(item, event))
+
     def report(item: Any, event: Any, out: Trajectory) -> Any:
-        call = (ident(item, event), name(item, event), given(item, event))
-        if found.get("permission"):
-            return out.ask(*call, permission(item, event))
-        if is_call:
-            return out.call(*call)
         return out.report(
-            *call, output(item, event), status(item, event), failed(item, event), duration(item, event), otherwise
+            ident(item, event),
+            name(item, event),
+            given(item, event),
+            output(item, event),
+            status(item, event),
+            failed(item, event),
+            duration(item, event),
+            otherwise,
         )
 
+    take_in = ask if found.get("permission") else call if is_call else report
+
     def act(item: Any, event: Any, out: Trajectory) -> None:
-        step = report(item, event, out)
+        step = take_in(item, event, out)
         out.add_output(step, piece(item, event))
         out.clock(step, start(item, event), end(item, event))
 
-    return act if found.keys() & {"outputDelta", "start", "end"} else report
+    return act if found.keys() & {"outputDelta", "start", "end"} else take_in
 
 
 def _within(parent: Value, act: Act) -> Act:
@@ -425,7 +435,7 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
 MISSED = object()  # returned by an act that found nothing to take: later rules get the event
 
 Candidate = tuple[Tests, Act, bool]  # the bool: whether no later rule gets the event
-Choice = tuple[list[Candidate], list[Candidate], Fields]  # for steps, other actions, the fields of these
+Choice = tuple[list[Candidate], list[Rule], Fields]  # for steps; other actions and their fields
 
 
 class RuleSet:
@@ -457,9 +467,10 @@ class RuleSet:
             if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
                 break
         if None in fields or not fields.isdisjoint(event):
-            for tests, act, _ in actions:
-                if not tests or all_hold(tests, event):
-                    act(event, event, out)
+            for action in actions:
+                tests, is_there = action.tests, None in action.fields or not action.fields.isdisjoint(event)
+                if is_there and (not tests or all_hold(tests, event)):
+                    action.act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
@@ -476,7 +487,7 @@ class RuleSet:
 
         actions = list(possible(self.actions))
         fields = frozenset(field for rule in actions for field in rule.fields)
-        return _ordered(list(possible(self.steps))), [(rule.tests, rule.act, True) for rule in actions], fields
+        return _ordered(list(possible(self.steps))), actions, fields
 
 
 def _ordered(rules: list[Rule]) -> list[Candidate]:

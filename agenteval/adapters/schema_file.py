@@ -164,7 +164,7 @@ def _explain(message: str, raw: Any) -> str:
 
 
 def _wrong_key(raw: Any, field: str, message: str) -> str:
-    """Returns the key of a map whose value is wrong: msgspec does not name it, so each is tried alone."""
+    """Returns the key of a map that has the wrong value: msgspec does not name it, so each is tried alone."""
     entries = value_at(raw, field.partition("[...]")[0])
     for key, value in list(entries.items()):
         entries.clear()
@@ -181,7 +181,7 @@ def _wrong_key(raw: Any, field: str, message: str) -> str:
 
 
 def _misspelt(raw: Any, read: Any, field: str = "") -> Iterator[str]:
-    """Yields unknown fields whose names are close to that of a known one; other unknown fields are allowed."""
+    """Yields unknown fields with a name close to a known one; other unknown fields are allowed."""
     if isinstance(read, list):
         for n, (given, item) in enumerate(zip(raw, read, strict=True)):
             yield from _misspelt(given, item, f"{field}[{n}]")

@@ -450,3 +450,5 @@ def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _p
     except shutil.Error as error:
         _source, _target, reason = error.args[0][0]  # the first of all that went wrong
         raise OSError(re.sub(r"^\[Errno \d+\] ", "", reason)) from None
+    except RecursionError:
+        raise OSError(f"{source}: its directories are nested too deeply to be copied") from None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agenteval.agents.prompts import Prompts
-from agenteval.comparison.input_files import Batch, RunSource
+from agenteval.comparison.rows import Batch, RunSource
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import has_failed
@@ -33,6 +33,7 @@ class Identified(Wire):
 class ShardFile(RunSource):
     """A file of records that can be read again by offset; a pipe is copied to a temporary file first."""
 
+    number = 0  # of the line read last
     offset = 0
     size = 0
 

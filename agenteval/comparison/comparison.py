@@ -1,35 +1,70 @@
-"""A comparison of runs, whatever kind of record they hold: how it goes from rows to the report."""
+"""Runs → the report of ae-compare: rows are paired by prompt, figures computed, and the outcome put in words.
+
+Results and trials go the same way, a result being a prompt with one trial. What differs is which blocks the two reports
+have (wire/comparison.py keeps the form of agent-eval-harness for both) and the terms of the weighted strategy.
+"""
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
-from agenteval.comparison.analysis.differences import cluster_name
-from agenteval.comparison.analysis.gate import GateSettings
+from msgspec import structs
+
+from agenteval.comparison import figures
+from agenteval.comparison.figures import Report, run_k
 from agenteval.comparison.pairing import (
+    PairAnalysis,
     PromptScores,
-    R,
-    RunRows,
+    Rows,
     Scores,
     Strategy,
+    WinCounts,
+    analyse_pairs,
+    by_category,
     by_scores,
+    difference,
     missing_prompts,
+    paired_values,
     prompt_ids,
+    shared_prompts,
 )
-from agenteval.comparison.preference.orders import PromptRanking
-from agenteval.comparison.preference.outcome import decide_by_preference
-from agenteval.comparison.preference.preference import preference_of
-from agenteval.comparison.ranking import by_rankings
-from agenteval.comparison.row_facts import RowOptions
-from agenteval.statistics.intervals import bounds
+from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
+from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
+from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
+from agenteval.statistics.intervals import bootstrap_mean_interval, bounds
+from agenteval.statistics.paired import mid_p, sign_test
+from agenteval.statistics.samples import pass_exp
 from agenteval.streams.text import counted
-from agenteval.wire.comparison import PerformanceIntervals, ReportMeta, StrategyName
+from agenteval.wire.comparison import (
+    ComparisonReport,
+    HeadToHead,
+    McNemar,
+    PairStatistics,
+    PassExpDifference,
+    PerformanceIntervals,
+    PromptComparison,
+    ReportMeta,
+    Statistics,
+    StrategyName,
+    TrialsComparisonReport,
+    TrialsHeadToHead,
+    TrialsMeta,
+    TrialsPairStatistics,
+    TrialsPrompt,
+    TrialsStatistics,
+)
+from agenteval.wire.differences import CategoryRun
 from agenteval.wire.records import Record
 
 Weights = Mapping[str, float]
+RESULT_WEIGHTS: Weights = {"quality": 0.5, "latency": 0.3, "reliability": 0.2}
+TRIAL_WEIGHTS: Weights = {"capability": 0.4, "reliability": 0.4, "consistency": 0.2}
+OF_RESULT = ("output", "trajectory", "toolErrors")
+OF_TRIALS = ("passRate", "passAtK", "passExpK", "passAt", "passExp", "k", "trials")
 
 
 class CompareSettings(NamedTuple):
@@ -42,159 +77,359 @@ class CompareSettings(NamedTuple):
     margin: float = 0.05
 
 
-class Comparison(ABC, Generic[R]):
-    """How runs of one kind of record are compared; a subclass for results, one for trials."""
+class Comparison:
+    """Compares runs of results, or of trials, which are then a cluster of their prompt."""
 
-    noun: ClassVar[str]
-    view: ClassVar[type[Any]]
-    """The type that decodes the fields of a line that are needed."""
-    default_weights: ClassVar[Weights]
-    """The terms of the weighted strategy."""
-    meta_type: ClassVar[type[ReportMeta]] = ReportMeta
-
-    def __init__(self, options: RowOptions = RowOptions()) -> None:  # noqa: B008
-        self.options = options
-
-    @property
-    def clustered(self) -> bool:
-        """Whether prompts that share a value of the metadata are a cluster."""
-        return self.options.cluster_by is not None
-
-    def clusters(self, runs: Sequence[RunRows[R]]) -> int | None:
-        """How many clusters the prompts of all runs make; None without clusters."""
-        if not self.clustered:
-            return None
-        return len({cluster_name(id, row) for run in runs for id, row in run.rows.items()})
-
-    # --- what a kind of record defines ---
-
-    @abstractmethod
-    def row(self, view: Any, line: int = 0) -> R:
-        """What is kept of a record; BadRecord if it is of another kind."""
-
-    def complete(self, rows: dict[str, R]) -> dict[str, R]:
-        """The rows of a run once all are read."""
-        return rows
-
-    @abstractmethod
-    def weighted_scores(self, rows: Mapping[str, R], weights: Weights) -> Scores:
-        """The scores of one prompt by the weighted strategy."""
-
-    def standing(self, _rows: Mapping[str, R], scores: Scores) -> Scores:
-        """What decides who wins a prompt by the weighted strategy."""
-        return scores
-
-    @abstractmethod
-    def plain_scores(self, rows: Mapping[str, R]) -> Scores:
-        """The scores of one prompt by the statistical strategy."""
-
-    @abstractmethod
-    def run_payload(self, record: Record, row: R) -> Record:
-        """What a comparison grader gets of one run's record."""
-
-    @abstractmethod
-    def report(self, runs: Sequence[RunRows[R]], strategy: Strategy[R], meta: Any) -> Any:
-        """The report without bootstrap intervals."""
-
-    @abstractmethod
-    def durations(self, row: R) -> Sequence[float]:
-        """The times of a record: one, or that of each trial."""
-
-    @abstractmethod
-    def gate(self, report: Any, settings: GateSettings) -> list[str]:
-        """A sentence for each reason for which a run does not pass the gate against the first one, the baseline."""
-
-    def more_meta(self, _runs: Sequence[RunRows[R]]) -> dict[str, Any]:
-        """Further fields of the report's meta."""
-        return {}
-
-    def remarks(self, report: Any) -> list[str]:
-        """What a reader of the figures should know about the files."""
-        lines = [
-            f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
-            for label, count in (report.meta.negative_durations or {}).items()
-        ]
-        meta = report.meta
-        if meta.clusters and meta.clusters == meta.prompt_count:
-            key = f"metadata.{meta.cluster_by}"
-            lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
-        return lines
-
-    # --- what they share ---
+    def __init__(self, *, trials: bool, options: RowOptions = RowOptions()) -> None:  # noqa: B008
+        self.trials, self.options = trials, options
+        self.clustered = options.cluster_by is not None
+        self.default_weights = TRIAL_WEIGHTS if trials else RESULT_WEIGHTS
 
     def compare(
         self,
-        runs: Sequence[RunRows[R]],
+        runs: Sequence[RunRows],
         settings: CompareSettings,
         rankings: Mapping[str, PromptRanking] | None = None,
         now: float = 0.0,
-    ) -> Any:
+    ) -> Report:
         """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
-        report = self.report(runs, self.strategy(settings, rankings), self.meta(runs, settings, rankings, now))
+        meta, strategy = self._meta(runs, settings, rankings, now), self.strategy(settings, rankings)
+        report: Report
+        if isinstance(meta, TrialsMeta):
+            report = self._trials_report(runs, strategy, meta)
+        else:
+            report = self._results_report(runs, strategy, meta)
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
             decide_by_preference(report.statistics.pairs, report.preference)
         if settings.iterations is not None:
-            from agenteval.statistics.intervals import bootstrap_mean_interval
-
             for run in runs:
-                times = (self.durations(row) for row in run.rows.values())
+                times = (row.durations for row in run.rows.values())
                 found = bootstrap_mean_interval(times, settings.iterations, settings.seed or 0)
                 report.performance[run.label].confidence_intervals = PerformanceIntervals(latency_mean=bounds(found))
         return report
 
-    def strategy(self, settings: CompareSettings, rankings: Mapping[str, PromptRanking] | None = None) -> Strategy[R]:
-        """How prompts are won."""
+    def _meta(
+        self,
+        runs: Sequence[RunRows],
+        settings: CompareSettings,
+        rankings: Mapping[str, PromptRanking] | None,
+        now: float,
+    ) -> ReportMeta:
+        """What was compared, and all that is needed to do it again."""
+        ids, by, cluster_by = prompt_ids(runs), *self.options
+        facts: dict[str, Any] = {
+            "generated_at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
+            "runs": [run.label for run in runs],
+            "prompt_count": len(ids),
+            "prompts_with_all_runs": sum(all(id in run.rows for run in runs) for id in ids),
+            "missing": missing_prompts(runs),
+            "strategy": settings.strategy,
+            "weights": dict(settings.weights) if settings.weights else None,
+            "bootstrap_iterations": settings.iterations,
+            "seed": settings.seed,
+            "by": by.removeprefix("metadata.") if any(row.categories for row in _all_rows(runs)) else None,
+            "cluster_by": cluster_by.removeprefix("metadata.") if cluster_by else None,
+            "clusters": self._clusters(runs),
+            "changed_input": {run.label: list(run.changed) for run in runs if run.changed} or None,
+            "negative_durations": clocks_set_back(runs) or None,
+            "margin": settings.margin,
+            "grader_errors": None if rankings is None else sum(found.error is not None for found in rankings.values()),
+        }
+        if not self.trials:
+            return ReportMeta(**facts)
+        ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
+        every = {k for counts in ks.values() for k in counts}
+        mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
+        return TrialsMeta(
+            **facts,
+            trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
+            input_format="trials",
+            mixed_k=mixed if len(every) > 1 else None,
+        )
+
+    def _clusters(self, runs: Sequence[RunRows]) -> int | None:
+        """How many clusters the prompts of all runs make; None without clusters."""
+        if not self.clustered:
+            return None
+        return len({row.cluster_name(id) for run in runs for id, row in run.rows.items()})
+
+    # --- how a prompt is won ---
+
+    def strategy(self, settings: CompareSettings, rankings: Mapping[str, PromptRanking] | None = None) -> Strategy:
+        """How prompts are won: by the comparison grader, by the weighted score, or by score or pass rate alone."""
         if rankings is not None:
             return by_rankings(rankings)
         weights = settings.weights
         if weights is None:
             return by_scores(self.plain_scores)
 
-        def weighted(_id: str, rows: Mapping[str, R]) -> PromptScores:
-            scores = self.weighted_scores(rows, weights)
-            return PromptScores(scores, self.standing(rows, scores))
+        def weighted(_id: str, rows: Rows) -> PromptScores:
+            if self.trials:
+                scores = weighted_trials(rows, weights)
+                return PromptScores(scores, scores)
+            scores = weighted_results(rows, weights)
+            return PromptScores(scores, equal_if_graded_alike(rows, scores))
 
         return weighted
 
-    def meta(
-        self,
-        runs: Sequence[RunRows[R]],
-        settings: CompareSettings,
-        rankings: Mapping[str, PromptRanking] | None,
-        now: float,
-    ) -> ReportMeta:
-        """What was compared, and all that is needed to do it again."""
-        ids = prompt_ids(runs)
-        return self.meta_type(
-            generated_at=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
-            runs=[run.label for run in runs],
-            prompt_count=len(ids),
-            prompts_with_all_runs=sum(all(id in run.rows for run in runs) for id in ids),
-            missing=missing_prompts(runs),
-            strategy=settings.strategy,
-            weights=dict(settings.weights) if settings.weights else None,
-            bootstrap_iterations=settings.iterations,
-            seed=settings.seed,
-            by=".".join(self.options.by) if any(row.category for run in runs for row in run.rows.values()) else None,
-            cluster_by=".".join(self.options.cluster_by) if self.options.cluster_by else None,
-            clusters=self.clusters(runs),
-            changed_input={run.label: list(run.changed) for run in runs if run.changed} or None,
-            negative_durations=clocks_set_back(runs) or None,
-            margin=settings.margin,
-            grader_errors=None if rankings is None else sum(found.error is not None for found in rankings.values()),
-            **self.more_meta(runs),
-        )
+    def plain_scores(self, rows: Rows) -> Scores:
+        """The grader's scores, of trials the share that passed."""
+        return {label: row.pass_rate if self.trials else row.score for label, row in rows.items()}
 
-    def payload(self, id: str, records: Mapping[str, Record], rows: Mapping[str, R]) -> Record:
+    def payload(self, id: str, records: Mapping[str, Record], rows: Rows) -> Record:
         """What a comparison grader gets for one prompt; a field that the first record lacks is left out."""
         first = next(iter(records.values()))
         prompt = {field: first[field] for field in ("input", "hint", "metadata") if first.get(field) is not None}
-        runs = {label: self.run_payload(record, rows[label]) for label, record in records.items()}
-        return {"id": id, **prompt, "runs": runs}
+        of_run = trials_payload if self.trials else result_payload
+        return {"id": id, **prompt, "runs": {label: of_run(record, rows[label]) for label, record in records.items()}}
+
+    # --- the two forms of the report ---
+
+    def _results_report(self, runs: Sequence[RunRows], strategy: Strategy, meta: ReportMeta) -> ComparisonReport:
+        pairs = [
+            PairStatistics(
+                **structs.asdict(pair.scores) | outcome(pair, meta),
+                pass_rate=pair.passes,
+                mcnemar=McNemar(
+                    b=pair.passes.wins,
+                    c=pair.passes.losses,
+                    p=mid_p(pair.passes.wins, pair.passes.losses),
+                    exact_p=sign_test(pair.passes.wins, pair.passes.losses),
+                ),
+            )
+            for pair in analyse_pairs(runs, clustered=self.clustered)
+        ]
+        return ComparisonReport(
+            meta=meta,
+            quality={run.label: figures.quality(run, clustered=self.clustered) for run in runs},
+            performance={run.label: figures.performance(run) for run in runs},
+            reliability={run.label: figures.reliability(run) for run in runs},
+            trajectory_info={run.label: figures.trajectory_info(run) for run in runs},
+            statistics=Statistics(pairs=pairs),
+            head_to_head=head_to_head(runs, strategy),
+            usage=figures.usage(runs),
+            by_category=by_category(runs, self._category, clustered=self.clustered),
+        )
+
+    def _trials_report(self, runs: Sequence[RunRows], strategy: Strategy, meta: TrialsMeta) -> TrialsComparisonReport:
+        wins, prompts = trials_head_to_head(runs, strategy)
+        clustered = self.clustered
+        scores = {run.label: found for run in runs if (found := figures.trial_quality(run, clustered=clustered))}
+        pairs = [
+            TrialsPairStatistics(
+                **structs.asdict(pair.passes) | outcome(pair, meta),
+                score=pair.scores if pair.scores.n else None,
+                pass_exp=self._pass_exp(a, b),
+            )
+            for pair, (a, b) in zip(analyse_pairs(runs, clustered=clustered), combinations(runs, 2), strict=True)
+        ]
+        return TrialsComparisonReport(
+            meta=meta,
+            capability={run.label: figures.capability(run, clustered=clustered) for run in runs},
+            reliability={run.label: figures.trial_reliability(run, clustered=clustered) for run in runs},
+            flakiness={run.label: figures.flakiness(run) for run in runs},
+            quality=scores or None,
+            performance={run.label: figures.performance(run, trials=True) for run in runs},
+            statistics=TrialsStatistics(
+                runs={run.label: figures.run_statistics(run, clustered=clustered) for run in runs}, pairs=pairs
+            ),
+            head_to_head=wins,
+            per_prompt=prompts,
+            usage=figures.usage(runs),
+            by_category=by_category(runs, self._category, clustered=clustered),
+        )
+
+    def _category(self, run: RunRows) -> CategoryRun:
+        return figures.category_run(run, clustered=self.clustered, trials=self.trials)
+
+    def _pass_exp(self, a: RunRows, b: RunRows) -> PassExpDifference:
+        """The difference of the unbiased pass^k, at the smaller k of the two runs."""
+        k = min(run_k(a), run_k(b))
+        values = paired_values(a, b, lambda row: pass_exp(row.graded, row.passed, k), clustered=self.clustered)
+        return PassExpDifference(k=k, **structs.asdict(difference(values)))
 
 
-def clocks_set_back(runs: Sequence[RunRows[R]]) -> dict[str, int]:
+def outcome(pair: PairAnalysis, meta: ReportMeta) -> dict[str, Any]:
+    """The fields of a pair that hold its outcome."""
+    better, verdict = overall(pair.passes, pair.scores)
+    margin = meta.margin if pair.passes.run_a == meta.runs[0] else None  # how much worse B may be than the baseline
+    return {
+        "better": better,
+        "verdict": verdict,
+        "flips": pair.flips,
+        "resources": pair.resources,
+        "sentences": sentences(pair.passes, pair.scores, pair.resources, margin),
+    }
+
+
+def remarks(report: Report) -> list[str]:
+    """What a reader of the figures should know about the files."""
+    meta = report.meta
+    lines = [
+        f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
+        for label, count in (meta.negative_durations or {}).items()
+    ]
+    if meta.clusters and meta.clusters == meta.prompt_count:
+        key = f"metadata.{meta.cluster_by}"
+        lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
+    if not isinstance(report, TrialsComparisonReport):
+        return lines
+    if report.meta.mixed_k:
+        ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
+        lines.append(
+            f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
+            "and a prompt is won at the smallest k that its runs have"
+        )
+    for label, found in report.statistics.runs.items():
+        if found.incomplete:
+            incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
+            lines.append(f"{incomplete}; the trials that there are count")
+    return lines
+
+
+def clocks_set_back(runs: Sequence[RunRows]) -> dict[str, int]:
     """For each run that has any: how many records have a negative duration."""
     counts = {run.label: sum(row.clock_set_back for row in run.rows.values()) for run in runs}
     return {label: count for label, count in counts.items() if count}
+
+
+def _all_rows(runs: Sequence[RunRows]) -> list[ComparedRow]:
+    return [row for run in runs for row in run.rows.values()]
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def weighted_results(rows: Rows, weights: Weights) -> Scores:
+    """Quality, speed and reliability in one number, over the terms that all the rows have.
+
+    agent-eval-harness takes 0 for a missing score and 10 s for a missing duration. Here such a term is left out for
+    every run of that prompt, and the others are scaled up to the full weight: what is not known neither helps nor
+    hurts.
+    """
+    quality = weights["quality"] if all(row.score is not None for row in rows.values()) else 0.0
+    latency = weights["latency"] if all(row.duration is not None for row in rows.values()) else 0.0
+    known = quality + latency + weights["reliability"]
+    if known <= 0:
+        return dict.fromkeys(rows)
+    scale = sum(weights.values()) / known
+    return {
+        label: scale
+        * (
+            quality * (row.score or 0.0)
+            + latency / (1 + (row.duration or 0.0) / 1000)
+            + (0.0 if row.unreliable else weights["reliability"])
+        )
+        for label, row in rows.items()
+    }
+
+
+def equal_if_graded_alike(rows: Rows, scores: Scores) -> Scores:
+    """The scores, but the same for runs with the same grade: a millisecond does not win a prompt."""
+    graded = grades(rows)
+    best: dict[float, float] = {}
+    for label, grade in graded.items():
+        score = scores[label]
+        if grade is not None and score is not None:
+            best[grade] = max(score, best.get(grade, score))
+    return {label: score if (grade := graded[label]) is None else best.get(grade) for label, score in scores.items()}
+
+
+def grades(rows: Rows) -> Scores:
+    """The grader's scores, one that passed above any that did not."""
+    return {label: None if row.score is None else row.score + 2 * row.passed for label, row in rows.items()}
+
+
+def result_payload(record: Record, _row: ComparedRow) -> Record:
+    """Output, trajectory, score and duration; what the record lacks is left out."""
+    payload: Record = {field: record[field] for field in OF_RESULT if field in record}
+    if record.get("score") is not None and not record.get("graderError"):
+        payload["score"] = record["score"]
+    if (total := (record.get("timing") or {}).get("total")) is not None:
+        payload["duration"] = total
+    return payload
+
+
+def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> HeadToHead:
+    """An entry for every prompt that two runs or more have, and the wins of every two runs."""
+    prompts = []
+    wins = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
+    by_grade = WinCounts(runs, lambda _id, rows: grades(rows))
+    for id, rows in shared_prompts(runs):
+        judged = strategy(id, rows)
+        by_grade.count(id, rows, grades(rows))
+        prompts.append(
+            PromptComparison(
+                id=id,
+                winner=wins.count(id, rows, judged.standing),
+                scores=judged.scores,
+                latencies={label: row.duration for label, row in rows.items()},
+                had_errors={label: row.unreliable for label, row in rows.items()},
+                reasoning=judged.reasoning,
+                grader_error=judged.grader_error,
+            )
+        )
+    return HeadToHead(prompts=prompts, pairwise=wins.pairwise(), quality=by_grade.pairwise())
+
+
+# --- trials -------------------------------------------------------------------------------------
+
+
+def weighted_trials(rows: Rows, weights: Weights) -> Scores:
+    """passAtK, passExpK and freedom from flakiness in one number; None for a run that is not graded."""
+
+    def score(row: ComparedRow) -> float | None:
+        if row.pass_at_k is None or row.pass_exp_k is None or row.flakiness is None:
+            return None
+        steady = 1 - row.flakiness
+        passes = row.pass_at_k * weights["capability"] + row.pass_exp_k * weights["reliability"]
+        return passes + steady * weights["consistency"]
+
+    return {label: score(row) for label, row in at_common_k(rows).items()}
+
+
+def at_common_k(rows: Rows) -> dict[str, ComparedRow]:
+    """The rows of one prompt at their smallest k: passing once in five trials is easier than once in three."""
+    k = min(row.k for row in rows.values())
+    return {label: row.at_k(k) for label, row in rows.items()}
+
+
+def trials_payload(record: Record, row: ComparedRow) -> Record:
+    """The trials and their rates; rates that the record lacks are computed."""
+    known = {"passRate": row.pass_rate, "passAtK": row.pass_at_k, "passExpK": row.pass_exp_k}
+    given = {field: record[field] for field in OF_TRIALS if record.get(field) is not None}
+    return {**{field: rate for field, rate in known.items() if rate is not None}, **given}
+
+
+def trials_head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> tuple[TrialsHeadToHead, list[TrialsPrompt]]:
+    """The wins of every two runs, and an entry for every prompt that two runs or more have."""
+
+    def values(rows: Rows, field: str) -> Scores:
+        return {label: getattr(row, field) for label, row in rows.items()}
+
+    prompts = []
+    overall = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
+    by_at = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_at_k"))
+    by_exp = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_exp_k"))
+    for id, rows in shared_prompts(runs):
+        judged, alike = strategy(id, rows), at_common_k(rows)
+        at, exp = values(alike, "pass_at_k"), values(alike, "pass_exp_k")
+        prompts.append(
+            TrialsPrompt(
+                id=id,
+                capability_winner=by_at.count(id, rows, at),
+                reliability_winner=by_exp.count(id, rows, exp),
+                winner=overall.count(id, rows, judged.standing),
+                k=min(row.k for row in rows.values()),
+                pass_rate=values(alike, "pass_rate"),
+                pass_at_k=at,
+                pass_exp_k=exp,
+                flakiness=values(alike, "flakiness"),
+                scores=judged.scores,
+                reasoning=judged.reasoning,
+                grader_error=judged.grader_error,
+            )
+        )
+    wins = TrialsHeadToHead(capability=by_at.pairwise(), reliability=by_exp.pairwise(), overall=overall.pairwise())
+    return wins, prompts

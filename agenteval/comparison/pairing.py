@@ -1,63 +1,51 @@
-"""Runs joined by prompt: which prompts they share, who wins a prompt, and how often."""
+"""Runs joined by prompt: which prompts they share, who wins a prompt, and how two runs differ on those that both have.
+
+`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes and scores, the
+prompts that changed sides, and the ratios of time, tokens and cost. All verdicts of a report are adjusted together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-import msgspec
-
+from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.statistics.intervals import geometric_ratio_interval, ratio_interval
+from agenteval.statistics.paired import SIGNIFICANT, compare_paired, holm, signs
+from agenteval.statistics.paired import TIE as NO_DIFFERENCE
+from agenteval.statistics.samples import geometric_mean, mean
 from agenteval.wire.comparison import Pairwise
+from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
 
 TIE = 1e-9
+FEWEST = 5  # with four prompts even a clean sweep has p = 0.0625
+NO_CATEGORY = "(none)"  # prompts without the key
 
+Rows = Mapping[str, ComparedRow]
+"""The rows of one prompt, by run."""
 Scores = dict[str, float | None]
-
-
-class ComparedRow(msgspec.Struct, gc=False, frozen=True):
-    """What is kept in memory of one record, which stands on this line of its file; None is not known, never 0."""
-
-    line: int = 0
-    input_digest: int = 0
-    category: str | None = None
-    cluster: str | None = None
-    cost_estimated: bool = False
-    clock_set_back: bool = False
-
-
-R = TypeVar("R", bound=ComparedRow)
-
-
-class RunRows(NamedTuple, Generic[R]):
-    """The rows of one run by prompt id, in the order of the file; `changed` are ids left out for another input."""
-
-    label: str
-    rows: dict[str, R]
-    changed: Sequence[str] = ()
-
-    def values(self, field: str) -> list[float]:
-        """The field of each row in which it is known."""
-        return [value for row in self.rows.values() if (value := getattr(row, field)) is not None]
+ValueOf = Callable[[ComparedRow], float | None]
+"""Reads a value of a row; None if it is not known."""
 
 
 # --- the prompts of several runs ----------------------------------------------------------------
 
 
-def prompt_ids(runs: Sequence[RunRows[R]]) -> list[str]:
+def prompt_ids(runs: Sequence[RunRows]) -> list[str]:
     """Every prompt that any run has, in the order of first appearance."""
     return list(dict.fromkeys(id for run in runs for id in run.rows))
 
 
-def shared_prompts(runs: Sequence[RunRows[R]]) -> Iterator[tuple[str, dict[str, R]]]:
-    """The prompts that two runs or more have, with their rows by label."""
+def shared_prompts(runs: Sequence[RunRows]) -> Iterator[tuple[str, dict[str, ComparedRow]]]:
+    """Yields the prompts that two runs or more have, with their rows by label."""
     for id in prompt_ids(runs):
         rows = {run.label: row for run in runs if (row := run.rows.get(id)) is not None}
         if len(rows) > 1:
             yield id, rows
 
 
-def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
+def missing_prompts(runs: Sequence[RunRows]) -> dict[str, list[str]]:
     """For each run that lacks any: the ids of the prompts that only other runs have."""
     ids = prompt_ids(runs)
     lacking = {}
@@ -68,7 +56,7 @@ def missing_prompts(runs: Sequence[RunRows[R]]) -> dict[str, list[str]]:
     return {label: lacks for label, lacks in lacking.items() if lacks}
 
 
-def without_changed_inputs(runs: Sequence[RunRows[R]]) -> list[RunRows[R]]:
+def without_changed_inputs(runs: Sequence[RunRows]) -> list[RunRows]:
     """The runs without the prompts whose input is not that of the first run that has them."""
     first: dict[str, int] = {}
     kept = []
@@ -95,11 +83,11 @@ class PromptScores(NamedTuple):
     grader_error: str | None = None
 
 
-Strategy = Callable[[str, Mapping[str, R]], PromptScores]
+Strategy = Callable[[str, Rows], PromptScores]
 """Scores the rows of one prompt, given its id and the rows by label."""
 
 
-def by_scores(scores_of: Callable[[Mapping[str, R]], Scores]) -> Strategy[R]:
+def by_scores(scores_of: Callable[[Rows], Scores]) -> Strategy:
     """The strategy by which the highest score wins."""
     return lambda _id, rows: PromptScores(scores := scores_of(rows), scores)
 
@@ -110,16 +98,16 @@ def winner(standing: Scores) -> str | None:
     return known[-1][1] if len(known) > 1 and known[-1][0] - known[-2][0] > TIE else None
 
 
-class WinCounts(Generic[R]):
+class WinCounts:
     """Counts the prompts won by each of every two runs; `standing_of` is what decides between two rows."""
 
-    def __init__(self, runs: Sequence[RunRows[R]], standing_of: Callable[[str, Mapping[str, R]], Scores]) -> None:
+    def __init__(self, runs: Sequence[RunRows], standing_of: Callable[[str, Rows], Scores]) -> None:
         self._standing_of = standing_of
         self._won: dict[tuple[str, ...], dict[str | None, int]] = {
             (a, b): {a: 0, b: 0, None: 0} for a, b in combinations([run.label for run in runs], 2)
         }
 
-    def count(self, id: str, rows: Mapping[str, R], standing: Scores) -> str | None:
+    def count(self, id: str, rows: Rows, standing: Scores) -> str | None:
         """Counts one prompt, given the standing of all its rows; returns the run that won it."""
         best = winner(standing)
         if len(rows) == 2:
@@ -140,3 +128,198 @@ class WinCounts(Generic[R]):
             Pairwise(run_a=a, run_b=b, n=sum(won.values()), a_wins=won[a], b_wins=won[b], ties=won[None])
             for (a, b), won in self._won.items()
         ]
+
+
+# --- two runs on the same prompts ---------------------------------------------------------------
+
+
+class PairedValues(NamedTuple):
+    """The values of two runs on the prompts in which both are known."""
+
+    run_a: str
+    run_b: str
+    ids: list[str]
+    a: list[float]
+    b: list[float]
+    clusters: list[str] | None = None
+
+    @property
+    def differences(self) -> list[float]:
+        """A's value minus B's, for each prompt."""
+        return [ours - theirs for ours, theirs in zip(self.a, self.b, strict=True)]
+
+
+class PairAnalysis(NamedTuple):
+    """What both kinds of report say of two runs."""
+
+    passes: Difference
+    scores: Difference
+    flips: Flips
+    resources: Resources
+
+
+def analyse_pairs(runs: Sequence[RunRows], *, clustered: bool) -> list[PairAnalysis]:
+    """The paired analysis of every two runs; the verdicts are adjusted for all tests of the report."""
+    found, same = [], []
+    for a, b in combinations(runs, 2):
+        passes = paired_values(a, b, lambda row: row.pass_rate, clustered=clustered)
+        scores = paired_values(a, b, lambda row: row.score, clustered=clustered)
+        by_passes, by_scores = difference(passes), difference(scores)
+        if same_test(scores, passes):
+            same.append((by_scores, by_passes))
+        found.append(PairAnalysis(by_passes, by_scores, flips(passes), resources(a, b)))
+    decide([test for pair in found for test in (pair.passes, pair.scores)], same)
+    return found
+
+
+def paired_values(a: RunRows, b: RunRows, value_of: ValueOf, *, clustered: bool = False) -> PairedValues:
+    """Pairs a value of two runs by prompt; `clustered` names the cluster of each prompt, its own id if it has none."""
+    found = PairedValues(a.label, b.label, [], [], [], [] if clustered else None)
+    for id, row in a.rows.items():
+        other = b.rows.get(id)
+        if other is None or (ours := value_of(row)) is None or (theirs := value_of(other)) is None:
+            continue
+        found.ids.append(id)
+        found.a.append(ours)
+        found.b.append(theirs)
+        if found.clusters is not None:
+            found.clusters.append(row.cluster_name(id))
+    return found
+
+
+def difference(values: PairedValues) -> Difference:
+    """The paired analysis of the values; decide() names the run that is better."""
+    found = values.differences
+    test = compare_paired(found, values.clusters)
+    wins, losses = signs(found)
+    return Difference(
+        run_a=values.run_a,
+        run_b=values.run_b,
+        n=len(found),
+        mean_a=mean(values.a),
+        mean_b=mean(values.b),
+        mean_difference=test.mean,
+        interval=test.interval,
+        wins=wins,
+        losses=losses,
+        ties=len(found) - wins - losses,
+        minimum_detectable_difference=test.detectable,
+        p=test.p,
+        better=None,
+        verdict=outcome_words(len(found), None),
+    )
+
+
+def same_test(scores: PairedValues, passes: PairedValues) -> bool:
+    """Whether the differences of scores are those of passes times a factor: testing both is testing one twice."""
+    if scores.ids != passes.ids:
+        return False
+    pairs = list(zip(scores.differences, passes.differences, strict=True))
+    factor = next((abs(score / passed) for score, passed in pairs if abs(passed) > NO_DIFFERENCE), 1.0)
+    return all(abs(score - factor * passed) < NO_DIFFERENCE for score, passed in pairs)
+
+
+def decide(tests: Sequence[Difference], same: Sequence[tuple[Difference, Difference]] = ()) -> None:
+    """Adjusts the p values of all tests of a report by Holm's method, and names the runs shown to be better.
+
+    In `same`, the first of two differences is the same test as the second, in another unit.
+    """
+    tested = [test for test in tests if test.p is not None and not any(test is twin for twin, _ in same)]
+    for test, adjusted in zip(tested, holm([test.p or 0.0 for test in tested]), strict=True):
+        _conclude(test, adjusted)
+    for twin, original in same:
+        if original.adjusted_p is not None:
+            _conclude(twin, original.adjusted_p)
+
+
+def _conclude(test: Difference, adjusted: float) -> None:
+    test.adjusted_p = adjusted
+    if adjusted < SIGNIFICANT and test.mean_difference:
+        test.better = test.run_a if test.mean_difference > 0 else test.run_b
+    test.verdict = outcome_words(test.n, test.better)
+
+
+def outcome_words(n: int, better: str | None) -> str:
+    """The outcome of one test in words."""
+    if n == 0:
+        return "no prompt is graded in both"
+    if better is not None:
+        return f"{better} better"
+    return "too few prompts to tell" if n < FEWEST else "no difference shown"
+
+
+def flips(passes: PairedValues, border: float = 0.5) -> Flips:
+    """The prompts that only one of the two runs passed: its value is above the border, the other's is not."""
+    sides = [(id, a > border, b > border) for id, a, b in zip(passes.ids, passes.a, passes.b, strict=True)]
+    return Flips(only_a=[id for id, a, b in sides if a and not b], only_b=[id for id, a, b in sides if b and not a])
+
+
+# --- time, tokens and cost of two runs ----------------------------------------------------------
+
+
+def resources(a: RunRows, b: RunRows) -> Resources:
+    """What A took divided by what B took, on the prompts in which both are known."""
+    costs = paired_values(a, b, lambda row: row.cost)
+    cost = _ratio_of_means(costs)
+    if cost is not None:
+        cost.estimated = sum(a.rows[id].cost_estimated or b.rows[id].cost_estimated for id in costs.ids) or None
+    return Resources(
+        latency=_ratio_of_times(paired_values(a, b, lambda row: row.duration or None)),
+        tokens=_ratio_of_means(paired_values(a, b, lambda row: row.tokens)),
+        cost=cost,
+    )
+
+
+def _ratio_of_means(values: PairedValues) -> Ratio | None:
+    above, below = mean(values.a), mean(values.b)
+    if above is None:
+        return None
+    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b)
+    return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
+
+
+def _ratio_of_times(values: PairedValues) -> Ratio | None:
+    """The geometric mean of the ratios: times are skewed, and one slow prompt would rule the ratio of means."""
+    ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
+    if not ratios:
+        return None
+    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios)
+    return Ratio(n=len(ratios), mean_a=mean(values.a), mean_b=mean(values.b), ratio=ratio, interval=interval)
+
+
+# --- categories ---------------------------------------------------------------------------------
+
+
+def by_category(
+    runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRun], *, clustered: bool
+) -> dict[str, Category] | None:
+    """Each category, in order of appearance: each run, and every two runs; None if no record has one.
+
+    A prompt is in the categories that its first record with any names: one, or all of a list.
+    """
+    categories_of: dict[str, tuple[str, ...]] = {}
+    for run in runs:
+        for id, row in run.rows.items():
+            if row.categories:
+                categories_of.setdefault(id, row.categories)
+    if not categories_of:
+        return None
+    parts: dict[str, list[RunRows]] = {}
+    for place, run in enumerate(runs):
+        for id, row in run.rows.items():
+            for category in categories_of.get(id, (NO_CATEGORY,)):
+                if category not in parts:
+                    parts[category] = [RunRows(other.label, {}) for other in runs]
+                parts[category][place].rows[id] = row
+    found = {
+        category: Category(
+            runs={run.label: figures(run) for run in part},
+            pairs=[
+                difference(paired_values(a, b, lambda row: row.pass_rate, clustered=clustered))
+                for a, b in combinations(part, 2)
+            ],
+        )
+        for category, part in parts.items()
+    }
+    decide([pair for category in found.values() for pair in category.pairs])
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 from agenteval.agents.workspace_changes import changed_files
@@ -55,7 +56,7 @@ def grade_git(
 def _run(command: str, cwd: str, timeout: float, processes: ProcessSupervisor) -> tuple[str, int | None, str]:
     """Runs a shell command to its end, then ends what it left running.
 
-    Returns how it ended, its exit code (None if it took too long or was killed) and the end of what it printed.
+    Returns how it ended, its exit code (negative: a signal; None: it took too long) and the end of what it printed.
     """
     key = processes.new_agent_key()
     # It prints to stderr: of that only the end is kept, however much it is.
@@ -66,8 +67,12 @@ def _run(command: str, cwd: str, timeout: float, processes: ProcessSupervisor) -
     printed = outcome.stderr
     if len(printed) == STDERR_TAIL:  # the beginning is missing: from the first whole line on
         printed = printed.partition(b"\n")[2] or printed
-    code = None if outcome.timed_out else outcome.exit_code
-    how = "takes too long" if outcome.timed_out else outcome.error or f"exits with {code}"
-    if outcome.signal and not outcome.timed_out:
-        how = f"was killed by {outcome.signal}"
+    code: int | None = None
+    if outcome.timed_out:
+        how = "takes too long"
+    elif outcome.signal:
+        number = signal.Signals.__members__.get(outcome.signal)  # a real-time signal has no name
+        how, code = f"was killed by {outcome.signal}", -number if number else None
+    else:
+        how, code = outcome.error or f"exits with {outcome.exit_code}", outcome.exit_code
     return how, code, printed.decode("utf-8", "replace")

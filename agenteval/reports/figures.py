@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import one_line
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 from agenteval.wire.records import GraderResult, Interval, Record
 
 UNKNOWN = "–"

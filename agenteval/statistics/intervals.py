@@ -18,7 +18,7 @@ from agenteval.statistics.distributions import (
     t_quantile,
 )
 from agenteval.statistics.samples import mean, variance
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 
 LEVEL = 0.95
 TAIL = 0.5 + LEVEL / 2

@@ -21,7 +21,7 @@ from agenteval.statistics.intervals import (
     standard_error,
 )
 from agenteval.statistics.samples import mean
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 
 POWER = 0.8
 SIGNIFICANT = 1 - LEVEL

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import comb
 
 
@@ -26,6 +27,12 @@ def variance(values: Sequence[float]) -> float:
     """The sample variance (n-1) of two values or more."""
     centre = math.fsum(values) / len(values)
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+
+
+def commonest(counts: Iterable[int]) -> int:
+    """The number that occurs most often, the largest of several such; 1 over nothing. The k of a run is that."""
+    found = Counter(counts)
+    return max(found, key=lambda count: (found[count], count), default=1)
 
 
 # --- pass@k and pass^k --------------------------------------------------------------------------

@@ -291,7 +291,7 @@ class HeadlessAdapter(_Part):
     """Path of a list of events within an event: each is read like a line of its own, before the event it is in."""
     decode: list[Path] | None = None
     """Texts that are JSON objects and are decoded before the rules look at the event: `$.a.b`, or `$.list[*].b` for
-    each item of a list. A text that is no JSON object stays as it is."""
+    each item of a list. Any other text stays as it is."""
     splits: list[Split] | None = None
     """Texts to be split into parts."""
     passthrough_type_map: PassthroughTypeMap | None = None

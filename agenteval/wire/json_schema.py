@@ -15,9 +15,9 @@ from agenteval.wire import adapter_schema as headless
 from agenteval.wire import calibration, records
 from agenteval.wire import comparison as reports
 from agenteval.wire.balance import Balance
+from agenteval.wire.comparison import TrialsComparisonReport
 from agenteval.wire.evaluation import Evaluation
 from agenteval.wire.plan import EvaluationPlan
-from agenteval.wire.trials_comparison import TrialsComparisonReport
 
 JsonSchema = dict[str, Any]
 Kind = type[msgspec.Struct]

@@ -20,11 +20,9 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from agenteval.comparison import results, trials
-from agenteval.comparison.analysis import pairs
-from agenteval.wire.comparison import HeadToHead
+from agenteval.comparison import comparison, figures, pairing
+from agenteval.wire.comparison import HeadToHead, TrialsHeadToHead
 from agenteval.wire.differences import Resources
-from agenteval.wire.trials_comparison import TrialsHeadToHead
 from bench.simulations import judge_check, plan_check, stop_check
 from bench.simulations.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
 from bench.simulations.simulation import Counts, Scenario, repeat
@@ -92,12 +90,12 @@ class Part(NamedTuple):
 def measure(task: tuple[Scenario, int, int, int]) -> Counts:
     """One scenario; what has no interval, or no part in a verdict where only these count, is left out to save time."""
     left_out: list[tuple[ModuleType, str, Any]] = [
-        (results, "head_to_head", HeadToHead(prompts=[], pairwise=[])),
-        (trials, "head_to_head", (TrialsHeadToHead(capability=[], reliability=[], overall=[]), [])),
+        (comparison, "head_to_head", HeadToHead(prompts=[], pairwise=[])),
+        (comparison, "trials_head_to_head", (TrialsHeadToHead(capability=[], reliability=[], overall=[]), [])),
     ]
     if not task[0].timed:
-        left_out += [(trials, name, None) for name in ("capability", "trial_reliability", "flakiness", "timings")]
-        left_out.append((pairs, "resources", Resources(latency=None, tokens=None, cost=None)))
+        left_out += [(figures, name, None) for name in ("capability", "trial_reliability", "flakiness", "performance")]
+        left_out.append((pairing, "resources", Resources(latency=None, tokens=None, cost=None)))
     with ExitStack() as stack:
         for module, name, instead in left_out:
             stack.enter_context(patch.object(module, name, lambda *_args, instead=instead, **_options: instead))

@@ -13,14 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.pairing import RunRows
-from agenteval.comparison.result_rows import ResultRow
-from agenteval.comparison.results import ResultsComparison
-from agenteval.comparison.row_facts import RowOptions
-from agenteval.comparison.trial_rows import TrialRow
-from agenteval.comparison.trials import TrialsComparison
+from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
+from agenteval.comparison.verdicts import GateSettings, gate_reasons
 
 TRUTH_SEED = 13
 CENTRE, BETWEEN, WITHIN = 7.0, 0.5, 0.4  # of log milliseconds: prompts differ, and so do trials
@@ -90,10 +85,10 @@ def difficulties(scenario: Scenario, rng: np.random.Generator) -> Any:
     return np.repeat(rng.beta(alpha, beta, -(-scenario.n // CLUSTER)), CLUSTER)[: scenario.n]
 
 
-def simulate(scenario: Scenario, rng: np.random.Generator) -> list[RunRows[Any]]:
+def simulate(scenario: Scenario, rng: np.random.Generator) -> list[RunRows]:
     """The runs of one evaluation."""
     chances, centres = difficulties(scenario, rng), rng.normal(CENTRE, BETWEEN, scenario.n)
-    runs: list[RunRows[Any]] = []
+    runs: list[RunRows] = []
     for number in range(scenario.runs):
         factor, cost, k = (
             (scenario.factor, scenario.cost, scenario.other_k or scenario.k) if number else (1, 1, scenario.k)
@@ -104,9 +99,8 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> list[RunRows[Any]]
             taken = (np.exp(centres[:, None] + rng.normal(0, WITHIN, (scenario.n, trials))) * cost).tolist()
         else:
             taken = [()] * scenario.n
-        make = _trial_row if k else _result_row
         drawn = enumerate(zip(scores.tolist(), taken, strict=True))
-        runs.append(RunRows(f"run{number}", {f"p{i}": make(*values, f"c{i // CLUSTER}") for i, values in drawn}))
+        runs.append(RunRows(f"run{number}", {f"p{i}": _row(*values, f"c{i // CLUSTER}") for i, values in drawn}))
     return runs
 
 
@@ -119,19 +113,13 @@ def drawn_scores(scenario: Scenario, chances: Any, trials: int, rng: np.random.G
     return rng.beta(inner * CONCENTRATION, (1 - inner) * CONCENTRATION, shape)
 
 
-def _result_row(scores: Sequence[float], taken: Sequence[float], cluster: str) -> ResultRow:
-    [score], took = scores, (taken[0] if taken else None)
-    return ResultRow(score=score, passed=score >= 0.5, duration=took, tokens=took, cost=took, cluster=cluster)
-
-
-def _trial_row(scores: Sequence[float], taken: Sequence[float], cluster: str) -> TrialRow:
-    k, passed = len(scores), sum(score >= 0.5 for score in scores)
-    return TrialRow(
+def _row(scores: Sequence[float], taken: Sequence[float], cluster: str) -> ComparedRow:
+    k = len(scores)
+    return ComparedRow(
         k=k,
-        trials=k,
+        attempts=k,
         graded=k,
-        passed=passed,
-        pass_rate=passed / k,
+        passed=sum(score >= 0.5 for score in scores),
         pass_at_k=1.0,
         pass_exp_k=1.0,
         scores=tuple(scores),
@@ -186,10 +174,9 @@ def truths(scenario: Scenario) -> dict[str, float]:
 # --- one evaluation -----------------------------------------------------------------------------
 
 
-def comparison_of(scenario: Scenario) -> Comparison[Any]:
+def comparison_of(scenario: Scenario) -> Comparison:
     """The comparison, by clusters if the scenario has any."""
-    options = RowOptions(cluster_by=("cluster",) if scenario.clustered else None)
-    return TrialsComparison(options) if scenario.k else ResultsComparison(options)
+    return Comparison(trials=bool(scenario.k), options=RowOptions(cluster_by="cluster" if scenario.clustered else None))
 
 
 def found_intervals(scenario: Scenario, report: Any) -> Iterator[tuple[str, Any]]:
@@ -248,6 +235,6 @@ def repeat(scenario: Scenario, seed: int, repetitions: int, bootstrap: int = 0) 
             counts.too_high[name] += expected[name] < low - 1e-12
         pairs = report.statistics.pairs
         counts.events["better"] += any(pair.better is not None or "passes more" in pair.verdict for pair in pairs)
-        counts.events["gate"] += bool(comparison.gate(report, GateSettings()))
-        counts.events["proof"] += bool(comparison.gate(report, GateSettings(proof=True)))
+        counts.events["gate"] += bool(gate_reasons(report, GateSettings()))
+        counts.events["proof"] += bool(gate_reasons(report, GateSettings(proof=True)))
     return counts

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agenteval.reports.comparison_words import needed_prompts
+from agenteval.comparison.verdicts import needed_prompts
 from agenteval.reports.terminal import hanging, wrap
 from agenteval.statistics.distributions import detectable_shift
 from agenteval.streams.text import width

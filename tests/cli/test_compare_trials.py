@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.wire.trials_comparison import TrialsComparisonReport
+from agenteval.wire.comparison import TrialsComparisonReport
 from tests.support.subset import assert_contains
 from tests.support.tool import Done, python_script, run, write
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
-from agenteval.comparison.trial_rows import TrialRow
-from agenteval.comparison.trials import TrialsComparison
+from agenteval.comparison.rows import RunRows
 from agenteval.statistics.distributions import gamma_quantile
 from agenteval.statistics.intervals import (
     bootstrap_mean_interval,
@@ -19,6 +18,7 @@ from agenteval.statistics.intervals import (
     skewed_freedom,
 )
 from agenteval.statistics.paired import compare_paired
+from tests.support.compared import TRIALS, compare_trials, trials_row
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 30])
@@ -40,13 +40,12 @@ def test_the_estimate_is_inside_the_interval_of_a_difference(n: int, size: float
 @pytest.mark.parametrize(("k", "passed", "other"), [(2, 2, 1), (2, 2, 2), (3, 0, 0), (1, 1, 0), (4, 4, 2)])
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_trials_that_all_agree_leave_room(n: int, k: int, passed: int, other: int) -> None:
-    def run(label: str, passes: int) -> RunRows[TrialRow]:
-        row = TrialRow(k=k, trials=k, graded=k, passed=passes, pass_rate=passes / k, pass_at_k=1.0, pass_exp_k=1.0)
+    def run(label: str, passes: int) -> RunRows:
+        row = trials_row(passes, k, pass_exp_k=1.0)
         return RunRows(label, {f"p{at}": row for at in range(n)})
 
-    comparison = TrialsComparison()
-    weights = CompareSettings("weighted", weights=comparison.default_weights)
-    report = comparison.compare([run("a", passed), run("b", other)], weights)
+    weights = CompareSettings("weighted", weights=TRIALS.default_weights)
+    report: Any = compare_trials([run("a", passed), run("b", other)], weights)
     [pair] = report.statistics.pairs
     for found in (pair, pair.pass_exp):
         assert found.interval is not None

@@ -10,7 +10,7 @@ import pytest
 
 from agenteval.statistics import distributions, intervals, paired
 from agenteval.statistics.paired import holm, mid_p
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 
 REFERENCE = "an independent reference; pip install 'agenteval[references]'"
 

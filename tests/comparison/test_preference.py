@@ -9,8 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from agenteval.comparison.preference.orders import PromptRanking, both_orders
-from agenteval.comparison.preference.preference import preference_of, remarks
+from agenteval.comparison.preference import PromptRanking, both_orders, preference_of, remarks
 from agenteval.statistics.bradley_terry import fit_strengths
 
 

@@ -12,48 +12,45 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.comparison import result_rows
-from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.input_files import RunSource, read_run, read_runs
-from agenteval.comparison.pairing import RunRows, Scores, by_scores, winner
-from agenteval.comparison.preference.orders import PromptRanking
-from agenteval.comparison.ranking import RecordIndex, by_rankings, rank_prompts, read_ranking
-from agenteval.comparison.result_rows import ComparedResult, ResultRow
-from agenteval.comparison.results import ResultsComparison, head_to_head
+from agenteval.comparison import figures
+from agenteval.comparison.comparison import CompareSettings, head_to_head, weighted_results
+from agenteval.comparison.pairing import Scores, by_scores, winner
+from agenteval.comparison.preference import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
+from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows, RunSource, compared_row, read_run, read_runs
 from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
 from agenteval.errors import UserError
 from agenteval.reports.comparison.markdown import render
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.console import Console
 from agenteval.wire.comparison import PairStatistics
+from agenteval.wire.row import RowWithCalls
 from agenteval.wire.validation import check
+from tests.support.compared import RESULTS, compare_results, result_row
 
 Json = dict[str, Any]
 
-RESULTS = ResultsComparison()
 BY_SCORE = by_scores(RESULTS.plain_scores)
 WEIGHTED = RESULTS.strategy(CompareSettings("weighted", RESULTS.default_weights))
 
 
-def row(**fields: Any) -> ResultRow:
+def row(**fields: Any) -> ComparedRow:
     """The row of a result with these fields."""
-    return RESULTS.row(check({"id": "p", **fields}, ComparedResult))
+    return compared_row(check({"id": "p", **fields}, RowWithCalls))
 
 
-def run_with(*rows: ResultRow, label: str = "run") -> RunRows[ResultRow]:
+def run_with(*rows: ComparedRow, label: str = "run") -> RunRows:
     """A run with these rows."""
     return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
 
 
-def run_of(label: str, scores: list[float | None]) -> RunRows[ResultRow]:
+def run_of(label: str, scores: list[float | None]) -> RunRows:
     """A run with one row per score."""
-    return run_with(*(ResultRow(score=score, passed=bool(score and score >= 0.5)) for score in scores), label=label)
+    return run_with(*(result_row(score=score, passed=bool(score and score >= 0.5)) for score in scores), label=label)
 
 
-def compared_pair(a: RunRows[ResultRow], b: RunRows[ResultRow]) -> PairStatistics:
+def compared_pair(a: RunRows, b: RunRows) -> PairStatistics:
     """The paired analysis of two runs."""
-    [found] = RESULTS.compare([a, b], CompareSettings("custom")).statistics.pairs
-    assert isinstance(found, PairStatistics)
+    [found] = compare_results([a, b], CompareSettings("custom")).statistics.pairs
     return found
 
 
@@ -148,38 +145,38 @@ def test_richness(fields: Json, expected: str) -> None:
 
 def test_what_a_failed_grader_left_is_no_score() -> None:
     found = row(score={"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}, graderError=True)
-    assert (found.score, found.passed, found.grader_error) == (None, False, True)
+    assert (found.score, found.passed, found.grader_errors) == (None, 0, 1)
 
 
 def test_quality_leaves_out_what_is_not_graded() -> None:
     rows = [
-        ResultRow(score=1.0, passed=True),
-        ResultRow(score=0.4),
-        ResultRow(),
-        ResultRow(grader_error=True),
-        ResultRow(grader_error=True),
+        result_row(score=1.0, passed=True),
+        result_row(score=0.4),
+        result_row(),
+        result_row(grader_error=True),
+        result_row(grader_error=True),
     ]
-    found = result_rows.quality(run_with(*rows))
+    found = figures.quality(run_with(*rows))
     assert (found.n, found.ungraded, found.grader_errors) == (2, 1, 2)
     assert (found.avg_score, found.pass_rate, found.pass_count, found.fail_count) == (0.7, 0.5, 1, 1)
 
 
 def test_figures_over_nothing_are_null() -> None:
-    ungraded = result_rows.quality(run_with(ResultRow()))
+    ungraded = figures.quality(run_with(result_row()))
     assert (ungraded.avg_score, ungraded.pass_rate) == (None, None)
-    found = result_rows.performance(run_with(ResultRow()))
+    found = figures.performance(run_with(result_row()))
     assert (found.latency.n, found.latency.mean, found.latency.p50, found.total_duration) == (0, None, None, None)
-    assert result_rows.reliability(run_with()).completion_rate is None
-    assert result_rows.trajectory_info(run_with()).avg_step_count is None
+    assert figures.reliability(run_with()).completion_rate is None
+    assert figures.trajectory_info(run_with()).avg_step_count is None
 
 
 def test_distribution_borders_belong_to_the_upper_fifth() -> None:
-    found = json.loads(msgspec.json.encode(result_rows.distribution([0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1.0])))
+    found = json.loads(msgspec.json.encode(figures.distribution([0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1.0])))
     assert found == {"0.0-0.2": 2, "0.2-0.4": 1, "0.4-0.6": 1, "0.6-0.8": 2, "0.8-1.0": 2}
 
 
 def test_latency_by_hand() -> None:
-    found = result_rows.latency([float(ms) for ms in range(100, 0, -1)])
+    found = figures.latency([float(ms) for ms in range(100, 0, -1)])
     assert (found.n, found.p50, found.p90, found.p99, found.mean, found.min, found.max) == (
         100,
         51,
@@ -192,35 +189,35 @@ def test_latency_by_hand() -> None:
 
 
 def test_completed_means_output_and_no_errors() -> None:
-    rows = [ResultRow(), ResultRow(has_output=False), ResultRow(failed=True), ResultRow(tool_errors=True)]
-    found = result_rows.reliability(run_with(*rows))
+    rows = [result_row(), result_row(has_output=False), result_row(failed=True), result_row(tool_errors=True)]
+    found = figures.reliability(run_with(*rows))
     assert (found.completion_rate, found.tool_errors, found.tool_error_rate) == (0.5, 1, 0.25)
 
 
 # --- strategies and head to head ----------------------------------------------------------------
 
 
-def weighted_scores(*rows: ResultRow, weights: dict[str, float] | None = None) -> list[float | None]:
+def weighted_scores(*rows: ComparedRow, weights: dict[str, float] | None = None) -> list[float | None]:
     """The weighted scores of the rows of one prompt."""
     by_label = {str(i): row for i, row in enumerate(rows)}
-    return list(RESULTS.weighted_scores(by_label, weights or RESULTS.default_weights).values())
+    return list(weighted_results(by_label, weights or RESULTS.default_weights).values())
 
 
 def test_weighted_score_as_in_agent_eval_harness() -> None:
-    good, bad = ResultRow(score=0.8, duration=1000), ResultRow(score=0.5, duration=3000, tool_errors=True)
+    good, bad = result_row(score=0.8, duration=1000), result_row(score=0.5, duration=3000, tool_errors=True)
     assert weighted_scores(good, bad) == pytest.approx([0.8 * 0.5 + 0.3 / 2 + 0.2, 0.5 * 0.5 + 0.3 / 4])
 
 
 def test_errors_make_a_run_unreliable() -> None:
     assert weighted_scores(
-        ResultRow(score=1, duration=0, failed=True), ResultRow(score=1, duration=0)
+        result_row(score=1, duration=0, failed=True), result_row(score=1, duration=0)
     ) == pytest.approx([0.8, 1])
 
 
 def test_an_unknown_term_is_left_out_for_all() -> None:
-    graded, ungraded = ResultRow(score=0.1, duration=1000), ResultRow(duration=1000)
+    graded, ungraded = result_row(score=0.1, duration=1000), result_row(duration=1000)
     assert weighted_scores(graded, ungraded) == pytest.approx([(0.3 / 2 + 0.2) / 0.5] * 2)
-    timed, untimed = ResultRow(score=1.0, duration=9000), ResultRow(score=0.5)
+    timed, untimed = result_row(score=1.0, duration=9000), result_row(score=0.5)
     assert weighted_scores(timed, untimed) == pytest.approx([1.0, (0.25 + 0.2) / 0.7])
     assert weighted_scores(graded, ungraded, weights={"quality": 1, "latency": 0, "reliability": 0}) == [None, None]
 
@@ -254,10 +251,10 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 
 def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
     a, b = (
-        RunRows("a", {"p": ResultRow(score=1.0, duration=1000)}),
-        RunRows("b", {"p": ResultRow(score=0.2, duration=1000)}),
+        RunRows("a", {"p": result_row(score=1.0, duration=1000)}),
+        RunRows("b", {"p": result_row(score=0.2, duration=1000)}),
     )
-    c = RunRows("c", {"p": ResultRow(duration=10)})
+    c = RunRows("c", {"p": result_row(duration=10)})
     found = head_to_head([a, b, c], WEIGHTED)
     assert found.prompts[0].winner == "c"
     assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]
@@ -320,7 +317,7 @@ def test_comparison_payload() -> None:
     grade = {"pass": True, "score": 0.9}
     ours = {**common, "hint": "4", "metadata": {"tag": 1}, "score": grade, "timing": {"total": 1000}}
     failed = {**common, "score": {"pass": False, "score": 0.0}, "graderError": True, "cwd": "/"}
-    payload = RESULTS.payload("p", {"a": ours, "b": failed}, {"a": ResultRow(), "b": ResultRow()})
+    payload = RESULTS.payload("p", {"a": ours, "b": failed}, {"a": result_row(), "b": result_row()})
     assert {**payload, "runs": None} == {
         "id": "p",
         "input": "question",
@@ -363,7 +360,7 @@ def test_custom_strategy_reads_each_record_when_it_is_wanted(tmp_path: Path) -> 
     (tmp_path / "b").write_text("\n".join(records).replace("x" * 9, "x"))
     sources = [RunSource(str(tmp_path / name)) for name in "ab"]
     console = Console("test", progress=False)
-    found = read_runs(["a", "b"], sources, console, RESULTS, counted=False)
+    found = read_runs(list(zip("ab", sources, strict=True)), console, trials=False, options=RowOptions(), counted=False)
     rankings = rank_prompts(found, sources, RESULTS.payload, rank_by_output, console)
     assert rankings["p0"] == PromptRanking({"a": 1, "b": 2}, {"a": 1.0, "b": 0.5}, "longer", None, {"a": 1, "b": 2})
     match = head_to_head(found, by_rankings(rankings))
@@ -386,7 +383,7 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
     source = RunSource(str(tmp_path / "pipe"))
     source.make_seekable()
     writer.wait()
-    rows = read_run("pipe", source, Console("test", progress=False), RESULTS).rows
+    rows = read_run("pipe", source, Console("test", progress=False), trials=False, options=RowOptions()).rows
     assert [(id, row.line) for id, row in rows.items()] == [("p", 1), ("q", 3)]
     assert RecordIndex(source).record(3) == {"id": "q"}
 

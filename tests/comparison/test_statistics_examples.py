@@ -7,8 +7,7 @@ import re
 import pytest
 
 from agenteval.comparison.plan import make_plan
-from agenteval.comparison.preference.orders import PromptRanking
-from agenteval.comparison.preference.preference import preference_of
+from agenteval.comparison.preference import PromptRanking, preference_of
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
 from agenteval.statistics.paired import sign_test
 from agenteval.statistics.power import Question

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agenteval.statistics import distributions, intervals, paired, samples
-from agenteval.wire.interval import ConfidenceInterval
+from agenteval.wire.differences import ConfidenceInterval
 from tests.support.tool import ROOT
 
 PAGE = ROOT / "docs" / "statistics.md"

@@ -7,46 +7,45 @@ from typing import Any
 
 import pytest
 
-from agenteval.comparison import trial_rows
-from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows, by_scores
-from agenteval.comparison.trial_rows import ComparedTrials, TrialRow
-from agenteval.comparison.trials import TrialsComparison, head_to_head
+from agenteval.comparison import figures
+from agenteval.comparison.comparison import CompareSettings, trials_head_to_head, weighted_trials
+from agenteval.comparison.pairing import by_scores
+from agenteval.comparison.rows import ComparedRow, RunRows, compared_row
 from agenteval.statistics.intervals import bootstrap_mean_interval, clustered_rate_interval, effective_count
-from agenteval.wire.trials_comparison import TrialsPairStatistics
+from agenteval.wire.comparison import TrialsPairStatistics
+from agenteval.wire.row import RowWithCalls
 from agenteval.wire.validation import check
+from tests.support.compared import TRIALS, compare_trials
 
 Json = dict[str, Any]
 
-TRIALS = TrialsComparison()
 BY_PASS_RATE = by_scores(TRIALS.plain_scores)
 
 
-def row(*entries: Json, k: int | None = None, **fields: Any) -> TrialRow:
+def row(*entries: Json, k: int | None = None, **fields: Any) -> ComparedRow:
     """The row of a prompt with these trials."""
     record = {"id": "p", "k": k or max(1, len(entries)), "trials": list(entries), **fields}
-    return TRIALS.row(check(record, ComparedTrials))
+    return compared_row(check(record, RowWithCalls))
 
 
-def passing(passed: int, of: int) -> TrialRow:
+def passing(passed: int, of: int) -> ComparedRow:
     """The row of a prompt with so many passes of so many trials."""
     return row(*({"pass": number < passed} for number in range(of)))
 
 
-def run_with(*rows: TrialRow, label: str = "run") -> RunRows[TrialRow]:
+def run_with(*rows: ComparedRow, label: str = "run") -> RunRows:
     """A run with these rows."""
     return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
 
 
-def run_of(label: str, *passed: int, of: int = 4) -> RunRows[TrialRow]:
+def run_of(label: str, *passed: int, of: int = 4) -> RunRows:
     """A run with one prompt for each number of passes."""
     return run_with(*(passing(c, of) for c in passed), label=label)
 
 
-def compared_pair(a: RunRows[TrialRow], b: RunRows[TrialRow]) -> TrialsPairStatistics:
+def compared_pair(a: RunRows, b: RunRows) -> TrialsPairStatistics:
     """The paired analysis of two runs."""
-    [found] = TRIALS.compare([a, b], CompareSettings("custom")).statistics.pairs
-    assert isinstance(found, TrialsPairStatistics)
+    [found] = compare_trials([a, b], CompareSettings("custom")).statistics.pairs
     return found
 
 
@@ -79,7 +78,7 @@ BROKEN = {"pass": False, "score": 0.0, "graderError": True}
 def test_counts(entries: list[Json], fields: Json, graded: int, passed: int, failed: int, grader_errors: int) -> None:
     found = row(*entries, **fields)
     assert (found.graded, found.passed, found.failed, found.grader_errors) == (graded, passed, failed, grader_errors)
-    assert found.trials == len(entries)
+    assert found.attempts == len(entries)
 
 
 def test_rates_are_worked_out_where_they_are_not_given() -> None:
@@ -112,25 +111,25 @@ def test_durations() -> None:
 
 def test_unbiased_means_by_hand() -> None:
     rows = [passing(1, 3), passing(3, 3), passing(1, 2), row({})]
-    found = trial_rows.capability(run_with(*rows))
+    found = figures.capability(run_with(*rows))
     assert (found.n, found.ungraded) == (3, 1)
     assert found.pass_at == pytest.approx({"1": (1 / 3 + 1 + 1 / 2) / 3, "2": (2 / 3 + 1 + 1) / 3, "3": 1.0})
     assert found.pass_at_n == {"1": 3, "2": 3, "3": 2}
-    steady = trial_rows.trial_reliability(run_with(*rows))
+    steady = figures.trial_reliability(run_with(*rows))
     assert steady.pass_exp == pytest.approx({"1": (1 / 3 + 1 + 1 / 2) / 3, "2": 1 / 3, "3": 0.5})
 
 
 def test_the_most_flaky_are_few_and_in_order() -> None:
-    found = trial_rows.flakiness(run_of("a", *(i % 5 for i in range(30))))
+    found = figures.flakiness(run_of("a", *(i % 5 for i in range(30))))
     assert (found.n, found.flaky_prompt_count, len(found.top_flaky_prompts)) == (30, 18, 10)
     assert [prompt.id for prompt in found.top_flaky_prompts[:7]] == ["p2", "p7", "p12", "p17", "p22", "p27", "p1"]
 
 
 def test_quality_counts_why_a_trial_has_no_score() -> None:
-    found = trial_rows.trial_quality(run_with(row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)))
+    found = figures.trial_quality(run_with(row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)))
     assert found is not None
     assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (3, 1 / 3, 1, 1, 1)
-    assert trial_rows.trial_quality(run_with(row({}))) is None
+    assert figures.trial_quality(run_with(row({}))) is None
 
 
 # --- clusters -----------------------------------------------------------------------------------
@@ -187,13 +186,13 @@ def test_bootstrap_of_too_little() -> None:
 def test_weighted_as_in_agent_eval_harness() -> None:
     a = passing(2, 4)
     at, exp = 1 - 0.5**4, 0.5**4
-    scores = TRIALS.weighted_scores({"a": a, "b": row({}, {}, {}, {})}, TRIALS.default_weights)
+    scores = weighted_trials({"a": a, "b": row({}, {}, {}, {})}, TRIALS.default_weights)
     assert scores == {"a": pytest.approx(0.4 * at + 0.4 * exp + 0.2 * (1 - at + exp)), "b": None}
 
 
 def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
     runs = [run_of("a", 2, 2, 1), run_of("b", 1, 1, 1), run_of("c", 4, 4, 4)]
-    wins, prompts = head_to_head(runs, BY_PASS_RATE)
+    wins, prompts = trials_head_to_head(runs, BY_PASS_RATE)
     for pairs in (wins.capability, wins.reliability, wins.overall):
         assert [(pair.run_a, pair.run_b, pair.n, pair.a_wins, pair.b_wins, pair.ties) for pair in pairs] == [
             ("a", "b", 3, 2, 0, 1),
@@ -206,7 +205,7 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
     a, b = RunRows("a", {"p": passing(1, 5)}), RunRows("b", {"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})
     c = RunRows("c", {"p": passing(0, 1)})
-    wins, [prompt] = head_to_head([a, b, c], BY_PASS_RATE)
+    wins, [prompt] = trials_head_to_head([a, b, c], BY_PASS_RATE)
     assert wins.capability[0].b_wins == 1, "what the file says, at the k both have"
     assert (prompt.k, prompt.pass_at_k) == (1, {"a": pytest.approx(0.2), "b": pytest.approx(0.2), "c": 0.0})
 

@@ -7,33 +7,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
-from agenteval.comparison.result_rows import ResultRow
-from agenteval.comparison.results import ResultsComparison
-from agenteval.comparison.trial_rows import TrialRow
-from agenteval.comparison.trials import TrialsComparison
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.verdicts import GateSettings, gate_reasons
 from agenteval.wire.comparison import ComparisonReport
+from tests.support.compared import RESULTS, compare_results, compare_trials, result_row, trials_row
 
-RESULTS, TRIALS = ResultsComparison(), TrialsComparison()
 WEIGHTED = CompareSettings("weighted", RESULTS.default_weights)
 
 
-def results(label: str, scores: list[float], **fields: Any) -> RunRows[ResultRow]:
-    rows = [ResultRow(score=score, passed=score >= 0.5, **fields) for score in scores]
+def results(label: str, scores: list[float], **fields: Any) -> RunRows:
+    rows = [result_row(score=score, passed=score >= 0.5, **fields) for score in scores]
     return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
 
 
-def trials(label: str, *passed: int, k: int) -> RunRows[TrialRow]:
-    rows = [TrialRow(k=k, trials=k, graded=k, passed=c, pass_rate=c / k, pass_at_k=1.0, pass_exp_k=0.0) for c in passed]
+def trials(label: str, *passed: int, k: int) -> RunRows:
+    rows = [trials_row(c, k) for c in passed]
     return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
 
 
-def compare(*runs: RunRows[ResultRow]) -> ComparisonReport:
-    found = RESULTS.compare(runs, WEIGHTED)
-    assert isinstance(found, ComparisonReport)
-    return found
+def compare(*runs: RunRows) -> ComparisonReport:
+    return compare_results(runs, WEIGHTED)
 
 
 def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
@@ -83,7 +77,7 @@ def test_no_interval_of_a_report_has_width_zero() -> None:
         return [width for part in value for width in walk(part)] if isinstance(value, list) else []
 
     for n in (1, 2, 5, 30):
-        same = {"duration": 1000.0, "tokens": 10.0, "cost": 0.1, "category": "x"}
+        same = {"duration": 1000.0, "token_values": (10.0,), "cost_values": (0.1,), "categories": ("x",)}
         widths = walk(msgspec.to_builtins(compare(results("a", [1.0] * n, **same), results("b", [1.0] * n, **same))))
         assert len(widths) >= 8
         assert min(widths) > 1 / (4 * n)
@@ -92,19 +86,20 @@ def test_no_interval_of_a_report_has_width_zero() -> None:
 def test_pass_exp_is_over_the_prompts_with_so_many_trials() -> None:
     short = trials("b", 4, 4, 3, k=4)
     short.rows["p2"] = msgspec.structs.replace(short.rows["p2"], graded=2, passed=2)
-    report = TRIALS.compare([trials("a", 4, 3, 4, k=4), short], CompareSettings("custom"))
+    report = compare_trials([trials("a", 4, 3, 4, k=4), short], CompareSettings("custom"))
     assert report.reliability["b"].pass_exp_n == {"1": 3, "2": 3, "3": 2, "4": 2}
     every = report.statistics.pairs[0].pass_exp
+    assert every is not None
     assert (every.k, every.n, every.mean_a, every.mean_b) == (4, 2, 0.5, 1.0)
 
 
 def test_an_unchanged_agent_with_one_failure_more_is_no_alarm() -> None:
     before, now = trials("before", *[5] * 100, k=5), trials("now", *[5] * 99, 4, k=5)
-    report = TRIALS.compare([before, now], CompareSettings("custom"))
-    assert TRIALS.gate(report, GateSettings()) == []
-    assert len(TRIALS.gate(report, GateSettings(proof=True, margin=0.001))) == 2
-    worse = TRIALS.compare([before, trials("now", *[5] * 80, *[3] * 20, k=5)], CompareSettings("custom"))
-    reasons = TRIALS.gate(worse, GateSettings())
+    report = compare_trials([before, now], CompareSettings("custom"))
+    assert gate_reasons(report, GateSettings()) == []
+    assert len(gate_reasons(report, GateSettings(proof=True, margin=0.001))) == 2
+    worse = compare_trials([before, trials("now", *[5] * 80, *[3] * 20, k=5)], CompareSettings("custom"))
+    reasons = gate_reasons(worse, GateSettings())
     assert [reason.partition(":")[2].partition(" on ")[0] for reason in reasons] == [
         " pass rate 92.0% against 100.0%",
         " pass^5 80.0% against 100.0%",

@@ -36,6 +36,6 @@ print("done")
 
 def test_a_process_that_is_started_meanwhile_gets_the_signal_too(mark: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, mark, "12"]
-    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=25)
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60)
     assert done.stdout == b"done\n", done.stderr.decode()
     expect_gone(mark)

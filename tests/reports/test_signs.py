@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.comparison.analysis.gate import GateSettings
 from agenteval.comparison.comparison import CompareSettings
-from agenteval.comparison.pairing import RunRows
-from agenteval.comparison.result_rows import ResultRow
-from agenteval.comparison.results import ResultsComparison
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.reports.comparison import markdown, table
-from agenteval.reports.comparison_words import summary_line
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.comparison_overview import difference_bar
 from agenteval.wire.comparison import ComparisonReport
-
-COMPARISON = ResultsComparison()
+from tests.support.compared import RESULTS, compare_results, result_row
 
 
 def compared(*passes: tuple[str, int]) -> ComparisonReport:
     """A report of runs that pass so many of 40 prompts."""
     runs = [
-        RunRows(label, {f"p{n}": ResultRow(score=float(n < count), passed=n < count) for n in range(40)})
+        RunRows(label, {f"p{n}": result_row(score=float(n < count), passed=n < count) for n in range(40)})
         for label, count in passes
     ]
-    found = COMPARISON.compare(runs, CompareSettings("weighted", weights=COMPARISON.default_weights))
-    assert isinstance(found, ComparisonReport)
-    return found
+    return compare_results(runs, CompareSettings("weighted", weights=RESULTS.default_weights))
 
 
 @pytest.mark.parametrize(("later", "points", "standing"), [(20, "-30.0", "worse"), (40, "+20.0", "better")])
@@ -39,7 +33,7 @@ def test_every_form_has_the_same_sign(later: int, points: str, standing: str) ->
     words = f"{points} points, 95 % interval {low} to {high} points"
     assert words in report.statistics.pairs[0].sentences[0]
     assert words in summary_line(report)
-    for reason in COMPARISON.gate(report, GateSettings()):
+    for reason in gate_reasons(report, GateSettings()):
         assert words in reason
     context = ReportContext()
     terminal = b"".join(table.render(report, context)).decode()

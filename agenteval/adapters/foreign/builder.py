@@ -89,7 +89,7 @@ class ForeignResult:
 
 
 def verdict(score: Any, passed: Any, reasoning: Any) -> Record | None:
-    """Returns what a grader of ours would answer, None if the score is none from 0 to 1; full marks pass by default."""
+    """Returns the verdict as a grader result; None if the score is not from 0 to 1. By default only 1 passes."""
     if type(score) not in (int, float, bool) or not 0 <= score <= 1:
         return None
     found: Record = {"pass": passed if type(passed) is bool else score == 1, "score": float(score)}
@@ -102,7 +102,7 @@ def as_object(value: Any) -> Record:
 
 
 def objects(value: Any) -> list[Record]:
-    """Returns the objects in a list; none if it is no list."""
+    """Returns the objects in a list; an empty list for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from agenteval.adapters.foreign import atif, inspect, otlp, promptfoo
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
@@ -17,18 +17,13 @@ FOREIGN = {
     "otlp": "GenAI traces as OTLP/JSON",
     "promptfoo": "results of promptfoo",
 }
-READERS: dict[str, Callable[[Record], Iterable[Record]]] = {
-    "atif": atif.results_of,
-    "inspect": inspect.results_of,
-    "otlp": otlp.results_of,
-    "promptfoo": promptfoo.results_of,
-}
+MODULES = {"atif": atif, "inspect": inspect, "otlp": otlp, "promptfoo": promptfoo}
 ENDINGS = (".json", ".jsonl", ".eval")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
     """Yields the results of files and directories of this format; what cannot be read is reported."""
-    results_of = READERS[format_]
+    results_of = MODULES[format_].results_of
     read_documents = inspect.read_documents if format_ == "inspect" else read_objects
     for path in (file for one in paths for file in _files(one)):
         number = 0

@@ -43,7 +43,7 @@ def read_documents(path: str, refusals: Refusals) -> Iterator[Record]:
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the results of the samples in a log; BadRecord if the document is none."""
+    """Returns the results of the samples in a log; BadRecord if the document is something else."""
     task = document.get("eval")
     if not isinstance(task, dict) or not isinstance(document.get("samples"), list):
         raise BadRecord("not a log of inspect_ai with samples: eval or samples is missing")

@@ -261,7 +261,7 @@ class RecordedSession:
     # --- turns ---
 
     def _is_turn(self, event: Event, rule: CompiledTurn) -> bool:
-        """Begins a turn if the event has the text of one; returns whether the event is no step in any case."""
+        """Begins a turn if the event has the text of one; returns whether the event is used up and not a step."""
         text = as_text(rule.content(event)).strip()
         if not text:
             return False
@@ -278,7 +278,7 @@ class RecordedSession:
         return True
 
     def close_turn(self) -> None:
-        """Ends the turn; one that is only a turn if it is answered may be none."""
+        """Ends the turn; one that counts only if it is answered may be removed."""
         self.reading.end_turn()
         count = len(self.reading.trajectory) - sum(self._counts)
         if self._only_if_answered and not count:

@@ -8,7 +8,7 @@ in this folder; a SessionSchema is one of them, compiled.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -24,12 +24,6 @@ from agenteval.wire.validation import explain
 HERE = os.path.dirname(__file__)
 # What an adapter schema must have to start a program, which a session schema does not.
 NO_COMMAND = {"version": 1, "command": ["-"], "sessionMode": "stream", "prompt": {}}
-USAGE: dict[UsageField, str] = {
-    "inputTokens": "input_tokens",
-    "outputTokens": "output_tokens",
-    "cachedTokens": "cached_tokens",
-    "costUsd": "cost_usd",
-}
 
 
 class TurnRule(_Part):
@@ -38,11 +32,11 @@ class TurnRule(_Part):
     match: Condition | list[Condition]
     """Conditions, all of which must hold."""
     content: Paths
-    """The text of the turn; an event without one is no turn."""
+    """The text of the turn; an event without a text is not a turn."""
     ignore: Pattern | None = None
-    """A text in which this is found at the start is no turn: what the program itself writes in the user's name."""
+    """A text that begins with this is not a turn: the program itself writes it in the user's name."""
     if_answered: Pattern | None = None
-    """A text in which this is found at the start is a turn only if steps follow: a command of the program."""
+    """A text that begins with this is a turn only if steps follow: a command of the program."""
 
 
 class SubAgents(_Part):
@@ -170,9 +164,10 @@ class SessionSchema:
         return CompiledTurn(self._tests(rule.match, field), content, ignore, if_answered)
 
     def _usage(self, usage: SessionUsage) -> CompiledUsage:
+        given = msgspec.to_builtins(usage)
         counts = {
-            name: [self._find(path, f"usage.{name}") for path in as_list(getattr(usage, field))]
-            for name, field in USAGE.items()
+            name: [self._find(path, f"usage.{name}") for path in as_list(given.get(name))]
+            for name in get_args(UsageField)
         }
         return CompiledUsage(
             self._tests(usage.match, "usage"),

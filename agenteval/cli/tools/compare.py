@@ -20,15 +20,14 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
-from agenteval.comparison.analysis.gate import GateSettings
-from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.input_files import RunSource, find_format, read_runs
-from agenteval.comparison.pairing import RunRows, missing_prompts, prompt_ids, without_changed_inputs
-from agenteval.comparison.preference.outcome import preference_gate
-from agenteval.comparison.preference.preference import remarks as preference_remarks
-from agenteval.comparison.ranking import Ask, rank_prompts
-from agenteval.comparison.row_facts import RowOptions, metadata_path
+from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
+from agenteval.comparison.figures import Report
+from agenteval.comparison.pairing import missing_prompts, prompt_ids, without_changed_inputs
+from agenteval.comparison.preference import Ask, rank_prompts
+from agenteval.comparison.preference import remarks as preference_remarks
+from agenteval.comparison.rows import RowOptions, RunRows, RunSource, find_format, read_runs
 from agenteval.comparison.run_names import label_runs, named_runs
+from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
@@ -79,7 +78,7 @@ def read_iterations(environment: Mapping[str, str]) -> int:
 
 
 def read_settings(
-    strategy: StrategyName, comparison: Comparison[Any], environment: Mapping[str, str], seed: int
+    strategy: StrategyName, comparison: Comparison, environment: Mapping[str, str], seed: int
 ) -> CompareSettings:
     """The settings of the strategy; variables that it does not use are not read, so they cannot be wrong."""
     if strategy == "weighted":
@@ -96,17 +95,6 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
     if grader and strategy not in (None, "custom"):
         raise UserError(f"a comparison grader (-g) has no part in --strategy {strategy}; use --strategy custom")
     return "custom" if grader else strategy or "weighted"
-
-
-def comparison_of(input_format: str, options: RowOptions) -> Comparison[Any]:
-    """The comparison of that kind of record; the other kind is not imported."""
-    if input_format == "trials":
-        from agenteval.comparison.trials import TrialsComparison
-
-        return TrialsComparison(options)
-    from agenteval.comparison.results import ResultsComparison
-
-    return ResultsComparison(options)
 
 
 # --- the work -----------------------------------------------------------------------------------
@@ -130,9 +118,7 @@ def open_runs(paths: Sequence[str], *, twice: bool) -> list[RunSource]:
     return sources
 
 
-def page_wishes(
-    runs: Sequence[RunRows[Any]], sources: Sequence[RunSource], by: str, console: Console
-) -> dict[str, Any]:
+def page_wishes(runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console) -> dict[str, Any]:
     """What a page needs besides the report: the records, read again when they are written."""
     from agenteval.reports.page.comparison_rows import prompt_lines
 
@@ -140,7 +126,7 @@ def page_wishes(
     return {"prompts": prompt_lines(runs, sources), "by": by, "source": source, "say": console.say}
 
 
-def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
+def say_missing(runs: Sequence[RunRows], console: Console) -> None:
     """Reports in one line which runs lack prompts that another has."""
     missing = missing_prompts(runs)
     if missing:
@@ -156,32 +142,12 @@ def say_missing(runs: Sequence[RunRows[Any]], console: Console) -> None:
             )
 
 
-def say_remarks(comparison: Comparison[Any], report: Any, console: Console) -> None:
+def say_remarks(report: Report, console: Console) -> None:
     """Says what a reader of the figures should know about the files."""
     preference = preference_remarks(report.preference) if report.preference else ()
-    for remark in [*comparison.remarks(report), *preference]:
+    for remark in [*remarks(report), *preference]:
         console.say(remark)
     console.finish()
-
-
-def say_verdict(report: Any, console: Console) -> None:
-    """Says in one line who is better: the report itself is in a file."""
-    from agenteval.reports.comparison_words import summary_line
-
-    console.say(summary_line(report))
-
-
-def passes_gate(comparison: Comparison[Any], report: Any, settings: GateSettings, console: Console) -> bool:
-    """Whether no run is stopped by the gate; says why, for each that is."""
-    only_judged = report.preference and not any(pair.n for pair in report.statistics.pairs)
-    if only_judged and any(pair.n for pair in report.preference.pairs):
-        first, prompts = report.meta.runs[0], report.meta.prompt_count
-        reasons = preference_gate(report.preference, first, prompts, settings)
-    else:
-        reasons = comparison.gate(report, settings)
-    for reason in reasons:
-        console.say(reason)
-    return not reasons
 
 
 @tool(NAME, exit_status={1: EXIT_1})
@@ -307,20 +273,23 @@ def main(
     console.redact = redact = Redactor({} if no_redact else os.environ)
     grading |= {"redact": redact, "trace": console.say if debug else None}
     ask = open_grader(grader, sources, **grading) if grader else None
-    options = RowOptions(metadata_path(by), metadata_path(cluster_by) if cluster_by else None)
-    comparison = comparison_of(find_format(sources, input_format), options)
+    options, trials = RowOptions(by, cluster_by), find_format(sources, input_format) == "trials"
+    comparison = Comparison(trials=trials, options=options)
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
-    runs = read_runs([label for label, _ in files], sources, console, comparison, counted=ask is None)
+    opened = [(label, source) for (label, _), source in zip(files, sources, strict=True)]
+    runs = read_runs(opened, console, trials=trials, options=options, counted=ask is None)
     runs = runs if ignore_input else without_changed_inputs(runs)
     out.open()
     say_missing(runs, console)
     rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
-    say_remarks(comparison, report, console)
+    say_remarks(report, console)
     wishes = page_wishes(runs, sources, by, console) if form == "html" else {}
     FORMS.write(form, report, out, **wishes)
     if out.path is not None:
-        say_verdict(report, console)
-    gate = GateSettings(require_proof, margin, min_compared) if fail_if_worse or require_proof else None
-    stopped = gate is not None and not passes_gate(comparison, report, gate, console)
-    return FAILED if console.refused or stopped else OK
+        console.say(summary_line(report))
+    gated = fail_if_worse or require_proof
+    reasons = gate_reasons(report, GateSettings(require_proof, margin, min_compared)) if gated else []
+    for reason in reasons:
+        console.say(reason)
+    return FAILED if console.refused or reasons else OK

@@ -29,7 +29,7 @@ def parse_date(text: str) -> float:
 
 
 def formats() -> dict[str, str]:
-    """Returns the formats, and whose they are."""
+    """Returns the formats, each with a description."""
     return dict.fromkeys(session_formats(), "sessions of this agent") | FOREIGN
 
 
@@ -109,7 +109,7 @@ def results(format_: str, paths: list[str], console: Console) -> Iterator[Record
 
 
 def is_wanted(record: Record, since: float | None, folder: str | None, min_turns: int) -> bool:
-    """Returns whether a session is one of those asked for; one whose time or cwd is unknown is not, where it counts."""
+    """Returns whether a session passes the filters; a filter on the time or cwd excludes sessions that have none."""
     if since is not None and (record.get("timing") or {}).get("end", 0) < since:
         return False
     if folder is not None:

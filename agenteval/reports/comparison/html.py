@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agenteval import __version__
-from agenteval.reports.comparison_words import Report
+from agenteval.comparison.figures import Report
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page.comparison_overview import comparison_data, flipped, winners
 from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row

@@ -2,17 +2,415 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from typing import Any
 
+from agenteval.comparison import figures
+from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, Unit, measures
+from agenteval.comparison.verdicts import change, p_text
+from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, signed, span, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import page
-from agenteval.reports.result_sections import result_sections
-from agenteval.reports.trial_sections import trial_sections
-from agenteval.wire.comparison import ComparisonReport
-from agenteval.wire.trials_comparison import TrialsComparisonReport
+from agenteval.reports.markup import inline, page, table
+from agenteval.streams.text import counted, first_few
+from agenteval.wire.comparison import (
+    ComparisonReport,
+    PairStatistics,
+    Pairwise,
+    PromptComparison,
+    ReportMeta,
+    TrialsComparisonReport,
+    TrialsMeta,
+    TrialsPrompt,
+)
+from agenteval.wire.differences import Category, Difference, PositionBias, Preference, PreferredRun
+
+PROMPTS_SHOWN = 10
+MISSING_SHOWN = 20
+INTERVAL = "95 % interval"
+WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
+RESULTS_WON_BY = {
+    "weighted": "the weighted score of quality, speed and reliability (equal grades are a tie)",
+    "statistical": "the grader's score",
+    "custom": "the comparison grader's ranking",
+}
+TRIALS_WON_BY = {
+    "weighted": "the weighted score of capability, reliability and consistency",
+    "statistical": "the pass rate",
+    "custom": "the comparison grader's ranking",
+}
+SHOW: dict[Unit, Callable[[Any], str]] = {
+    "rate": percent,
+    "score": number,
+    "count": lambda count: UNKNOWN if count is None else str(count),
+    "ms": lambda value: number(value, 0),
+    "tokens": whole,
+    "usd": lambda value: number(value, 4),
+    "steps": lambda value: number(value, 1),
+}
 
 
-def render(report: ComparisonReport | TrialsComparisonReport, _context: ReportContext) -> Iterator[bytes]:
+def render(report: Report, _context: ReportContext) -> Iterator[bytes]:
     """Yields the report as markdown."""
     sections = trial_sections(report) if isinstance(report, TrialsComparisonReport) else result_sections(report)
     yield page(sections).encode()
+
+
+def result_sections(report: ComparisonReport) -> list[list[str]]:
+    """All sections of a report on results, the verdict first."""
+    meta = report.meta
+    return [
+        head("Comparison Report", meta),
+        preference_section(report.preference),
+        verdicts(report.statistics.pairs),
+        quality_section(report),
+        categories_section(report.by_category, meta),
+        flips_section(report.statistics.pairs),
+        *latency_sections(report),
+        usage_section(report),
+        by_run("## Reliability", figures.RELIABILITY, report),
+        wins_section(report),
+        tests_section(report),
+        differing_prompts(((prompt, prompt.scores) for prompt in report.head_to_head.prompts), meta),
+        missing_section(meta),
+    ]
+
+
+def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
+    """All sections of a report on trials, the verdict first."""
+    meta = report.meta
+    clusters = "The trials of a prompt are a cluster: the interval rests on the prompts, not on the trials."
+    scored = [label for label in meta.runs if label in (report.quality or {})]
+    return [
+        head("Trials Comparison Report", meta, f"Trials: {trials_per_prompt(meta)}"),
+        preference_section(report.preference),
+        verdicts(report.statistics.pairs),
+        [*by_run("## Pass rate", figures.TRIAL_RATES, report), "", clusters],
+        estimates_section(report),
+        categories_section(report.by_category, meta),
+        flips_section(report.statistics.pairs),
+        by_run("## Flakiness", figures.FLAKINESS, report),
+        flaky_prompts_section(report),
+        by_run("## Quality (scores)", figures.TRIAL_SCORES, report, scored) if scored else [],
+        *latency_sections(report),
+        usage_section(report),
+        ["## Head to head", "", *wins_table(TRIALS_WON_BY[meta.strategy], report.head_to_head.overall)],
+        differences_section(report),
+        differing_prompts(((prompt, prompt.pass_rate) for prompt in report.per_prompt), meta),
+        missing_section(meta),
+    ]
+
+
+# --- the top ------------------------------------------------------------------------------------
+
+
+def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
+    """Title, and what was compared."""
+    facts = [
+        f"Runs: {', '.join(map(inline, meta.runs))}",
+        f"Prompts: {meta.prompt_count} in all, {meta.prompts_with_all_runs} in every run",
+        *more,
+        *([f"Clusters: prompts with the same {inline(meta.cluster_by)}"] if meta.cluster_by else []),
+        f"Strategy: {meta.strategy}{_settings(meta)}",
+        f"Generated: {meta.generated_at}",
+    ]
+    if meta.grader_errors:
+        facts.append(f"Grader errors: {meta.grader_errors} prompts could not be ranked")
+    return [f"# {title}", "", *(f"- {fact}" for fact in facts)]
+
+
+def _settings(meta: ReportMeta) -> str:
+    if meta.weights:
+        return f" ({', '.join(f'{term} {weight:g}' for term, weight in meta.weights.items())})"
+    return f" ({meta.bootstrap_iterations} resamples, seed {meta.seed})" if meta.bootstrap_iterations else ""
+
+
+def trials_per_prompt(meta: TrialsMeta) -> str:
+    """k, or which run has which."""
+    if meta.trials_per_prompt is None:
+        return "none"
+    if not meta.mixed_k:
+        return f"{meta.trials_per_prompt} per prompt"
+    runs = (f"{inline(label)} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
+    return f"k differs ({', '.join(runs)}); a prompt is won at the smallest k that its runs have"
+
+
+def verdicts(pairs: Sequence[Pair]) -> list[str]:
+    """For every two runs: which is better, then a sentence each on passes, scores, and what it takes."""
+    lines = ["## Verdict"]
+    for pair in pairs:
+        a, b = inline(pair.run_a), inline(pair.run_b)
+        if pair.better is None:
+            claim = f"{a} and {b}: {inline(pair.verdict)}."
+        else:
+            claim = f"{b} is {'better' if pair.better == pair.run_b else 'worse'} than {a}."
+        lines += ["", f"**{claim}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
+    if len(pairs) > 1:
+        lines += ["", f"The verdicts are adjusted for all tests of the {len(pairs)} pairs (Holm's method)."]
+    return lines
+
+
+def preference_section(found: Preference | None) -> list[str]:
+    """Who wins by the comparison grader, how sure that is, and whether the order mattered."""
+    if found is None:
+        return []
+    lines = [preference_line(pair) for pair in found.pairs]
+    if len(lines) > 1:
+        lines = [f"- {line}" for line in lines]
+    parts = ["## The comparison grader's verdict", "", *lines]
+    if found.strengths:
+        rows = [
+            [inline(row.run), number(row.strength, 2), span(row.interval, 2), percent(row.win_rate)]
+            for row in found.strengths
+        ]
+        title = "Bradley-Terry strengths (log odds to be preferred to an average run):"
+        parts += ["", title, "", *table(["Run", "Strength", INTERVAL, "Won"], rows)]
+    bias = found.position_bias
+    orders = position_line(bias) if bias else "Asked in one order only: a preference for a place counts."
+    return [*parts, "", orders]
+
+
+def preference_line(pair: PreferredRun) -> str:
+    """The verdict on one pair, with the wins and the test."""
+    names = (pair.run_a, pair.run_b) if pair.better != pair.run_b else (pair.run_b, pair.run_a)
+    first, second = map(inline, names)
+    claim = f"{first} wins against {second}" if pair.better is not None else f"{first} and {second}: {pair.verdict}"
+    wins = (pair.a_wins, pair.b_wins) if pair.better != pair.run_b else (pair.b_wins, pair.a_wins)
+    of = f"{counted(pair.n, 'prompt')}, {counted(pair.ties, 'tie')}"
+    counts = f"{first} is preferred on {wins[0]}, {second} on {wins[1]} of {of}"
+    adjusted = f", by Holm {p_text(pair.adjusted_p)}" if pair.adjusted_p != pair.p else ""
+    return f"**{claim}.** {counts} (sign test: {p_text(pair.p)}{adjusted})."
+
+
+def position_line(bias: PositionBias) -> str:
+    """How often the order of the runs decided."""
+    if not bias.n:
+        return "No pair was ranked in both orders."
+    changed = bias.n - bias.consistent
+    text = f"Asked in both orders, {changed} of {counted(bias.n, 'answer')} changed with the order and count as ties"
+    if changed:
+        text += f": {bias.first_preferred} for the run shown first, {bias.second_preferred} for the one shown second"
+        text += f" (sign test: {p_text(bias.p)})"
+    return f"{text}."
+
+
+# --- each run -----------------------------------------------------------------------------------
+
+
+def by_run(title: str, shown: Sequence[RunFigure], report: Report, labels: Sequence[str] | None = None) -> list[str]:
+    """A section with a row of figures for each run, with intervals where the figures have them."""
+    header = [cell for figure in shown for cell in ([figure.title, INTERVAL] if figure.interval else [figure.title])]
+    rows = [
+        [inline(label), *(cell for figure in shown for cell in _cells(figure, report, label))]
+        for label in (report.meta.runs if labels is None else labels)
+    ]
+    return [title, "", *table(["Run", *header], rows)]
+
+
+def _cells(figure: RunFigure, report: Report, label: str) -> list[str]:
+    cells = [SHOW[figure.unit](figure.value(report, label))]
+    if not figure.interval:
+        return cells
+    found = figure.interval_of(report, label)
+    if figure.unit == "rate":
+        return [*cells, percent_interval(found)]
+    digits = 0 if figure.unit == "ms" else 3
+    return [*cells, span(found, digits) if isinstance(found, tuple) else interval_text(found, digits)]
+
+
+def quality_section(report: ComparisonReport) -> list[str]:
+    """Passes and scores of each run with their intervals, and how many records they are over."""
+    lines = by_run("## Quality", figures.QUALITY, report)
+    if len({found.n for found in report.quality.values()}) > 1 or report.meta.missing:
+        lines += ["", "Each run is over its own graded records; the verdict is over the prompts graded in both."]
+    return lines
+
+
+def latency_sections(report: Report) -> Iterator[list[str]]:
+    """Latency of each run in milliseconds, and the time to the first response where it is known."""
+    shown = list(figures.LATENCY)
+    if report.meta.bootstrap_iterations:
+        shown = [one._replace(interval=figures.BOOTSTRAPPED) if one.title == "Mean" else one for one in shown]
+    yield by_run("## Latency (ms)", shown, report)
+    first = [label for label in report.meta.runs if report.performance[label].first_response]
+    if first:
+        yield by_run("First response (ms):", figures.FIRST_RESPONSE, report, first)
+
+
+def usage_section(report: Report) -> list[str]:
+    """Tokens and cost of each run, if any is known."""
+    if not report.usage:
+        return []
+    lines = by_run("## Tokens and cost", figures.USAGE, report)
+    if any(found.cost and found.cost.estimated for found in report.usage.values()):
+        lines += ["", "Estimated costs are tokens times the list price of the model (genai-prices), not a bill."]
+    return lines
+
+
+def estimates_section(report: TrialsComparisonReport) -> list[str]:
+    """pass@j and pass^j with their intervals, each over the prompts that have j graded trials."""
+    most = max((int(j) for found in report.capability.values() for j in found.pass_at), default=0)
+    if most < 2:
+        return []
+    rows = []
+    for j in [str(j) for j in sorted({*STEPS, most}) if 1 < j <= most]:
+        for label, once in report.capability.items():
+            every = report.reliability[label]
+            if j in once.pass_at:
+                at = [number(once.pass_at[j]), interval_text(once.pass_at_intervals.get(j))]
+                exp = [number(every.pass_exp.get(j)), interval_text(every.pass_exp_intervals.get(j))]
+                rows.append([inline(label), j, *at, *exp, str(once.pass_at_n[j])])
+    header = ["Run", "j", "pass@j", INTERVAL, "pass^j", INTERVAL, "Prompts with j trials"]
+    title = "## Passed once (pass@j), passed every time (pass^j), of j trials"
+    return [title, "", *table(header, rows), "", "Unbiased estimates (docs/statistics.md)."]
+
+
+def flaky_prompts_section(report: TrialsComparisonReport) -> list[str]:
+    """The most flaky prompts of each run."""
+    rows = [
+        [inline(label), inline(prompt.id), percent(prompt.pass_rate)]
+        for label, found in report.flakiness.items()
+        for prompt in found.top_flaky_prompts
+    ]
+    return ["Most flaky:", "", *table(["Run", "Prompt", "Pass rate"], rows, names=2)] if rows else []
+
+
+def categories_section(categories: Mapping[str, Category] | None, meta: ReportMeta) -> list[str]:
+    """Pass rates in each category, with their intervals, and what is shown of every two runs."""
+    if not categories:
+        return []
+    rows = [
+        [inline(name), inline(label), percent(run.pass_rate), percent_interval(run.interval), number(run.avg_score)]
+        + [interval_text(run.score_interval), str(run.n)]
+        for name, category in categories.items()
+        for label, run in category.runs.items()
+    ]
+    header = ["Category", "Run", "Pass rate", INTERVAL, "Mean score", INTERVAL, "Graded"]
+    lines = [f"## By {inline(meta.by or 'category')}", "", *table(header, rows, names=2), ""]
+    pairs = [
+        [inline(name), inline(pair.run_a), inline(pair.run_b), *difference_cells(pair), inline(pair.verdict)]
+        for name, category in categories.items()
+        for pair in category.pairs
+    ]
+    title = ["Category", "A", "B", *DIFFERENCE_TITLES, "Verdict"]
+    lines += ["Pass rates, paired by prompt; verdicts are adjusted for all of this table:", ""]
+    return [*lines, *table(title, pairs, names=3)]
+
+
+# --- run against run ----------------------------------------------------------------------------
+
+
+DIFFERENCE_TITLES = ("n", "Mean A", "Mean B", "B - A", INTERVAL, "p", "Adjusted p")
+
+
+def difference_cells(found: Difference) -> list[str]:
+    """Both means, their difference with its interval and p values, and the number of prompts that they are over."""
+    value, bounds = change(found)
+    sure = f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else UNKNOWN
+    means = [number(found.mean_a), number(found.mean_b), signed(value), sure]
+    tests = [p_text(p).removeprefix("p ") or UNKNOWN for p in (found.p, found.adjusted_p)]
+    return [str(found.n), *means, *tests]
+
+
+def wins_section(report: ComparisonReport) -> list[str]:
+    """Prompts won: by the grades, then by the strategy if it is another."""
+    wins, strategy = report.head_to_head, report.meta.strategy
+    lines = ["## Head to head", ""]
+    if wins.quality and any(pair.n for pair in wins.quality):
+        lines += wins_table("the grades", wins.quality)
+        if strategy == "statistical":
+            return lines
+        lines.append("")
+    return [*lines, *wins_table(RESULTS_WON_BY[strategy], wins.pairwise)]
+
+
+def wins_table(by: str, pairwise: Iterable[Pairwise]) -> list[str]:
+    """Prompts won by each of every two runs."""
+    rows = [
+        [inline(pair.run_a), inline(pair.run_b), *map(str, (pair.a_wins, pair.b_wins, pair.ties, pair.n))]
+        for pair in pairwise
+    ]
+    return [f"Prompts won, by {by}:", "", *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
+
+
+def tests_section(report: ComparisonReport) -> list[str]:
+    """The paired tests of passes and scores."""
+
+    def cells(pair: PairStatistics, of: str, found: Difference, passed: list[str]) -> list[str]:
+        names = [inline(pair.run_a), inline(pair.run_b), of]
+        return [*names, *difference_cells(found), *passed, number(found.minimum_detectable_difference)]
+
+    rows = []
+    for pair in report.statistics.pairs:
+        only = [str(pair.mcnemar.b), str(pair.mcnemar.c)]
+        rows += [cells(pair, "passes", pair.pass_rate, only), cells(pair, "score", pair, ["", ""])]
+    header = ["A", "B", "Of", *DIFFERENCE_TITLES, "Only A passed", "Only B passed", "Would show"]
+    lines = ["Passes (mid-p McNemar test) and scores (t test), paired by prompt:", ""]
+    return [*lines, *table(header, rows, names=3), "", WOULD_SHOW]
+
+
+def differences_section(report: TrialsComparisonReport) -> list[str]:
+    """The paired differences of pass rates, pass^k and scores."""
+    rows = []
+    for pair in report.statistics.pairs:
+        for name, _, found in measures(pair):
+            if name != "pass^1":
+                counts = map(str, (found.wins, found.losses, found.ties))
+                of = name if name.startswith("pass^") else name.lower()
+                cells = [inline(pair.run_a), inline(pair.run_b), of, *difference_cells(found), *counts]
+                rows.append([*cells, number(found.minimum_detectable_difference)])
+    header = ["A", "B", "Of", *DIFFERENCE_TITLES, "A higher", "B higher", "Equal", "Would show"]
+    return ["Paired by prompt:", "", *table(header, rows, names=3), "", WOULD_SHOW]
+
+
+# --- prompts ------------------------------------------------------------------------------------
+
+
+def flips_section(pairs: Iterable[Pair]) -> list[str]:
+    """The prompts that only one of two runs passed: the first few ids and how many more."""
+    lines = []
+    for pair in pairs:
+        for label, other, ids in (
+            (pair.run_a, pair.run_b, pair.flips.only_a),
+            (pair.run_b, pair.run_a, pair.flips.only_b),
+        ):
+            if ids:
+                shown = first_few([inline(id) for id in ids], MISSING_SHOWN)
+                lines.append(f"- Passed in **{inline(label)}**, not in {inline(other)} ({len(ids)}): {shown}")
+    return ["## Prompts that changed sides", "", *lines] if lines else []
+
+
+def differing_prompts(
+    prompts: Iterable[tuple[PromptComparison | TrialsPrompt, Mapping[str, float | None]]], meta: ReportMeta
+) -> list[str]:
+    """The prompts whose values are furthest apart, with the values of all runs."""
+    spreads = ((spread(values), prompt, values) for prompt, values in prompts)
+    apart = nlargest(PROMPTS_SHOWN, (found for found in spreads if found[0]), key=lambda found: found[0])
+    if not apart:
+        return []
+    rows = []
+    for _, prompt, values in apart:
+        winner = UNKNOWN if prompt.winner is None else inline(prompt.winner)
+        rows.append([inline(prompt.id), *(number(values.get(label)) for label in meta.runs), winner])
+    title = "## Prompts that differ most" if len(apart) > 1 else "## The prompt that differs"
+    return [title, "", *table(["Prompt", *map(inline, meta.runs), "Winner"], rows)]
+
+
+def spread(values: Mapping[str, float | None]) -> float:
+    """How far apart the highest and the lowest value are."""
+    known = [value for value in values.values() if value is not None]
+    return max(known) - min(known) if known else 0.0
+
+
+def missing_section(meta: ReportMeta) -> list[str]:
+    """The prompts that a run lacks, or asks otherwise: the first few ids and how many more."""
+    lines = [f"- **{inline(label)}** lacks {_ids(ids)}" for label, ids in meta.missing.items()]
+    lines += [
+        f"- **{inline(label)}** has another input, so these are left out: {_ids(ids)}"
+        for label, ids in (meta.changed_input or {}).items()
+    ]
+    return ["## Missing prompts", "", *lines] if lines else []
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return f"{len(ids)}: {first_few([inline(id) for id in ids], MISSING_SHOWN)}"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.analysis.differences import FEWEST
-from agenteval.comparison.analysis.verdicts import change, p_text, points
-from agenteval.reports.comparison_words import (
+from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, passes_of, ratios
+from agenteval.comparison.pairing import FEWEST
+from agenteval.comparison.verdicts import (
     BETTER,
     CANNOT_TELL,
     WORSE,
-    Pair,
-    Report,
     against_first,
+    change,
     claim,
-    mean_score,
     needed_prompts,
-    pass_rate,
-    passes_of,
-    scores_of,
+    p_text,
+    points,
     standing,
 )
 from agenteval.reports.figures import UNKNOWN, dollars, duration_text, number, percent, percent_interval, whole
@@ -27,12 +24,25 @@ from agenteval.reports.forms import ReportContext
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
 from agenteval.wire.comparison import PairStatistics
-from agenteval.wire.differences import Difference, Ratio
-from agenteval.wire.preference import PreferredRun
+from agenteval.wire.differences import Difference, PreferredRun, Ratio
 
 COLORS = {BETTER: GREEN, WORSE: RED, CANNOT_TELL: YELLOW}
-TITLES = ("RUN", "PASS RATE", "95% INTERVAL", "SCORE", "TOKENS", "COST", "TIME")
-DROPPED = (6, 3, 2, 5, 4)  # columns that a narrow terminal goes without, in this order
+SHOW: dict[Unit, Callable[[float | None], str]] = {
+    "rate": percent,
+    "score": number,
+    "count": whole,
+    "ms": duration_text,
+    "tokens": whole,
+    "usd": dollars,
+}
+RATE_INTERVAL = "95% interval"
+DROPPED = (
+    "Time",
+    "Score",
+    RATE_INTERVAL,
+    "Cost",
+    "Tokens",
+)  # columns that a narrow terminal goes without, in this order
 MIN_NAME, MAX_NAME = 10, 30
 IDS_SHOWN = 20
 INDENT = "  "
@@ -91,39 +101,32 @@ def headline(pair: Pair, context: ReportContext) -> list[str]:
 
 def run_lines(report: Report, context: ReportContext) -> list[str]:
     """A line per run: pass rate with its interval, score, tokens, cost and time."""
-    rows = [_run_cells(report, label) for label in report.meta.runs]
+    first, *others = TERMINAL
+    titles = ["Run", first.title, RATE_INTERVAL, *(figure.title for figure in others)]
+    rows = []
+    for label in report.meta.runs:
+        cells = [SHOW[figure.unit](figure.value(report, label)) for figure in TERMINAL]
+        if ESTIMATED.value(report, label):
+            cells[TERMINAL.index(COST)] += "*"
+        rows.append([_name(label), cells[0], percent_interval(first.interval_of(report, label)), *cells[1:]])
     sizes = [
         max(width(title), *(width(row[at]) for row in rows)) if any(row[at] != UNKNOWN for row in rows) else 0
-        for at, title in enumerate(TITLES)
+        for at, title in enumerate(titles)
     ]
-    for at in DROPPED:
+    for title in DROPPED:
         if _total(sizes) > context.width:
-            sizes[at] = 0
+            sizes[titles.index(title)] = 0
     sizes[0] = max(min(MIN_NAME, sizes[0]), sizes[0] - max(0, _total(sizes) - context.width))
-    right = set(range(1, len(TITLES)))
-    title, *lines = [in_columns(row, sizes, right) for row in (TITLES, *rows)]
-    if any("*" in row[5] for row in rows) and sizes[5]:
+    right = set(range(1, len(titles)))
+    shown, *lines = [in_columns(row, sizes, right) for row in ([title.upper() for title in titles], *rows)]
+    cost = titles.index(COST.title)
+    if any("*" in row[cost] for row in rows) and sizes[cost]:
         lines += wrap("* estimated by the list price of the model, not a bill", context.width)
-    return [paint(title, BOLD, context.color), *lines]
+    return [paint(shown, BOLD, context.color), *lines]
 
 
 def _total(sizes: Sequence[int]) -> int:
     return sum(size + len(GAP) for size in sizes if size) - len(GAP)
-
-
-def _run_cells(report: Report, label: str) -> tuple[str, ...]:
-    rate, interval, _ = pass_rate(report, label)
-    usage, middle = (report.usage or {}).get(label), report.performance[label].latency.p50
-    tokens, cost = (usage.tokens, usage.cost) if usage else (None, None)
-    return (
-        _name(label),
-        percent(rate),
-        percent_interval(interval),
-        number(mean_score(report, label)),
-        whole(tokens.total if tokens else None),
-        dollars(cost.total) + ("*" if cost.estimated else "") if cost else UNKNOWN,
-        duration_text(middle),
-    )
 
 
 # --- each pair ----------------------------------------------------------------------------------
@@ -143,23 +146,14 @@ def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
 
 def details(pair: Pair, report: Report) -> Iterator[Detail]:
     """What is behind the verdict on two runs, the later one against the earlier."""
-    passes, scores = passes_of(pair), scores_of(pair)
-    if passes.n:
-        yield Detail("Pass rate", before_and_after(passes, in_points=True))
-    every = getattr(pair, "pass_exp", None)
-    if every is not None and every.n and every.k > 1:
-        yield Detail(f"pass^{every.k}", before_and_after(every, in_points=True))
-    if scores is not None and scores.n:
-        yield Detail("Score", before_and_after(scores, in_points=False))
+    passes = passes_of(pair)
+    for name, unit, found in measures(pair):
+        if found.n and name != "pass^1":
+            yield Detail(name, before_and_after(found, in_points=unit == "rate"))
     if pair.better is None and passes.n:
         yield Detail("To settle", to_settle(passes))
-    for title, ratio in (
-        ("Tokens", pair.resources.tokens),
-        ("Cost", pair.resources.cost),
-        ("Time", pair.resources.latency),
-    ):
-        if ratio is not None and ratio.ratio:
-            yield Detail(title, times(ratio, title, "prompt" if isinstance(pair, PairStatistics) else "trial"))
+    for name, unit, ratio in ratios(pair):
+        yield Detail(name, times(ratio, unit, "prompt" if isinstance(pair, PairStatistics) else "trial"))
     yield from _preferred(pair, report)
     for title, ids in (("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
         if ids:
@@ -197,9 +191,9 @@ def to_settle(found: Difference) -> str:
     return f"about {counted(needed, 'prompt')} would show a difference of this size 4 times in 5; {shows}"
 
 
-def times(found: Ratio, title: str, noun: str) -> str:
+def times(found: Ratio, unit: Unit, noun: str) -> str:
     """Both means, and how many times the earlier run's the later run's is."""
-    show = {"Tokens": whole, "Cost": dollars, "Time": duration_text}[title]
+    show = SHOW[unit]
     text = f"{show(found.mean_a)} → {show(found.mean_b)} a {noun}, {1 / (found.ratio or 1):.2f} x"
     if found.interval and found.interval.low > 0:
         text += f" (95% interval {1 / found.interval.high:.2f} to {1 / found.interval.low:.2f})"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from agenteval.comparison.analysis.verdicts import change
-from agenteval.reports.comparison_words import Report, mean_score, pass_rate, passes_of, scores_of
+from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, Unit, measures, ratios
+from agenteval.comparison.verdicts import change
 from agenteval.reports.figures import (
     dollars,
     duration_text,
@@ -23,11 +23,19 @@ from agenteval.reports.figures import (
 from agenteval.reports.page.comparison_rows import FlippedIds
 from agenteval.reports.page.overview import Tile, tile
 from agenteval.statistics.intervals import bounds
+from agenteval.wire.comparison import TrialsComparisonReport
 from agenteval.wire.differences import Difference, Ratio
 from agenteval.wire.records import Interval, Record
-from agenteval.wire.trials_comparison import TrialsComparisonReport
 
 MOST_CATEGORIES = 40
+SHOW: dict[Unit, Callable[[Any], str]] = {
+    "rate": percent,
+    "score": number,
+    "count": whole,
+    "ms": duration_text,
+    "tokens": whole,
+    "usd": lambda value: dollars(value, 2),
+}
 
 
 def flipped(report: Report) -> FlippedIds:
@@ -54,7 +62,7 @@ def comparison_data(report: Report, flips: FlippedIds) -> Record:
         "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
         "verdicts": [verdict(pair) for pair in report.statistics.pairs],
         "differences": list(differences(report)),
-        "ratios": list(ratios(report)),
+        "ratios": list(ratio_bars(report)),
         "wins": wins(report),
         "table": run_table(report),
         "groups": [],
@@ -71,8 +79,8 @@ def comparison_data(report: Report, flips: FlippedIds) -> Record:
 def run_tiles(report: Report) -> Iterator[Tile]:
     """The pass rate of each run."""
     for label in report.meta.runs:
-        rate, found, n = pass_rate(report, label)
-        interval = bounds(found)
+        rate, interval = PASS_RATE.value(report, label), bounds(PASS_RATE.interval_of(report, label))
+        n = GRADED.value(report, label)
         over = f"over {n:,}; 95% interval {percent_span(interval)}" if interval else "nothing is graded"
         yield tile(f"{label}: pass rate", None if rate is None else percent(rate), over, interval, rate)
 
@@ -89,7 +97,7 @@ def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
 # --- pairs --------------------------------------------------------------------------------------
 
 
-def verdict(pair: Any) -> Record:
+def verdict(pair: Pair) -> Record:
     """The outcome for two runs, in sentences."""
     found = {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
     return {**found, "sentences": pair.sentences}
@@ -98,18 +106,11 @@ def verdict(pair: Any) -> Record:
 def differences(report: Report) -> Iterator[Record]:
     """Every difference with its interval: pass rates, scores, pass^k, then pass rates by category."""
     for pair in report.statistics.pairs:
-        for name, found in measures(pair):
-            yield difference_bar(name, "", found)
+        for measure in sorted(measures(pair), key=lambda measure: measure.name.startswith("pass^")):
+            yield difference_bar(measure.name, "", measure.difference)
     for category, group in list((report.by_category or {}).items())[:MOST_CATEGORIES]:
         for difference in group.pairs:
             yield difference_bar("Pass rate", category, difference)
-
-
-def measures(pair: Any) -> list[tuple[str, Difference]]:
-    """The differences of a pair that there are, by name."""
-    every = getattr(pair, "pass_exp", None)
-    found = [("Pass rate", passes_of(pair)), ("Score", scores_of(pair)), (f"pass^{every.k}" if every else "", every)]
-    return [(name, difference) for name, difference in found if difference is not None]
 
 
 def difference_bar(name: str, category: str, found: Difference) -> Record:
@@ -126,16 +127,11 @@ def plot_bar(
     return {"name": name, "category": "", "a": pair.run_a, "b": pair.run_b, **figures, "better": None, **more}
 
 
-def ratios(report: Report) -> Iterator[Record]:
+def ratio_bars(report: Report) -> Iterator[Record]:
     """Time, tokens and cost of B as a multiple of A's."""
     for pair in report.statistics.pairs:
-        for name, found in (
-            ("Time", pair.resources.latency),
-            ("Tokens", pair.resources.tokens),
-            ("Cost", pair.resources.cost),
-        ):
-            if found is not None and found.ratio:
-                yield ratio_bar(name, pair, found, found.ratio)
+        for name, _, found in sorted(ratios(pair), key=lambda ratio: ratio[0] != "Time"):
+            yield ratio_bar(name, pair, found, found.ratio or 1.0)
 
 
 def ratio_bar(name: str, pair: Any, found: Ratio, ratio: float) -> Record:
@@ -163,23 +159,15 @@ def wins(report: Report) -> list[Record]:
 
 def run_table(report: Report) -> Record:
     """Each run in a line: pass rate, score, time, tokens and cost."""
+    heads = ["Run"]
+    for figure in PAGE:
+        heads += [figure.title, "95% interval"] if figure.unit == "rate" else [figure.title]
     rows = []
     for label in report.meta.runs:
-        rate, found, n = pass_rate(report, label)
-        latency = report.performance[label].latency
-        usage = (report.usage or {}).get(label)
-        rows.append(
-            [
-                label,
-                percent(rate),
-                percent_interval(found),
-                whole(n),
-                number(mean_score(report, label)),
-                duration_text(latency.p50),
-                duration_text(latency.p90),
-                whole(usage.tokens.total if usage and usage.tokens else None),
-                dollars(usage.cost.total if usage and usage.cost else None, 2),
-            ]
-        )
-    heads = ["Run", "Pass rate", "95% interval", "Graded", "Score", "p50", "p90", "Tokens", "Cost"]
+        cells = [label]
+        for figure in PAGE:
+            cells.append(SHOW[figure.unit](figure.value(report, label)))
+            if figure.unit == "rate":
+                cells.append(percent_interval(figure.interval_of(report, label)))
+        rows.append(cells)
     return {"heads": heads, "rows": rows}

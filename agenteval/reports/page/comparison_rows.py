@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.comparison.pairing import RunRows, prompt_ids
-from agenteval.comparison.ranking import RecordIndex
+from agenteval.comparison.pairing import prompt_ids
+from agenteval.comparison.preference import RecordIndex
+from agenteval.comparison.rows import RunRows
 from agenteval.errors import BadRecord
 from agenteval.reports.page.rows import PageRow, page_row, search_text
 from agenteval.streams.rows import parse_row
@@ -29,7 +30,7 @@ class PromptLines(NamedTuple):
     lines: Callable[[str], Lines]
 
 
-def prompt_lines(runs: Sequence[RunRows[Any]], sources: Sequence[Source]) -> PromptLines:
+def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLines:
     """The prompts of the runs, read again from files that can be read twice."""
     indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
 

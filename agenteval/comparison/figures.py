@@ -1,0 +1,483 @@
+"""The figures of a run and of two runs: how each is computed, and its declaration for the reports.
+
+A figure is a field of a report (wire/comparison.py) that a function here computes. `RunFigure` declares where it is,
+what it is called, its unit and its interval; tables, markdown and pages show what the tuples of declarations name. So a
+new statistic is a field on the wire, and here its computation and its declaration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.statistics.intervals import (
+    bounds,
+    cluster_sums,
+    clustered_rate_interval,
+    mean_interval,
+    pass_rate_interval,
+    percentile_interval,
+)
+from agenteval.statistics.samples import commonest, mean, pass_at, pass_curves, pass_exp, percentile
+from agenteval.wire.comparison import (
+    Capability,
+    CapabilityIntervals,
+    ComparisonReport,
+    Flakiness,
+    FlakyPrompt,
+    Latency,
+    PairStatistics,
+    Performance,
+    Quality,
+    QualityIntervals,
+    Reliability,
+    ReliabilityIntervals,
+    RunStatistics,
+    ScoreDistribution,
+    ScoreIntervals,
+    TrajectoryInfo,
+    TrialQuality,
+    TrialReliability,
+    TrialsComparisonReport,
+    TrialsPairStatistics,
+)
+from agenteval.wire.differences import CategoryRun, ConfidenceInterval, Difference, Ratio, Usage, UsageAmount
+
+Report = ComparisonReport | TrialsComparisonReport
+Pair = PairStatistics | TrialsPairStatistics
+Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
+
+BORDERS = (0.2, 0.4, 0.6, 0.8)
+MOST_FLAKY = 10
+STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
+
+
+# --- declarations -------------------------------------------------------------------------------
+
+
+class RunFigure(NamedTuple):
+    """What a report shows of each run: a title, the unit, the field of the report and that of its interval.
+
+    Where reports on results and on trials have it in different places, `field` and `interval` name both.
+    """
+
+    title: str
+    unit: Unit
+    field: str
+    interval: str = ""
+
+    def value(self, report: Report, label: str) -> Any:
+        """The value of a run; None if it is not known."""
+        return read_field(report, label, self.field)
+
+    def interval_of(self, report: Report, label: str) -> Any:
+        """The interval of the value; None if there is none."""
+        return read_field(report, label, self.interval) if self.interval else None
+
+
+def read_field(report: Any, label: str, paths: str) -> Any:
+    """The value at the first of the dotted paths that the report has; an object with an entry per run is that run's."""
+    for path in paths.split(" or "):
+        value = report
+        for name in path.split("."):
+            value = getattr(value, name, None)
+            value = value.get(label) if isinstance(value, dict) else value
+        if value is not None:
+            return value
+    return None
+
+
+PASS_RATE = RunFigure(
+    "Pass rate",
+    "rate",
+    "quality.pass_rate or statistics.runs.pass_rate",
+    "quality.pass_interval or statistics.runs.interval",
+)
+GRADED = RunFigure("Graded", "count", "statistics.runs.graded_trials or quality.n")
+SCORE = RunFigure("Score", "score", "quality.avg_score", "quality.score_interval")
+MEAN_SCORE = SCORE._replace(title="Mean score")
+TOKENS = RunFigure("Tokens", "tokens", "usage.tokens.total")
+COST = RunFigure("Cost", "usd", "usage.cost.total")
+ESTIMATED = RunFigure("Estimated", "count", "usage.cost.estimated_count")
+TIME = RunFigure("Time", "ms", "performance.latency.p50", "performance.latency.p50_interval")
+
+TERMINAL = (PASS_RATE, SCORE, TOKENS, COST, TIME)
+"""What the table on a terminal has of each run."""
+PAGE = (
+    *(PASS_RATE, GRADED, SCORE),
+    *(TIME._replace(title="p50"), RunFigure("p90", "ms", "performance.latency.p90"), TOKENS, COST),
+)
+"""What the html page has of each run."""
+QUALITY = (
+    *(PASS_RATE, MEAN_SCORE),
+    RunFigure("Passed", "count", "quality.pass_count"),
+    RunFigure("Not passed", "count", "quality.fail_count"),
+    RunFigure("Agents failed", "count", "quality.errors"),
+    RunFigure("Graded", "count", "quality.n"),
+    RunFigure("Ungraded", "count", "quality.ungraded"),
+    RunFigure("Grader errors", "count", "quality.grader_errors"),
+)
+RELIABILITY = (
+    RunFigure("Results", "count", "reliability.n"),
+    RunFigure("Tool errors", "count", "reliability.tool_errors"),
+    RunFigure("Tool error rate", "rate", "reliability.tool_error_rate"),
+    RunFigure("Timeouts", "count", "reliability.timeouts"),
+    RunFigure("Timeout rate", "rate", "reliability.timeout_rate"),
+    RunFigure("Completed", "rate", "reliability.completion_rate"),
+    RunFigure("Steps", "steps", "trajectory_info.avg_step_count"),
+)
+TRIAL_RATES = (
+    PASS_RATE,
+    RunFigure("Prompts", "count", "statistics.runs.prompts"),
+    RunFigure("Trials", "count", "statistics.runs.trials"),
+    RunFigure("Passed", "count", "statistics.runs.passed_trials"),
+    RunFigure("Graded", "count", "statistics.runs.graded_trials"),
+    RunFigure("Agent failed", "count", "statistics.runs.failed_trials"),
+    RunFigure("Ungraded", "count", "statistics.runs.ungraded_trials"),
+    RunFigure("Grader errors", "count", "statistics.runs.grader_errors"),
+)
+TRIAL_SCORES = (
+    SCORE._replace(title="Mean"),
+    RunFigure("Median", "score", "quality.median_score"),
+    RunFigure("p25", "score", "quality.p25_score"),
+    RunFigure("p75", "score", "quality.p75_score"),
+    RunFigure("Trials", "count", "quality.n"),
+)
+FLAKINESS = (
+    RunFigure("Flaky prompts", "count", "flakiness.flaky_prompt_count"),
+    RunFigure("Share", "rate", "flakiness.flaky_share"),
+    RunFigure("Prompts", "count", "flakiness.n"),
+)
+USAGE = (
+    TOKENS,
+    RunFigure("Mean", "tokens", "usage.tokens.mean"),
+    RunFigure("n", "count", "usage.tokens.n"),
+    RunFigure("Cost (USD)", "usd", "usage.cost.total"),
+    RunFigure("Mean", "usd", "usage.cost.mean"),
+    RunFigure("n", "count", "usage.cost.n"),
+    ESTIMATED,
+)
+
+
+def latency_figures(block: str) -> tuple[RunFigure, ...]:
+    """The columns of latencies: of whole attempts, or of first responses."""
+    shown = {"n": "n", "p50": "p50", "p90": "p90", "p99": "p99", "min": "Min", "max": "Max", "mean": "Mean"}
+    return tuple(
+        RunFigure(
+            title,
+            "count" if name == "n" else "ms",
+            f"performance.{block}.{name}",
+            f"performance.{block}.{name}_interval" if name in ("p50", "p90") else "",
+        )
+        for name, title in shown.items()
+    )
+
+
+BOOTSTRAPPED = "performance.confidence_intervals.latency_mean"  # the interval of the mean, if it was asked for
+LATENCY = (*latency_figures("latency"), RunFigure("Total", "ms", "performance.total_duration"))
+FIRST_RESPONSE = latency_figures("first_response")
+
+
+class Measure(NamedTuple):
+    """A difference of two runs that a report shows, by its name."""
+
+    name: str
+    unit: Unit
+    difference: Difference
+
+
+def measures(pair: Pair) -> list[Measure]:
+    """The differences of a pair that there are: passes, of several trials pass^k, scores."""
+    if isinstance(pair, PairStatistics):
+        return [Measure("Pass rate", "rate", pair.pass_rate), Measure("Score", "score", pair)]
+    found = [Measure("Pass rate", "rate", pair)]
+    if pair.pass_exp is not None:
+        found.append(Measure(f"pass^{pair.pass_exp.k}", "rate", pair.pass_exp))
+    return [*found, Measure("Score", "score", pair.score)] if pair.score is not None else found
+
+
+def passes_of(pair: Pair) -> Difference:
+    """The difference of the pass rates; of trials the pair's own fields are that."""
+    return pair.pass_rate if isinstance(pair, PairStatistics) else pair
+
+
+def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
+    """What one run of a pair took as a multiple of the other: name, unit and ratio of what is known in both."""
+    of = pair.resources
+    found: list[tuple[str, Unit, Ratio | None]] = [
+        ("Tokens", "tokens", of.tokens),
+        ("Cost", "usd", of.cost),
+        ("Time", "ms", of.latency),
+    ]
+    return [(name, unit, ratio) for name, unit, ratio in found if ratio is not None and ratio.ratio]
+
+
+# --- passes and scores of results ---------------------------------------------------------------
+
+
+def clusters_of(run: RunRows, clustered: bool, trials: bool) -> list[str] | None:
+    """The cluster of each graded prompt; None where prompts are independent and have one attempt each."""
+    if not clustered and not trials:
+        return None
+    return [row.cluster_name(id) if clustered else id for id, row in run.rows.items() if row.graded]
+
+
+def quality(run: RunRows, *, clustered: bool = False) -> Quality:
+    """Scores of the graded results with their intervals; the others are counted by why they have none."""
+    rows = run.rows.values()
+    scores, passes = run.all_values("scores"), run.values("pass_rate")
+    grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in rows)
+    clusters = clusters_of(run, clustered, trials=False)
+    score_interval, pass_interval = mean_interval(scores, clusters), pass_rate_interval(passes, clusters)
+    return Quality(
+        type="run",
+        n=len(scores),
+        ungraded=len(run.rows) - len(scores) - grader_errors,
+        grader_errors=grader_errors,
+        errors=sum(row.errors for row in rows),
+        avg_score=mean(scores),
+        pass_rate=mean(passes),
+        pass_count=passed,
+        fail_count=len(scores) - passed,
+        score_distribution=distribution(scores),
+        confidence_intervals=QualityIntervals(avg_score=bounds(score_interval), pass_rate=bounds(pass_interval)),
+        score_interval=score_interval,
+        pass_interval=pass_interval,
+    )
+
+
+def distribution(scores: Iterable[float]) -> ScoreDistribution:
+    """Counts per fifth; a score on a border belongs to the upper one."""
+    # Compared, not divided: 0.6 / 0.2 is 2.9999999999999996.
+    found = Counter(sum(score >= border for border in BORDERS) for score in scores)
+    return ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
+
+
+def reliability(run: RunRows) -> Reliability:
+    """Errors, timeouts and completions of all results."""
+    rows = run.rows.values()
+    return Reliability(
+        type="run",
+        n=len(rows),
+        tool_errors=sum(row.tool_errors for row in rows),
+        tool_error_rate=mean([row.tool_errors for row in rows]),
+        timeouts=sum(row.timed_out for row in rows),
+        timeout_rate=mean([row.timed_out for row in rows]),
+        completion_rate=mean([row.has_output and not row.errors for row in rows]),
+    )
+
+
+def trajectory_info(run: RunRows) -> TrajectoryInfo:
+    """The commonest richness, and the mean number of steps of the trajectories that there are."""
+    most = Counter(row.richness for row in run.rows.values()).most_common(1)
+    return TrajectoryInfo(richness=most[0][0] if most else "minimal", avg_step_count=mean(run.values("steps")))
+
+
+# --- time, tokens and cost ----------------------------------------------------------------------
+
+
+def performance(run: RunRows, *, trials: bool = False) -> Performance:
+    """Latencies of all attempts, their sum and, of results, the times to the first response if any is known."""
+    durations, first = run.all_values("durations"), [] if trials else run.all_values("first_responses")
+    return Performance(
+        latency=latency(durations),
+        total_duration=sum(durations) if durations else None,
+        first_response=latency(first) if first else None,
+    )
+
+
+def latency(durations: Iterable[float]) -> Latency:
+    """Percentiles, mean and extremes; None over nothing."""
+    ordered = sorted(durations)
+    return Latency(
+        n=len(ordered),
+        p50=percentile(ordered, 0.5),
+        p90=percentile(ordered, 0.9),
+        p99=percentile(ordered, 0.99),
+        mean=mean(ordered),
+        min=min(ordered, default=None),
+        max=max(ordered, default=None),
+        p50_interval=percentile_interval(ordered, 0.5),
+        p90_interval=percentile_interval(ordered, 0.9),
+    )
+
+
+def usage(runs: Sequence[RunRows]) -> dict[str, Usage] | None:
+    """Tokens and cost of each run; None if no record of any run has them."""
+    found = {}
+    for run in runs:
+        estimated = sum(len(row.cost_values) for row in run.rows.values() if row.cost_estimated)
+        cost = amount(run.all_values("cost_values"), estimated or None)
+        found[run.label] = Usage(tokens=amount(run.all_values("token_values")), cost=cost)
+    return found if any(run.tokens or run.cost for run in found.values()) else None
+
+
+def amount(values: Sequence[float], estimated: int | None = None) -> UsageAmount | None:
+    """Sum, mean and median; None over nothing."""
+    ordered = sorted(values)
+    middle, centre = percentile(ordered, 0.5), mean(ordered)
+    if middle is None or centre is None:
+        return None
+    return UsageAmount(
+        n=len(ordered),
+        total=sum(ordered),
+        mean=centre,
+        p50=middle,
+        p50_interval=percentile_interval(ordered, 0.5),
+        estimated=estimated,
+    )
+
+
+# --- trials -------------------------------------------------------------------------------------
+
+
+def run_k(run: RunRows) -> int:
+    """The k of a run: the number of trials that most of its prompts have."""
+    return commonest(row.k for row in run.rows.values())
+
+
+def capability(run: RunRows, *, clustered: bool = False) -> Capability:
+    """The chance to pass at least once in k trials."""
+    rates = _rates(run, "at", clustered)
+    shown = bounds(rates["pass_at_intervals"].get(str(run_k(run))))
+    return Capability(**rates, confidence_intervals=CapabilityIntervals(avg_pass_at_k=shown))
+
+
+def trial_reliability(run: RunRows, *, clustered: bool = False) -> TrialReliability:
+    """The chance to pass in all of k trials."""
+    rates = _rates(run, "exp", clustered)
+    shown = bounds(rates["pass_exp_intervals"].get(str(run_k(run))))
+    return TrialReliability(type="trial", **rates, confidence_intervals=ReliabilityIntervals(avg_pass_exp_k=shown))
+
+
+def _rates(run: RunRows, which: Literal["at", "exp"], clustered: bool) -> dict[str, Any]:
+    known = run.values(f"pass_{which}_k")
+    means, counts = _curve_means(run.rows.values(), which)
+    shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
+    intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j, clustered))}
+    curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
+    return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
+
+
+def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int, clustered: bool) -> ConfidenceInterval | None:
+    """The interval of the mean of the unbiased estimates for j trials, over the prompts that have so many."""
+    estimate = pass_at if which == "at" else pass_exp
+    rows = [(id, row) for id, row in run.rows.items() if row.graded >= j <= row.k]
+    alike = {pair: estimate(*pair, j) or 0.0 for pair in {(row.graded, row.passed) for _, row in rows}}
+    values = [alike[row.graded, row.passed] for _, row in rows]
+    names = [row.cluster_name(id) for id, row in rows] if clustered else range(len(rows))
+    return clustered_rate_interval(*cluster_sums(values, names))
+
+
+def _curve_means(rows: Iterable[ComparedRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
+    """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
+    alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)
+    sums: defaultdict[int, float] = defaultdict(float)
+    counts: defaultdict[int, int] = defaultdict(int)
+    for (graded, passed, k), prompts in alike.items():
+        for j, estimates in enumerate(islice(pass_curves(graded, passed), k), 1):
+            sums[j] += prompts * estimates[which == "exp"]
+            counts[j] += prompts
+    return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
+
+
+def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
+    """The fields that hold mean, median and quartiles of the values; `of` is the end of their names."""
+    ordered = sorted(values)
+    quantiles = {"median": 0.5, "p25": 0.25, "p75": 0.75}
+    spread = {f"{name}_{of}": percentile(ordered, p) for name, p in quantiles.items()}
+    return {f"avg_{of}": mean(ordered), **spread}
+
+
+def flakiness(run: RunRows) -> Flakiness:
+    """passAtK - passExpK of the graded prompts, and the prompts where it is largest."""
+    gaps = sorted(run.values("flakiness"))
+    flaky = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness)]
+    most = nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
+    return Flakiness(
+        n=len(gaps),
+        avg_flakiness=mean(gaps),
+        median_flakiness=percentile(gaps, 0.5),
+        flaky_prompt_count=len(flaky),
+        top_flaky_prompts=[FlakyPrompt(id=id, flakiness=gap, pass_rate=rate) for gap, id, rate in most],
+    )
+
+
+def trial_quality(run: RunRows, *, clustered: bool = False) -> TrialQuality | None:
+    """Scores of all trials that have one, with the interval of their mean; None if none has."""
+    rows = run.rows.values()
+    scores = run.all_values("scores")
+    if not scores:
+        return None
+    # The trials of a prompt are a cluster.
+    names = [row.cluster_name(id) if clustered else id for id, row in run.rows.items() for _ in row.scores]
+    interval = mean_interval(scores, names)
+    grader_errors = sum(row.grader_errors for row in rows)
+    return TrialQuality(
+        type="trial",
+        n=len(scores),
+        ungraded=sum(row.attempts for row in rows) - len(scores) - grader_errors,
+        grader_errors=grader_errors,
+        failed_trials=sum(row.failed for row in rows),
+        confidence_intervals=ScoreIntervals(avg_score=bounds(interval)),
+        score_interval=interval,
+        **_spread("score", scores),
+    )
+
+
+def run_statistics(run: RunRows, *, clustered: bool = False) -> RunStatistics:
+    """Counts of prompts and trials, and the pass rate with its interval: the trials of a prompt are a cluster."""
+    rows, graded = run.rows.values(), [row for row in run.rows.values() if row.graded]
+    trials, judged = sum(row.attempts for row in rows), sum(row.graded for row in graded)
+    grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in graded)
+    return RunStatistics(
+        prompts=len(rows),
+        trials=trials,
+        graded_prompts=len(graded),
+        graded_trials=judged,
+        passed_trials=passed,
+        failed_trials=sum(row.failed for row in rows),
+        ungraded_trials=trials - judged - grader_errors,
+        grader_errors=grader_errors,
+        incomplete=sum(row.attempts != row.k for row in rows),
+        pass_rate=passed / judged if judged else None,
+        interval=_trials_interval(graded, clusters_of(run, clustered, trials=True) or []),
+    )
+
+
+def _trials_interval(graded: Sequence[ComparedRow], clusters: Sequence[str]) -> ConfidenceInterval | None:
+    """The interval of the share of graded trials that pass; the trials of a prompt are a cluster, or part of one."""
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for name, row in zip(clusters, graded, strict=True):
+        sums[name] += row.passed
+        counts[name] += row.graded
+    return clustered_rate_interval(list(sums.values()), list(counts.values()))
+
+
+# --- categories ---------------------------------------------------------------------------------
+
+
+def category_run(run: RunRows, *, clustered: bool, trials: bool) -> CategoryRun:
+    """The figures of the prompts of one category."""
+    if not trials:
+        found = quality(run, clustered=clustered)
+        return CategoryRun(
+            n=found.n,
+            pass_rate=found.pass_rate,
+            interval=found.pass_interval,
+            avg_score=found.avg_score,
+            score_interval=found.score_interval,
+        )
+    passes, scores = run_statistics(run, clustered=clustered), trial_quality(run, clustered=clustered)
+    return CategoryRun(
+        n=passes.graded_prompts,
+        pass_rate=passes.pass_rate,
+        interval=passes.interval,
+        avg_score=scores.avg_score if scores else None,
+        score_interval=scores.score_interval if scores else None,
+    )

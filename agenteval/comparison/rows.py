@@ -1,0 +1,349 @@
+"""Files → runs: what a comparison keeps of each row, by prompt, in the order of the file.
+
+`read_runs` decodes every line once as a row (wire/row.py) and keeps what the figures need; None is not known, never 0.
+A result is a prompt with one attempt, so results and trials are the same from here on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.adapters.trajectory import richness_of
+from agenteval.errors import BadRecord, UserError
+from agenteval.models.prices import estimated_cost
+from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.streams.console import Console
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.rows import groups_at, parse_row, value_at
+from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
+from agenteval.streams.text import plain_text
+from agenteval.wire.records import Input, Richness
+from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
+
+NOUNS = {"capture": "results", "trials": "trials"}
+PEEKED = 1000  # lines in which a first valid record is looked for
+NOISE = 1e-9  # rounding: 1-(1-p) is not p to the last digit, and that does not make a prompt flaky
+_TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
+
+Batch = list[tuple[int, bytes]]
+
+
+# --- what is kept of a prompt -------------------------------------------------------------------
+
+
+class RowOptions(NamedTuple):
+    """Metadata keys: that of the categories of a prompt, and that which prompts that belong together share."""
+
+    by: str = "category"
+    cluster_by: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that are read of each record."""
+        return (self.by,) if self.cluster_by is None else (self.by, self.cluster_by)
+
+
+class ComparedRow(msgspec.Struct, gc=False, frozen=True):
+    """What is kept in memory of one prompt's attempts; it stands on this line of its file."""
+
+    line: int = 0
+    input_digest: int = 0
+    categories: tuple[str, ...] = ()
+    cluster: str | None = None
+    k: int = 1
+    attempts: int = 1
+    graded: int = 0
+    passed: int = 0
+    failed: int = 0  # agents, without those whose answer was graded nevertheless
+    errors: int = 0  # all agents that failed
+    grader_errors: int = 0
+    pass_at_k: float | None = None
+    pass_exp_k: float | None = None
+    scores: tuple[float, ...] = ()
+    durations: tuple[float, ...] = ()
+    first_responses: tuple[float, ...] = ()
+    token_values: tuple[float, ...] = ()
+    cost_values: tuple[float, ...] = ()
+    cost_estimated: bool = False
+    clock_set_back: bool = False
+    tool_errors: bool = False
+    timed_out: bool = False
+    has_output: bool = True
+    steps: int | None = None
+    richness: Richness = "minimal"
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the graded attempts that passed; None if none is graded."""
+        return self.passed / self.graded if self.graded else None
+
+    @property
+    def score(self) -> float | None:
+        """The mean over the attempts that have a score."""
+        return mean(self.scores)
+
+    @property
+    def duration(self) -> float | None:
+        """The mean over the attempts whose duration is known."""
+        return mean(self.durations)
+
+    @property
+    def tokens(self) -> float | None:
+        """The mean over the attempts whose tokens are known."""
+        return mean(self.token_values)
+
+    @property
+    def cost(self) -> float | None:
+        """The mean over the attempts whose cost is known."""
+        return mean(self.cost_values)
+
+    @property
+    def flakiness(self) -> float | None:
+        """passAtK - passExpK, 0 if that is only noise; None if it is not graded."""
+        if self.pass_at_k is None or self.pass_exp_k is None:
+            return None
+        return gap if (gap := self.pass_at_k - self.pass_exp_k) > NOISE else 0.0
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether a tool or the agent itself failed."""
+        return self.tool_errors or self.errors > 0
+
+    def at_k(self, k: int) -> ComparedRow:
+        """The row with the plug-in rates for k trials."""
+        rate = self.pass_rate
+        if self.k == k or rate is None:
+            return self
+        return msgspec.structs.replace(
+            self, k=k, pass_at_k=plug_in_pass_at_k(rate, k), pass_exp_k=plug_in_pass_exp_k(rate, k)
+        )
+
+    def cluster_name(self, id: str) -> str:
+        """The cluster of this prompt; one without a cluster is a cluster of its own."""
+        return f"={self.cluster}" if self.cluster is not None else f"#{id}"
+
+
+def compared_row(row: RowWithCalls, line: int = 0, options: RowOptions = RowOptions()) -> ComparedRow:  # noqa: B008
+    """What is kept of a row."""
+    attempts, notes, rate = row.attempts, row.metadata or {}, row.pass_rate
+    spent = [expense(attempt.timing, row.model or notes.get("model")) for attempt in attempts]
+    at = plug_in_pass_at_k(rate, row.k) if rate is not None else None
+    exp = plug_in_pass_exp_k(rate, row.k) if rate is not None else None
+    cluster = value_at(notes, options.cluster_by) if options.cluster_by else None
+    steps = [attempt.trajectory for attempt in attempts if attempt.trajectory is not None]
+    failures = [failure for attempt in attempts for failure in attempt.failures]
+    return ComparedRow(
+        line=line,
+        input_digest=input_digest(row.input),
+        categories=tuple([sys.intern(name) for name in groups_at(notes, options.by)]),
+        cluster=None if cluster is None else sys.intern(plain_text(cluster)),
+        k=row.k,
+        attempts=len(attempts),
+        graded=row.graded,
+        passed=row.passed,
+        failed=row.failed,
+        errors=sum(bool(attempt.failures) for attempt in attempts),
+        grader_errors=row.grader_errors,
+        pass_at_k=at if row.pass_at_k is None else row.pass_at_k,
+        pass_exp_k=exp if row.pass_exp_k is None else row.pass_exp_k,
+        scores=_scores(attempts) if row.graded else (),
+        durations=_known([attempt.duration for attempt in attempts]),
+        first_responses=_known([attempt.timing.first_response for attempt in attempts]),
+        token_values=_known([found.tokens for found in spent]),
+        cost_values=_known([found.cost for found in spent]),
+        cost_estimated=any(found.estimated for found in spent),
+        clock_set_back=any(attempt.timing.clock_set_back for attempt in attempts),
+        tool_errors=any(attempt.tool_errors for attempt in attempts),
+        timed_out=notes.get("timedOut") is True or any(map(_TIMEOUT.search, failures)),
+        has_output=any(attempt.output for attempt in attempts),
+        steps=sum(map(len, steps)) if steps else None,
+        richness=richness_of(notes.get("trajectoryRichness"), (step.type for found in steps for step in found)),
+    )
+
+
+def _scores(attempts: Sequence[Attempt]) -> tuple[float, ...]:
+    """The scores of the attempts that have one; that of an agent that failed is 0."""
+    if all(attempt.given_score is None for attempt in attempts):
+        return ()
+    known = [0.0 if one.agent_failed else None if one.grader_error else one.given_score for one in attempts]
+    return tuple([score for score in known if score is not None])
+
+
+def _known(values: Sequence[float | None]) -> tuple[float, ...]:
+    """The values that are known, as floats; a negative time or amount was not measured."""
+    return tuple([float(value) for value in values if value is not None and value >= 0])
+
+
+def input_digest(prompt: Input | None) -> int:
+    """A checksum of the turns of a prompt; 0 if it is not known."""
+    if prompt is None:
+        return 0
+    turns = [prompt] if isinstance(prompt, str) else prompt
+    return zlib.crc32("\0".join(turns).encode(errors="surrogatepass")) or 1
+
+
+class Expense(NamedTuple):
+    """Tokens and cost of one attempt; `estimated` if the cost is that of the tokens by a price list."""
+
+    tokens: float | None = None
+    cost: float | None = None
+    estimated: bool = False
+
+
+def expense(timing: Measured, model: Any) -> Expense:
+    """Tokens and cost as the agent reports them; without a cost, that of the tokens by the model's list price."""
+    given, taken, cost = (_amount(value) for value in (timing.input_tokens, timing.output_tokens, timing.cost_usd))
+    tokens = None if given is None and taken is None else (given or 0.0) + (taken or 0.0)
+    if cost is not None or not isinstance(model, str) or given is None or taken is None:
+        return Expense(tokens, cost)
+    found = estimated_cost(model, given, taken, _amount(timing.cached_tokens) or 0.0)
+    return Expense(tokens, found, estimated=found is not None)
+
+
+def _amount(value: float | None) -> float | None:
+    return float(value) if value is not None and value >= 0 else None
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+class RunRows(NamedTuple):
+    """The rows of one run by prompt id, in the order of the file; `changed` are ids left out for another input."""
+
+    label: str
+    rows: dict[str, ComparedRow]
+    changed: Sequence[str] = ()
+
+    def values(self, field: str) -> list[float]:
+        """The field of each row in which it is known."""
+        return [value for row in self.rows.values() if (value := getattr(row, field)) is not None]
+
+    def all_values(self, field: str) -> list[float]:
+        """The values of all attempts, of a field that has one for each."""
+        return [value for row in self.rows.values() for value in getattr(row, field)]
+
+
+def with_failures_graded(rows: dict[str, ComparedRow]) -> dict[str, ComparedRow]:
+    """The rows of a run; if any is graded, a prompt whose agents all failed has not passed, with score 0."""
+    if not any(row.graded for row in rows.values()):
+        return rows
+    scored = any(row.scores for row in rows.values())
+    for id, row in rows.items():
+        if row.failed and not row.graded:
+            zeros = (0.0,) * row.failed if scored else ()
+            rows[id] = msgspec.structs.replace(row, graded=row.failed, scores=zeros, pass_at_k=0.0, pass_exp_k=0.0)
+    return rows
+
+
+class RunSource(Source):
+    """A source whose first lines can be peeked at."""
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__(path)
+        self._peeked: list[Batch] = []
+        self._batches: Iterator[Batch] | None = None
+
+    def lines(self) -> Iterator[Batch]:
+        """Yields all lines, those that were peeked at first."""
+        peeked, self._peeked = self._peeked, []
+        return chain(peeked, self._batches or super().lines())
+
+    def peek(self) -> Iterator[bytes]:
+        """Yields the first lines; lines() yields them again."""
+        self._batches = super().lines()
+        for batch in self._batches:
+            self._peeked.append(batch)
+            for _, line in batch:
+                yield line
+
+    def make_seekable(self) -> None:
+        """Copies a pipe to a temporary file, which has no name and ends with the process."""
+        if self.regular:
+            return
+        with open(self.fd, "rb", closefd=False) as pipe, tempfile.TemporaryFile() as spool:
+            shutil.copyfileobj(pipe, spool)
+            spool.flush()
+            self.fd, self.regular = os.dup(spool.fileno()), True
+        self.rewind()
+
+
+def find_format(sources: Sequence[RunSource], asked: str) -> str:
+    """`capture` or `trials`: as asked, else as the first records of the files; UserError if they differ."""
+    found = {source.name: name for source in sources if (name := first_record(source)) is not None}
+    expected = asked if asked != "auto" else next(iter(found.values()), "capture")
+    for name, other in found.items():
+        if other != expected and asked != "auto":
+            raise UserError(f"{name}: holds {NOUNS[other]}, and --input-format {asked} expects {NOUNS[asked]}")
+        if other != expected:
+            raise UserError(
+                f"{name}: holds {NOUNS[other]}, and {next(iter(found))} holds {NOUNS[expected]}: "
+                "only files of one kind can be compared"
+            )
+    return expected
+
+
+def first_record(source: RunSource) -> str | None:
+    """`capture` or `trials`, by the first record of a file; None if it has none, UserError if it is neither."""
+    for line in islice(source.peek(), PEEKED):
+        try:
+            record = decode_record(line)
+        except BadRecord:
+            continue  # reported when the file is read
+        if "score" not in record and (kind := kind_of(record)) in (RAW, PROMPTS):
+            raise UserError(f"{source.name}: {kind}")
+        return "trials" if holds_trials(record) else "capture"
+    return None
+
+
+def read_run(label: str, source: Source, console: Console, *, trials: bool, options: RowOptions) -> RunRows:
+    """The rows of one file; a line that cannot be used is reported and left out."""
+    rows: dict[str, ComparedRow] = {}
+    for batch in source.lines():
+        for number, line in batch:
+            try:
+                row = parse_row(line, RowWithCalls, keys=options.keys, answered=False)
+            except BadRecord as error:
+                refuse(source, number, line, error, console)
+                continue
+            if why := _why_not_kept(row, rows, trials):
+                console.refuse(f"{source.name}:{number}", why)
+            else:
+                rows[row.id] = compared_row(row, number, options)
+    return RunRows(label, with_failures_graded(rows))
+
+
+def _why_not_kept(row: Row, rows: Container[str], trials: bool) -> str | None:
+    if row.id in rows:
+        return f'"id" {row.id} is there twice; the first one counts'
+    if trials and not row.is_trials:
+        return f'"{"k" if row.given_k is None else "trials"}" is missing: trials are expected here'
+    return "a trial, where a result is expected" if row.is_trials and not trials else None
+
+
+def read_runs(
+    files: Sequence[tuple[str, RunSource]],
+    console: Console,
+    *,
+    trials: bool,
+    options: RowOptions,
+    counted: bool,
+) -> list[RunRows]:
+    """All runs, one after the other; `counted` if they are what the progress shows."""
+    if counted:
+        console.begin(len(files), "runs")
+    runs = []
+    for label, source in files:
+        runs.append(read_run(label, source, console, trials=trials, options=options))
+        if counted:
+            console.advance(f"{label}: {len(runs[-1].rows)} {'prompts' if trials else 'results'}")
+    return runs
