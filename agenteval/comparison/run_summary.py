@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from agenteval.statistics.intervals import bounds, clustered_rate_interval, wilson
-from agenteval.statistics.samples import pass_at, pass_exp
+from agenteval.statistics.samples import commonest, pass_at, pass_exp
 from agenteval.wire.records import GraderResult, Interval
 from agenteval.wire.row import Attempt, Number, Row
 
@@ -116,8 +116,9 @@ class TrialPrompts:
 
     @property
     def k(self) -> int:
-        """The largest k of a prompt with a graded trial; 0 if there is none."""
-        return max((k for k, graded, _ in self.counts if graded), default=0)
+        """The k of the run, of the prompts with a graded trial; 0 if there is none."""
+        ks = [k for (k, graded, _), many in self.counts.items() for _ in range(many) if graded]
+        return commonest(ks) if ks else 0
 
     def interval(self) -> Interval | None:
         """The interval of the share of trials that pass: those of a prompt are a cluster."""

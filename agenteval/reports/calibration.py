@@ -20,9 +20,10 @@ from agenteval.wire.calibration import (
     VerdictChanges,
     output_hash,
 )
-from agenteval.wire.records import RUN_METADATA, GraderResult, Step
-from agenteval.wire.result_view import ResultView, ResultWithSteps
+from agenteval.wire.records import RUN_METADATA, GraderResult, Record, Step
+from agenteval.wire.row import Attempt, Row
 
+FigureRow = tuple[str, str, str, int]  # name, value, interval and number of labels
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
 SHORT = 200
 CELL = 1000
@@ -174,10 +175,7 @@ def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-Row = tuple[str, str, str, int]
-
-
-def figures(found: Agreement) -> list[Row]:
+def figures(found: Agreement) -> list[FigureRow]:
     """Name, value, interval and number of labels of each figure."""
     counts, n = found.table, found.n
     on = "" if found.scope == "all" or not n else f" on {found.scope}"
@@ -197,7 +195,7 @@ def figures(found: Agreement) -> list[Row]:
     return rows
 
 
-def figure_cells(*columns: Row) -> list[str]:
+def figure_cells(*columns: FigureRow) -> list[str]:
     """The row of one figure: value, interval and labels of each grader."""
     cells = [columns[0][0]]
     for _, value, interval, labels in columns:
@@ -232,19 +230,19 @@ def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tup
 
 def section(place: int, item: Item) -> str:
     """One record: input, output, trajectory, verdicts, and boxes to tick."""
-    row = item.row
+    row, attempt = item.row, item.attempt
     parts = [f"### {place}. {_id(row.id)}"]
-    if facts := metadata_line(row):
+    if facts := metadata_line(row.metadata or {}):
         parts.append(facts)
     parts += [text_block(*turn) for turn in turns_of(row)]
     if row.hint:
         parts.append(text_block("Hint", row.hint))
     if isinstance(reference := item.record.get("reference"), str):
         parts.append(text_block("Reference", reference))
-    parts.append(output_block(row.output))
-    parts += [f"❌ **Error**: {inline(preview(failure, CELL))}" for failure in row.failures]
-    if row.trajectory:
-        parts.append(trajectory_block(row.trajectory))
+    parts.append(output_block(attempt.output))
+    parts += [f"❌ **Error**: {inline(preview(failure, CELL))}" for failure in attempt.failures]
+    if attempt.trajectory:
+        parts.append(trajectory_block(attempt.trajectory))
     parts += [*verdict_parts(item), "**Review**", boxes(item)]
     return "\n\n".join([*parts, "---"])
 
@@ -253,16 +251,16 @@ def _id(name: str) -> str:
     return inline(preview(name, ID_SHOWN)) or "(blank)"
 
 
-def metadata_line(row: ResultWithSteps) -> str | None:
+def metadata_line(metadata: Record) -> str | None:
     """Returns the metadata of the prompt, such as its category, without that of the run; None if there is none."""
-    facts = {name: value for name, value in (row.metadata or {}).items() if name not in RUN_METADATA}
+    facts = {name: value for name, value in metadata.items() if name not in RUN_METADATA}
     parts = [
         f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
     ]
     return f"**Metadata**: {', '.join(parts)}" if parts else None
 
 
-def turns_of(row: ResultView) -> Iterator[tuple[str, str]]:
+def turns_of(row: Row) -> Iterator[tuple[str, str]]:
     """Each turn of the input with its title."""
     if isinstance(row.input, list):
         yield from ((f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1))
@@ -322,7 +320,7 @@ def step_line(place: int, step: Step) -> str:
 
 def verdict_parts(item: Item) -> Iterator[str]:
     """The verdicts on the answer; a table if there are several."""
-    rows = [*verdict_rows("recorded", item.row), *(verdict_rows("second grader", item.again) if item.again else ())]
+    rows = [*verdict_rows("recorded", item.attempt), *(verdict_rows("second grader", item.again) if item.again else ())]
     if item.human is not None and item.label is not None:
         human = "✅ PASS" if item.human else "❌ FAIL"
         rows.append(["**human**", human, inline(preview(item.label.note or "", CELL))])
@@ -330,18 +328,18 @@ def verdict_parts(item: Item) -> Iterator[str]:
         yield "\n".join(table(["", "Verdict", "Reasoning"], rows, names=3))
         return
     yield f"**Verdict**: {rows[0][1]}"
-    if item.row.score and item.row.score.reasoning:
-        yield text_block("Reasoning", item.row.score.reasoning)
+    if item.attempt.score and item.attempt.score.reasoning:
+        yield text_block("Reasoning", item.attempt.score.reasoning)
 
 
-def verdict_rows(name: str, row: ResultView) -> Iterator[list[str]]:
+def verdict_rows(name: str, attempt: Attempt) -> Iterator[list[str]]:
     """A row for the verdict and, if several graders made it, one for each."""
-    if row.why_not_graded is not None:
-        yield [f"**{name}**", "⚠️ grader error", inline(preview(row.why_not_graded, CELL))]
-    elif row.score is not None:
-        yield _verdict_row(f"**{name}**", row.score)
-    if row.scores and len(row.scores) > 1:
-        for grader, grade in row.scores.items():
+    if attempt.why_not_graded is not None:
+        yield [f"**{name}**", "⚠️ grader error", inline(preview(attempt.why_not_graded, CELL))]
+    elif attempt.score is not None:
+        yield _verdict_row(f"**{name}**", attempt.score)
+    if attempt.scores and len(attempt.scores) > 1:
+        for grader, grade in attempt.scores.items():
             yield _verdict_row(f"{name}: {inline(grader)}", grade)
 
 
@@ -355,5 +353,5 @@ def boxes(item: Item) -> str:
     meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None] | AMBIGUOUS
     word = None if item.human is None else "pass" if item.human else "fail"
     note = item.label.note if item.label else None
-    label = Label(id=item.row.id, label=word, note=note, output_hash=output_hash(item.row.output))
+    label = Label(id=item.row.id, label=word, note=note, output_hash=output_hash(item.attempt.output))
     return review_block(label, meanings)

@@ -1,13 +1,23 @@
 """How well a grader agrees with a person who judged some of the same answers, for all answers of the file.
 
-A figure that the labels do not define (precision without a pass, recall without labelled passes) is None, never 0.
+A person may label failures only, or many failures and few passes. How many records have which verdict is known, so each
+label stands for its share of the records with that verdict. A figure that the labels do not define (precision without a
+pass, recall without labelled passes) is None, never 0.
+
+Interval: a figure is moved by as much as Wilson's intervals of the rates that it is made of allow, and the distances
+are added as squares (MOVER: Newcombe 1998, Zou and Donner 2008). Where every record has a label, and for a grader other
+than the recorded one, whose verdicts make more than two kinds of label, it is Wilson's with the effective number of
+labels: that of equally weighted ones with the same variance (by the delta method).
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
-from agenteval.review.weighting import FIGURES, Cells, Estimate, Stratum, cells_of, estimate, ratio
+from agenteval.statistics.distributions import t_quantile
+from agenteval.statistics.intervals import TAIL, Z, wilson
 from agenteval.wire.calibration import (
     Agreement,
     AgreementIntervals,
@@ -15,12 +25,217 @@ from agenteval.wire.calibration import (
     CorrectedPassRate,
     VerdictCounts,
 )
+from agenteval.wire.records import Interval
 
-Scope = Literal["all", "passes", "failures"]
-
+Scope = Literal["all", "passes", "failures"]  # the recorded verdicts that have labels
+Cells = tuple[float, float, float, float]
+"""True pass, false pass, false fail, true fail: the grader's verdict, and whether the person agrees."""
 PASSES = (True, True, False, False)
 FAILURES = (False, False, True, True)
 ALWAYS_FAILS: Cells = (0.0, 0.0, 0.0, 1.0)
+STEP = 1e-6
+NEGLIGIBLE = 1e-6
+PSEUDO = 0.5  # added to each cell that can occur, for the variance only: nothing is certain from a few labels
+
+
+class Stratum(NamedTuple):
+    """The labels of records with one recorded verdict, and how many such records there are."""
+
+    size: int
+    counts: Cells
+    possible: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    known: bool = False  # the counts are no sample: they hold for all records
+
+    @property
+    def labels(self) -> float:
+        """Labels of such records."""
+        return sum(self.counts)
+
+    def shares(self) -> Cells:
+        """Returns the share of each cell, smoothed."""
+        extra = [PSEUDO * (possible and not self.known) for possible in self.possible]
+        total = self.labels + sum(extra)
+        return _four([(count + more) / total for count, more in zip(self.counts, extra, strict=True)])
+
+
+class Estimate(NamedTuple):
+    """A figure and its 95 % interval; None if the labels do not define it."""
+
+    value: float | None = None
+    interval: Interval | None = None
+
+
+Figure = Callable[[Cells], float | None]
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """Returns part / whole; None if whole is 0."""
+    return part / whole if whole > 0 else None
+
+
+def kappa(cells: Cells) -> float | None:
+    """Returns Cohen's kappa; None if both always agree by chance alone."""
+    tp, fp, ff, tf = cells
+    n = sum(cells)
+    by_chance = (tp + ff) * (tp + fp) + (fp + tf) * (ff + tf)  # times n²
+    if by_chance >= n * n * (1 - 1e-12):
+        return None
+    return (n * (tp + tf) - by_chance) / (n * n - by_chance)
+
+
+def gwet_ac1(cells: Cells) -> float | None:
+    """Returns Gwet's AC1, which keeps its meaning if nearly all answers have one verdict; None without labels."""
+    tp, fp, ff, tf = cells
+    n = sum(cells)
+    if not n:
+        return None
+    passes = (2 * tp + fp + ff) / (2 * n)
+    by_chance = 2 * passes * (1 - passes)
+    return ((tp + tf) / n - by_chance) / (1 - by_chance)
+
+
+FIGURES: dict[str, Figure] = {
+    "agreement": lambda c: ratio(c[0] + c[3], sum(c)),
+    "kappa": kappa,
+    "ac1": gwet_ac1,
+    "human_pass_rate": lambda c: ratio(c[0] + c[2], sum(c)),
+    "grader_pass_rate": lambda c: ratio(c[0] + c[1], sum(c)),
+    "precision": lambda c: ratio(c[0], c[0] + c[1]),
+    "recall": lambda c: ratio(c[0], c[0] + c[2]),
+    "failure_precision": lambda c: ratio(c[3], c[2] + c[3]),
+    "failure_recall": lambda c: ratio(c[3], c[1] + c[3]),
+}
+FROM_MINUS_ONE = ("kappa", "ac1")
+
+
+def cells_of(table: AgreementTable) -> Cells:
+    """Returns the counts of a table."""
+    return table.true_pass, table.false_pass, table.false_fail, table.true_fail
+
+
+def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
+    """Returns a figure of all records, from the labels of each stratum; every stratum with records has labels."""
+    strata = [stratum for stratum in strata if stratum.size]
+    figure = FIGURES[name]
+    value = figure(estimated_counts(strata)) if strata else None
+    if value is None:
+        return Estimate()
+    low = -1.0 if name in FROM_MINUS_ONE else 0.0
+    two_kinds = all(stratum.known or sum(stratum.possible) == 2 for stratum in strata)
+    if two_kinds and not complete(strata):
+        down, up = distances(figure, strata, value)
+        return Estimate(value, (max(low, value - down), min(1.0, value + up)))
+    centre, variance, quantile = smoothed(figure, strata)
+    share, middle = (value - low) / (1 - low), (centre - low) / (1 - low)
+    effective = math.fsum(stratum.labels for stratum in strata)
+    if variance > 0 and 0 < middle < 1:
+        effective = middle * (1 - middle) * (1 - low) ** 2 / variance
+    bounds = wilson(share, effective, quantile)
+    return Estimate(value, (low + bounds[0] * (1 - low), low + bounds[1] * (1 - low)))
+
+
+def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[float, float]:
+    """Returns how far the bounds are below and above a figure, from the rates of right labels and of verdicts.
+
+    The records are a sample of all that could be asked, so that the share of each verdict varies, too.
+    """
+    sizes = [float(stratum.size) for stratum in strata]
+    cells = [stratum.counts for stratum in strata]
+    moved: list[list[float | None]] = []
+    for at, stratum in enumerate(strata):
+        if not stratum.known:
+            first, second = (place for place in range(4) if stratum.possible[place])
+            ends = wilson(stratum.counts[first] / stratum.labels, stratum.labels, Z)
+            others = [_two(first, end, second) for end in ends]
+            moved.append([figure(_weighted(sizes, [*cells[:at], other, *cells[at + 1 :]])) for other in others])
+        if rest := math.fsum(sizes[at + 1 :]):  # of the records that are left, how many have this verdict
+            ends = wilson(sizes[at] / (sizes[at] + rest), sizes[at] + rest, Z)
+            shares = [end * (sizes[at] + rest) for end in ends]
+            moved.append([figure(_weighted(_resized(sizes, at, share), cells)) for share in shares])
+    known = [[end for end in ends if end is not None] for ends in moved]
+    down = math.fsum(max(0.0, *(value - end for end in ends)) ** 2 for ends in known if ends)
+    up = math.fsum(max(0.0, *(end - value for end in ends)) ** 2 for ends in known if ends)
+    return math.sqrt(down), math.sqrt(up)
+
+
+def _two(first: int, share: float, second: int) -> Cells:
+    cells = [0.0] * 4
+    cells[first], cells[second] = share, 1 - share
+    return _four(cells)
+
+
+def _resized(sizes: Sequence[float], at: int, size: float) -> list[float]:
+    """Returns the sizes with another one at a place; those behind it share what is left, those before it stay."""
+    left = math.fsum(sizes[at:])
+    scale = (left - size) / (left - sizes[at])
+    return [*sizes[:at], size, *(later * scale for later in sizes[at + 1 :])]
+
+
+def _weighted(sizes: Sequence[float], cells: Sequence[Cells]) -> Cells:
+    """Returns how many of all records are in each cell, given the sizes of the strata and counts or shares of each."""
+    pairs = [(size, cells, math.fsum(cells)) for size, cells in zip(sizes, cells, strict=True)]
+    return _four([math.fsum(size * cells[at] / total for size, cells, total in pairs) for at in range(4)])
+
+
+def estimated_counts(strata: Sequence[Stratum]) -> Cells:
+    """Returns how many of all records are in each cell, by their labels; exact if all are labelled."""
+    return _weighted([float(s.size) for s in strata], [s.counts for s in strata])
+
+
+def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, float]:
+    """Returns a figure, its variance by the delta method, and the quantile for its interval, from smoothed shares.
+
+    The records are a sample of all that could be asked, and the labels are one of the records: both vary.
+    """
+    total = sum(stratum.size for stratum in strata)
+    shares = [(stratum.size / total, stratum.shares()) for stratum in strata]
+    centre = _four([math.fsum(weight * cells[at] for weight, cells in shares) for at in range(4)])
+    slopes = gradient(figure, centre)
+    parts, means = [], []
+    for stratum, (weight, cells) in zip(strata, shares, strict=True):
+        mean = math.fsum(slope * cell for slope, cell in zip(slopes, cells, strict=True))
+        square = math.fsum(slope**2 * cell for slope, cell in zip(slopes, cells, strict=True))
+        if not stratum.known:
+            parts.append((weight**2 * max(0.0, square - mean**2) / stratum.labels, stratum.labels))
+        means.append((weight, mean))
+    overall = math.fsum(weight * mean for weight, mean in means)
+    between = math.fsum(weight * (mean - overall) ** 2 for weight, mean in means) / total
+    variance = math.fsum(part for part, _ in parts) + between
+    return figure(centre) or 0.0, variance, Z if complete(strata) else quantile_of(parts, variance)
+
+
+def complete(strata: Sequence[Stratum]) -> bool:
+    """Whether every record has a label."""
+    return all(stratum.known or stratum.labels == stratum.size for stratum in strata)
+
+
+def quantile_of(parts: Sequence[tuple[float, float]], variance: float) -> float:
+    """Returns Student's t by Satterthwaite's degrees of freedom, if labels of several strata have a part in a figure.
+
+    Of one stratum the figure is a plain rate, for which Wilson's interval is right as it is.
+    """
+    if sum(part > variance * NEGLIGIBLE for part, _ in parts) < 2:
+        return Z
+    spread = math.fsum(part**2 / max(1.0, labels - 1) for part, labels in parts)
+    return t_quantile(TAIL, max(1, int(variance**2 / spread)))
+
+
+def gradient(figure: Figure, cells: Cells) -> list[float]:
+    """Returns the slope of a figure in each cell."""
+    slopes = []
+    for at in range(4):
+        above, below = list(cells), list(cells)
+        above[at], below[at] = cells[at] + STEP, cells[at] - STEP
+        slopes.append(((figure(_four(above)) or 0.0) - (figure(_four(below)) or 0.0)) / (2 * STEP))
+    return slopes
+
+
+def _four(values: Sequence[float]) -> Cells:
+    tp, fp, ff, tf = values
+    return tp, fp, ff, tf
+
+
+# --- graders against labels -------------------------------------------------------------------------
 
 
 class LabelledVerdicts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agenteval.streams.text import first_few, plain_text
+from agenteval.streams.rows import groups_at
+from agenteval.streams.text import first_few
 from agenteval.wire.balance import Balance, BalanceCategory, Cases
 from agenteval.wire.records import Record
 
@@ -30,7 +31,7 @@ class PromptCounts:
         """Counts a prompt."""
         metadata = prompt.get("metadata") or {}
         self.total += 1
-        names = categories_of(value_at(metadata, self.key))
+        names = [name for name in groups_at(metadata, self.key) if name != NONE]
         self.uncategorized += not names
         for name in names:
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -62,26 +63,6 @@ class PromptCounts:
         )
         found.suggestions = list(suggestions(found, list(self.keys))) or ["The test set is well balanced"]
         return found
-
-
-# --- one prompt ---------------------------------------------------------------------------------
-
-
-def value_at(metadata: Mapping[str, Any], key: str) -> Any:
-    """Returns the value of a key, or of nested keys separated by dots; None if there is none."""
-    if key in metadata:
-        return metadata[key]
-    value: Any = metadata
-    for name in key.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def categories_of(value: Any) -> list[str]:
-    """Returns the categories that a value names, each once: one, those in a list, or none."""
-    values = value if isinstance(value, list) else [value]
-    names = [plain_text(one).strip() for one in values if one is not None]
-    return [name for name in dict.fromkeys(names) if name and name != NONE]
 
 
 def kind_of(metadata: Mapping[str, Any]) -> str | None:

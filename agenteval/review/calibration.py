@@ -10,11 +10,14 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+import msgspec
+
 from agenteval.errors import BadRecord
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
-from agenteval.review.labels import Labels
+from agenteval.streams.rows import result_of
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.calibration import (
+    VERDICTS,
     CalibrationReport,
     Label,
     LabelCounts,
@@ -25,7 +28,7 @@ from agenteval.wire.calibration import (
     VerdictCounts,
 )
 from agenteval.wire.records import Record
-from agenteval.wire.result_view import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, ResultView, ResultWithSteps
+from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attempt, RowWithSteps
 from agenteval.wire.validation import check
 
 COUNTED_AS = {
@@ -36,6 +39,43 @@ COUNTED_AS = {
     GRADER_ERROR: "grader_errors",
 }
 T = TypeVar("T")
+
+
+# --- labels -----------------------------------------------------------------------------------------
+
+
+def check_label(record: Record) -> Label:
+    """Returns the label in a record; raises BadRecord if it has no verdict, or two that differ."""
+    label = check(record, Label)
+    word = (label.label or "").strip().lower()
+    if label.label is not None and word not in VERDICTS:
+        raise BadRecord(f'"label" must be pass, fail or ambiguous, got "{label.label}"')
+    if label.pass_ is msgspec.UNSET and not word:
+        raise BadRecord('"pass" is missing: true or false (or "label": pass, fail or ambiguous)')
+    if word and label.pass_ not in (msgspec.UNSET, VERDICTS[word]):
+        raise BadRecord('"pass" and "label" contradict each other')
+    return label
+
+
+class Labels(dict[str, Label]):
+    """Labels by id; the last one for an id counts."""
+
+    changed = 0
+
+    def add(self, label: Label) -> None:
+        """Adds a label; `changed` counts those that contradict an earlier one."""
+        if label.id in self and self[label.id].verdict != label.verdict:
+            self.changed += 1
+        self[label.id] = label
+
+
+def read_labels(source: Source, refusals: Refusals) -> Labels:
+    """Reads the labels of a file; other lines are refused."""
+    labels = Labels()
+    for _, label in read_checked(source, check_label, refusals):
+        labels.add(label)
+    return labels
+
 
 # --- sampling -----------------------------------------------------------------------------------
 
@@ -68,9 +108,10 @@ class Item(NamedTuple):
     """A record under review, with its label and the second grader's verdict, if there are any."""
 
     record: Record
-    row: ResultWithSteps
+    row: RowWithSteps
+    attempt: Attempt
     label: Label | None = None
-    again: ResultWithSteps | None = None
+    again: Attempt | None = None
 
     @property
     def human(self) -> bool | None:
@@ -80,7 +121,7 @@ class Item(NamedTuple):
     @property
     def verdicts(self) -> list[bool]:
         """The verdicts of the graders: the recorded one and, if there is one, the second grader's."""
-        grades = [self.row.grade, self.again.grade if self.again else None]
+        grades = [self.attempt.grade, self.again.grade if self.again else None]
         return [grade.pass_ for grade in grades if grade is not None]
 
     @property
@@ -109,39 +150,38 @@ class Calibration:
 
     def candidates(self, source: Source, refusals: Refusals, seen: Callable[[str], None]) -> Iterator[Item]:
         """Yields the records with a label, as they come, then the sample of the others."""
-        for record, (row, label) in read_checked(source, self._accept, refusals):
-            count_record(self.records, row)
+        for record, (row, attempt, label) in read_checked(source, self._accept, refusals):
+            count_record(self.records, attempt)
             seen(row.id)
-            if row.grade is None or row.agent_failed:
+            if attempt.grade is None or attempt.agent_failed:
                 self.label_counts.ungraded += label is not None
             elif label is not None:
                 if label.verdict is None:
                     self.ambiguous.append(row.id)
                 else:
-                    yield Item(record, row, label)
-            elif self.sample.drawn_from == "all" or not row.grade.pass_:
-                self.reservoir.offer(Item(record, row))
+                    yield Item(record, row, attempt, label)
+            elif self.sample.drawn_from == "all" or not attempt.grade.pass_:
+                self.reservoir.offer(Item(record, row, attempt))
         yield from self.reservoir.drawn()
 
-    def _accept(self, record: Record) -> tuple[ResultWithSteps, Label | None]:
-        """Returns the record and its label; raises BadRecord if the label was used for another record."""
-        row = check(record, ResultWithSteps)
+    def _accept(self, record: Record) -> tuple[RowWithSteps, Attempt, Label | None]:
+        """Returns the result and its label; raises BadRecord if the label was used for another record."""
+        row, attempt = result_of(record, RowWithSteps)
         label = self.labels.get(row.id) if self.labels else None
         if label is None:
-            return row, None
+            return row, attempt, None
         self._seen.add(row.id)
-        if not label.is_for(row):
-            return row, None
+        if not label.is_for(attempt.output):
+            return row, attempt, None
         if row.id in self._labelled:
             raise BadRecord(f'duplicate id "{row.id}": its label cannot be for both')
         self._labelled.add(row.id)
-        return row, label
+        return row, attempt, label
 
     def settle(self, item: Item) -> None:
         """Counts a candidate, and keeps it if it is to be shown."""
-        before = item.row.grade
-        if before is None:  # pragma: no cover - candidates are graded
-            return
+        before = item.attempt.grade
+        assert before is not None, "candidates are graded"
         after = item.again.grade if item.again else None
         if after is not None:
             count_change(self.changes, before.pass_, after.pass_, sampled=item.human is None)
@@ -185,10 +225,10 @@ class Calibration:
         )
 
 
-def count_record(counts: VerdictCounts, row: ResultView) -> None:
+def count_record(counts: VerdictCounts, attempt: Attempt) -> None:
     """Counts a record by its verdict."""
     counts.total += 1
-    field = COUNTED_AS[row.status]
+    field = COUNTED_AS[attempt.status]
     setattr(counts, field, getattr(counts, field) + 1)
 
 
@@ -208,16 +248,18 @@ def listed(item: Item) -> ListedRecord:
     return ListedRecord(
         id=item.row.id,
         why=item.why,
-        recorded=verdict_of(item.row),
+        recorded=verdict_of(item.attempt),
         rescored=verdict_of(item.again) if item.again else None,
         human=item.human,
         note=item.label.note if item.label else None,
     )
 
 
-def verdict_of(row: ResultView) -> RecordedVerdict:
-    """Returns a record's verdict; if the grader erred, only why."""
-    reasoning = row.score.reasoning if row.score else None
-    if row.grade is None:
-        return RecordedVerdict(pass_=None, score=None, reasoning=reasoning)
-    return RecordedVerdict(pass_=row.grade.pass_, score=row.grade.score, reasoning=reasoning)
+def verdict_of(attempt: Attempt) -> RecordedVerdict:
+    """Returns the verdict on an answer; if the grader erred, only why."""
+    score, grade = attempt.score, attempt.grade
+    return RecordedVerdict(
+        pass_=grade.pass_ if grade else None,
+        score=grade.score if grade else None,
+        reasoning=score.reasoning if score else None,
+    )

@@ -18,7 +18,7 @@ from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Refusals, Source, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Record
-from agenteval.wire.row import Row, fields_of_kind
+from agenteval.wire.row import Attempt, Row, fields_of_kind
 from agenteval.wire.validation import check
 
 R = TypeVar("R", bound=Row)
@@ -52,6 +52,14 @@ def row_of(record: Record, depth: type[R], *, answered: bool = True) -> R:
     row = check(fields_of_kind(record), depth)
     _require_answer(row, answered)
     return row
+
+
+def result_of(record: Record, depth: type[R]) -> tuple[R, Attempt]:
+    """The row of a decoded result and its only attempt; BadRecord if it is not a result."""
+    row = row_of(record, depth)
+    if row.is_trials:
+        raise BadRecord('"output" is missing: a result is expected here, not trials')
+    return row, row.attempts[0]
 
 
 def _require_answer(row: Row, answered: bool) -> None:

@@ -16,10 +16,10 @@ import msgspec
 from agenteval.errors import BadRecord, UserError
 from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import read_json
+from agenteval.streams.rows import result_of
 from agenteval.wire.evaluation import CriterionResult, EvaluationSummary, QuestionCounts, QuestionScore
 from agenteval.wire.records import LARGEST, GraderResult, Record
-from agenteval.wire.result_view import ResultFacts, ResultView, is_grader_error
-from agenteval.wire.validation import check
+from agenteval.wire.row import Attempt, Row
 
 SOURCES, JUDGE = "sources", "judge"
 FIGURES = ("hit_rate", "mrr", "judge_score", "combined_score")
@@ -40,17 +40,6 @@ CountText = Callable[[str, str], int]
 
 
 # --- one question -------------------------------------------------------------------------------
-
-
-class GradedView(ResultView):
-    """The fields of a graded record that are read."""
-
-    metadata: dict[str, Any] | None = None
-    outcome: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Keeps the verdicts on a failed agent, which ResultView drops: the judge's tokens were paid for."""
-        ResultFacts.__post_init__(self)
 
 
 class ScoreWeights(NamedTuple):
@@ -85,12 +74,12 @@ def combined_score(
 
 def score_question(record: Record, weights: ScoreWeights, count_text: CountText) -> tuple[QuestionScore, str | None]:
     """Returns the figures of a graded record, and the model that judged it; raises BadRecord if it is invalid."""
-    row = check(record, GradedView)
-    sources, judge = verdict_of(row, SOURCES, "hit_rate"), verdict_of(row, JUDGE, "overall_score")
+    row, attempt = result_of(record, Row)
+    sources, judge = verdict_of(attempt, SOURCES, "hit_rate"), verdict_of(attempt, JUDGE, "overall_score")
     hit_rate, judge_score = rate_in(sources, SOURCES, "hit_rate"), rate_in(judge, JUDGE, "overall_score")
-    mrr, tokens = rate_in(sources, SOURCES, "mrr"), tokens_of(record, row, judge, count_text)
+    mrr, tokens = rate_in(sources, SOURCES, "mrr"), tokens_of(record, row.turns(TURNS), attempt, judge, count_text)
     combined = combined_score(hit_rate, judge_score, tokens.total if tokens.positive else None, weights)
-    if row.agent_failed:
+    if attempt.agent_failed:
         hit_rate = mrr = judge_score = combined = 0.0
     result = QuestionScore(
         question=text_field(record, "question") or row.turns(TURNS),
@@ -100,13 +89,13 @@ def score_question(record: Record, weights: ScoreWeights, count_text: CountText)
         num_tokens=tokens.total,
         combined_score=combined,
         id=row.id,
-        failed=bool(row.failures),
-        errors=row.failures or None,
-        grader_errors=failed_graders(row) or None,
+        failed=bool(attempt.failures),
+        errors=attempt.failures or None,
+        grader_errors=failed_graders(attempt) or None,
         tokens_approximate=tokens.approximate,
         tokens_not_positive=not tokens.positive,
         tokens_missing=tokens.missing,
-        negative_duration=row.clock_set_back,
+        negative_duration=attempt.timing.clock_set_back,
     )
     return result, judge_model_of(judge)
 
@@ -118,23 +107,24 @@ def text_field(record: Record, *names: str) -> str | None:
     return next((value for value in values if value and isinstance(value, str)), None)
 
 
-def verdict_of(row: GradedView, name: str, field: str) -> GraderResult | None:
+def verdict_of(attempt: Attempt, name: str, field: str) -> GraderResult | None:
     """Returns the result of the grader of that name, else of the one whose outcome has that field; None if it erred."""
-    named = (row.scores or {}).get(name)
-    every = [named] if named else list((row.scores or {}).values()) or ([row.score] if row.score else [])
+    scores = attempt.recorded_scores or {}  # also those of a failed agent: the judge's tokens were paid for
+    named = scores.get(name)
+    every = [named] if named else list(scores.values()) or ([attempt.score] if attempt.score else [])
     for verdict in every:
-        outcome = verdict.outcome or (row.outcome if not row.scores else None) or {}
-        if (named or field in outcome) and not is_grader_error(row, verdict):
+        outcome = verdict.outcome or (attempt.outcome if not scores else None) or {}
+        if (named or field in outcome) and not attempt.is_grader_error(verdict):
             return msgspec.structs.replace(verdict, outcome=outcome)
     return None
 
 
-def failed_graders(row: GradedView) -> list[str]:
+def failed_graders(attempt: Attempt) -> list[str]:
     """Returns the names of the graders that erred on a record; `grader` for one without a name."""
-    named = [name for name, verdict in (row.scores or {}).items() if is_grader_error(row, verdict)]
-    if isinstance(row.grader_error, str):
-        named = re.findall(r"(?:^|; )([A-Za-z][\w-]*): ", row.grader_error)
-    return named or (["grader"] if row.grader_error else [])
+    named = [name for name, verdict in (attempt.recorded_scores or {}).items() if attempt.is_grader_error(verdict)]
+    if isinstance(attempt.grader_error, str):
+        named = re.findall(r"(?:^|; )([A-Za-z][\w-]*): ", attempt.grader_error)
+    return named or (["grader"] if attempt.grader_error else [])
 
 
 def rate_in(verdict: GraderResult | None, grader: str, field: str) -> float | None:
@@ -155,13 +145,15 @@ def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | 
     return None if value is None else float(value)
 
 
-def tokens_of(record: Record, row: GradedView, judge: GraderResult | None, count_text: CountText) -> QuestionTokens:
+def tokens_of(
+    record: Record, question: str, attempt: Attempt, judge: GraderResult | None, count_text: CountText
+) -> QuestionTokens:
     """Returns the tokens of agent and judge; if the agent reports none, question and answer are counted."""
-    judged, reported = judge_tokens(judge), row.tokens
-    if judged is None or (reported is None and row.reports_tokens):
+    judged, reported = judge_tokens(judge), attempt.tokens
+    if judged is None or (reported is None and attempt.timing.reports_tokens):
         return QuestionTokens(None, missing=True)
     if reported is None:
-        counted = count_text(f"{row.turns(TURNS)}\n{row.output}", text_field(record, "model") or "")
+        counted = count_text(f"{question}\n{attempt.output}", text_field(record, "model") or "")
         return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
     if reported < 0:
         return QuestionTokens(None, positive=False)

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from agenteval.wire.records import Id, Interval, Rate, Wire
-from agenteval.wire.result_view import ResultView
 
 
 class AgreementTable(Wire, omit_defaults=False):
@@ -134,9 +133,9 @@ class Label(Wire):
         """Pass or fail; None if the person cannot decide."""
         return VERDICTS[(self.label or "").strip().lower()] if self.pass_ is msgspec.UNSET else self.pass_
 
-    def is_for(self, row: ResultView) -> bool:
+    def is_for(self, output: str) -> bool:
         """Whether the label is for this output; without a hash it is assumed to be."""
-        return self.output_hash in (None, output_hash(row.output))
+        return self.output_hash in (None, output_hash(output))
 
 
 def output_hash(output: str) -> str:

@@ -9,8 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
-from agenteval.review.weighting import FIGURES, Cells
+from agenteval.review.agreement import FIGURES, Cells, LabelledVerdicts, agreement_of, corrected_pass_rate
 from agenteval.statistics.bradley_terry import fit_strengths
 from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from agenteval.wire.records import Interval

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agenteval.reports.terminal import bar, chart
-from agenteval.review.balance import PromptCounts, categories_of, kind_of, value_at
+from agenteval.review.balance import PromptCounts, kind_of
+from agenteval.streams.rows import groups_at, value_at
 from agenteval.streams.text import width
 from agenteval.wire.balance import Balance
 from tests.support.tool import Record, jsonl, on_terminal, run, write
@@ -65,11 +66,10 @@ def test_value_at(metadata: Record, key: str, value: Any) -> None:
         (None, []),
         ("", []),
         ([], []),
-        ("(uncategorized)", []),
     ],
 )
-def test_categories_of(value: Any, names: list[str]) -> None:
-    assert categories_of(value) == names
+def test_groups_at(value: Any, names: list[str]) -> None:
+    assert groups_at({"key": value}, "key") == names
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agenteval.review.calibration import Reservoir
-from agenteval.review.labels import Labels, check_label
+from agenteval.review.calibration import Labels, Reservoir, check_label
 from tests.support.tool import BIN, PASSES, Done, Record, jsonl, read, run, script, write
 
 FAIL = {"pass": False, "score": 0.25, "reasoning": "misses the hint"}

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate, count_pair
-from agenteval.review.weighting import gwet_ac1, kappa
+from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate, count_pair, gwet_ac1, kappa
 from agenteval.wire.calibration import Agreement, AgreementTable, VerdictCounts
 
 FIGURES = "kappa ac1 human_pass_rate precision recall failure_precision failure_recall"

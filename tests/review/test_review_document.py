@@ -17,7 +17,7 @@ from agenteval.reports.calibration import section
 from agenteval.review.calibration import Item
 from agenteval.review.document import escaped_json, harmless, read_reviews, review_block
 from agenteval.wire.calibration import Label, output_hash
-from agenteval.wire.result_view import ResultWithSteps
+from agenteval.wire.row import RowWithSteps
 from tests.support.tool import Record
 
 WORDS = {"pass": True, "fail": False, "ambiguous": None}
@@ -83,7 +83,8 @@ def item(name: str, text: str, **fields: Any) -> Item:
         "scores": {text: {"pass": False, "score": 0.0, "reasoning": text}, "b": {"pass": False, "score": 0.0}},
         **fields,
     }
-    return Item(record, msgspec.convert(record, ResultWithSteps))
+    row = msgspec.convert(record, RowWithSteps)
+    return Item(record, row, row.attempts[0])
 
 
 def tick(text: str, word: str) -> str:

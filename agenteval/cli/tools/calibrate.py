@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,18 +22,20 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.grading.graders import named_graders
+from agenteval.grading.run import GraderRun
+from agenteval.grading.verdict import ungraded
 from agenteval.reports.calibration import FORMS
+from agenteval.review.calibration import Calibration, Item, Labels, read_labels
+from agenteval.review.document import TITLE, read_reviews
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
+from agenteval.streams.rows import result_of
 from agenteval.streams.source import Source, text_lines
 from agenteval.streams.text import clip, first_few
+from agenteval.wire.calibration import CalibrationReport, Label
 from agenteval.wire.records import Record
-from agenteval.wire.validation import check
-
-if TYPE_CHECKING:
-    from agenteval.review.calibration import Calibration, Item
-    from agenteval.review.labels import Labels
-    from agenteval.wire.calibration import CalibrationReport, Label
+from agenteval.wire.row import Row
 
 NAME = "ae-calibrate"
 SAMPLE = 10
@@ -45,8 +48,6 @@ ID_WIDTH = 40
 
 def read_document(source: Source, target: Output, console: Console) -> int:
     """Writes the labels that a person ticked; returns the exit code."""
-    from agenteval.review.document import TITLE, read_reviews
-
     lines = list(text_lines(source))
     reviews = list(read_reviews(lines))
     if not reviews and lines and not any(line.startswith(TITLE) for line in lines):
@@ -74,10 +75,6 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
             calibration.settle(item)
         console.finish()
         return
-    from agenteval.grading.run import GraderRun
-    from agenteval.grading.verdict import ungraded
-    from agenteval.wire.result_view import ResultWithSteps
-
     run = GraderRun(target, console, **graders, grade_failed=True)  # failed ones are left out
     waiting: deque[Item] = deque()
 
@@ -87,7 +84,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
             yield [ungraded(item.record)]
 
     def collect(graded: Record) -> None:
-        calibration.settle(waiting.popleft()._replace(again=check(graded, ResultWithSteps)))
+        calibration.settle(waiting.popleft()._replace(again=result_of(graded, Row)[1]))
 
     run(picked, collect)
 
@@ -135,12 +132,8 @@ def meets(report: CalibrationReport, console: Console, *, agreement: float | Non
 
 def keep_ticks(path: str | None, labels: Labels | None) -> None:
     """Raises UserError if the output would overwrite a document with ticks that are in no label file."""
-    import os
-
     if path is None or not os.path.isfile(path):
         return
-    from agenteval.review.document import TITLE, read_reviews
-
     try:
         lines = text_lines(Source(path))
         if not next(lines, "").startswith(TITLE):
@@ -224,10 +217,8 @@ def main(
         raise UserError("--min-agreement and --min-kappa need --labels")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
-    from agenteval.review.calibration import Calibration
-    from agenteval.review.labels import read_labels
-
-    names = grader_names(graders["grader"], stream=graders["stream"])
+    texts = graders["grader"]
+    names = [spec.name for spec in named_graders(texts, stream=graders["stream"])] if texts else []
     source = Source(path)
     label_source = Source(labels) if labels is not None else None
     target = Output(output, inputs=[source, *([label_source] if label_source else [])], lazy=True)
@@ -242,12 +233,3 @@ def main(
     report_omissions(calibration, report, console)
     met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
     return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED
-
-
-def grader_names(texts: tuple[str, ...], *, stream: bool) -> list[str]:
-    """Returns the names of the graders; raises UserError if one is invalid, before anything is read."""
-    if not texts:
-        return []
-    from agenteval.grading.graders import named_graders
-
-    return [spec.name for spec in named_graders(texts, stream=stream)]

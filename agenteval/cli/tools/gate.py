@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from agenteval.cli.options import Parsed, input_argument, number_in, output_option, parse_milliseconds, strict_option
 from agenteval.cli.tool import tool
+from agenteval.comparison.gate import NAMES, TIMES, Checked, RunFigures, Threshold, check_all, is_known
+from agenteval.comparison.run_summary import NO_GROUP
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
+from agenteval.reports.figures import UNKNOWN
+from agenteval.reports.markup import inline, table
+from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output
+from agenteval.streams.rows import groups_at, read_rows
 from agenteval.streams.source import Source
-
-if TYPE_CHECKING:
-    from agenteval.reports.gate.conditions import Checked, Threshold
-    from agenteval.reports.gate.figures import RunFigures
+from agenteval.streams.text import one_line
+from agenteval.wire.row import Row
 
 NAME = "ae-gate"
+PASS, FAIL = "pass", "FAIL"
+NAME_SHOWN = 60
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -29,8 +34,6 @@ NAME = "ae-gate"
 
 def parse_condition(text: str) -> tuple[str, float]:
     """NAME=VALUE as the name of a figure and a limit; ValueError says what is wrong with it."""
-    from agenteval.reports.gate.figures import NAMES, TIMES, is_known
-
     name, equals, value = text.partition("=")
     if not is_known(name):
         raise ValueError(f"there is no figure {name!r}; known are {', '.join(NAMES)}")
@@ -52,13 +55,8 @@ CONDITION = Parsed("condition", parse_condition)
 
 def read_figures(source: Source, console: Console, by: str | None) -> tuple[RunFigures, dict[str, RunFigures]]:
     """The figures of the whole file and, if wanted, of each category."""
-    from agenteval.comparison.run_summary import NO_GROUP
-    from agenteval.reports.gate.figures import RunFigures
-    from agenteval.streams.rows import groups_at, read_rows
-    from agenteval.wire.row import Row
-
     whole, groups = RunFigures(), dict[str, RunFigures]()
-    for row in read_rows(source, Row, console):
+    for row in read_rows(source, Row, console, keys=[by] if by else []):
         whole.add(row)
         if by is not None:
             for group in groups_at(row.metadata, by) or [NO_GROUP]:
@@ -80,12 +78,51 @@ def check_figures(
     whole: RunFigures, groups: dict[str, RunFigures], conditions: Sequence[Threshold], confident: bool
 ) -> list[Checked]:
     """Every condition on the whole run, then on each category."""
-    from agenteval.reports.gate.conditions import check_all
-
     checks = check_all(whole, conditions, confident=confident)
     for group, figures in sorted(groups.items()):
         checks += check_all(figures, conditions, confident=confident, group=group)
     return checks
+
+
+# --- as text ------------------------------------------------------------------------------------
+
+
+def value_text(checked: Checked) -> str:
+    """The figure of a condition."""
+    return UNKNOWN if checked.figure.value is None else f"{checked.figure.value:.6g}"
+
+
+def line(checked: Checked) -> str:
+    """One condition on one line."""
+    figure, condition = checked.figure, checked.condition
+    group = f" [{one_line(checked.group, NAME_SHOWN)[:NAME_SHOWN]}]" if checked.group else ""
+    if figure.value is None:
+        return f"{FAIL}  {condition.text}{group}: not known: {figure.over}"
+    text = f"{PASS if checked.holds else FAIL}  {condition.text}{group}: {value_text(checked)} ({figure.over}"
+    if figure.interval is not None:
+        low, high = figure.interval
+        text += f"; 95 % interval {low:.6g} to {high:.6g}"
+    if checked.bound is not None:
+        text += f", {'lower' if condition.least else 'upper'} bound counts"
+    return text + ")"
+
+
+def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: bool) -> str:
+    """The outcome as markdown, for the summary of a CI job."""
+    rows = [
+        [
+            "✅" if found.holds else "❌",
+            f"`{found.condition.text}`" + (f" ({inline(found.group)})" if found.group else ""),
+            value_text(found),
+            "" if found.figure.interval is None else " to ".join(f"{end:.6g}" for end in found.figure.interval),
+            inline(found.figure.over),
+        ]
+        for found in checks
+    ]
+    heading = f"### {inline(title)}: gate {'passed' if passed else 'not passed'}"
+    facts = [f"- **{name}**: {inline(value)}" for name, value in grade_facts(run.summary) + run_facts(run.summary)]
+    header = ["", "Condition", "Value", "95% interval", "Over"]
+    return "\n".join([heading, "", *table(header, rows, names=2), "", *facts, "", ""])
 
 
 @tool(
@@ -141,7 +178,6 @@ def main(
     """
     if not least and not most:
         raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help has the names)")
-    from agenteval.reports.gate.conditions import Threshold, job_summary, line
 
     conditions = [Threshold(*found, least=True) for found in least]
     conditions += [Threshold(*found, least=False) for found in most]

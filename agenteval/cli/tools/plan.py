@@ -9,6 +9,7 @@ from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.plan import make_plan, read_pilot
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.reports import plan as reports
 from agenteval.reports.forms import ReportForms
 from agenteval.statistics.power import Pilot, Question, mean_rate, other_rates
 from agenteval.streams.console import Console
@@ -17,7 +18,7 @@ from agenteval.streams.source import Source
 from agenteval.wire.plan import PilotRun
 
 NAME = "ae-plan"
-FORMS = ReportForms("plan")
+FORMS = ReportForms(json=reports.json, text=reports.text)
 MOST_PILOTS = 2
 
 

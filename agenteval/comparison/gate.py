@@ -1,10 +1,13 @@
-"""The figures that a gate can ask for, each with its 95 % interval where it is an estimate."""
+"""ae-gate: the rows of a run → the figures that a threshold can be set for, and whether each threshold is met.
+
+Each figure comes with its 95 % interval where it is an estimate; the trials of a prompt are a cluster.
+"""
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.run_summary import COST, RunSummary
@@ -23,9 +26,10 @@ from agenteval.wire.row import Attempt, Row
 OF_TRIALS = re.compile(r"pass(At|Exp)(K|[1-9][0-9]{0,5})")
 NOT_GRADED = "nothing is graded"
 NOT_REPORTED = "no agent reported it"
+ROUNDING = 1e-9  # a mean of ten scores of 0.7 is 0.6999999999999998
 
 
-class Figure(NamedTuple):
+class GateFigure(NamedTuple):
     """A value, its interval if it is an estimate, and what it is over; or why it is not known."""
 
     value: float | None
@@ -62,7 +66,7 @@ class RunFigures:
         """How many records count as graded."""
         return self.summary.overall().count
 
-    def figure(self, name: str) -> Figure:
+    def figure(self, name: str) -> GateFigure:
         """The figure of that name, which must be one of NAMES or pass@j or pass^j of trials."""
         if found := OF_TRIALS.fullmatch(name):
             return self._of_trials(found[1], found[2])
@@ -70,63 +74,63 @@ class RunFigures:
 
     # --- each figure ---
 
-    def pass_rate(self) -> Figure:
+    def pass_rate(self) -> GateFigure:
         """The share of graded records that passed."""
         grades, trials = self.summary.overall(), self.summary.trials
         if not grades.count:
-            return Figure(None, NOT_GRADED)
+            return GateFigure(None, NOT_GRADED)
         interval = trials.interval() if trials else bounds(rate_interval(grades.passed, grades.count))
-        return Figure(grades.passed / grades.count, f"{grades.passed:,} of {grades.count:,} passed", interval)
+        return GateFigure(grades.passed / grades.count, f"{grades.passed:,} of {grades.count:,} passed", interval)
 
-    def score(self) -> Figure:
+    def score(self) -> GateFigure:
         """The mean score."""
         grades = self.summary.overall()
         if not grades.count:
-            return Figure(None, NOT_GRADED)
+            return GateFigure(None, NOT_GRADED)
         clusters = self._scored if self.summary.trials else None
         interval = bounds(mean_interval(self._scores, clusters)) if self._scores else None
-        return Figure(grades.score.value, f"mean of {grades.count:,}", interval)
+        return GateFigure(grades.score.value, f"mean of {grades.count:,}", interval)
 
-    def share(self, name: str, count: int, what: str) -> Figure:
+    def share(self, name: str, count: int, what: str) -> GateFigure:
         """The share of all records for which a flag holds."""
         records = self.summary.records
         if not records:
-            return Figure(None, "there are no records")
+            return GateFigure(None, "there are no records")
         flags = self._flags[name]
         interval = bounds(pass_rate_interval(flags, self._clusters if self.summary.trials else None))
-        return Figure(count / records, f"{count:,} of {records:,} {what}", interval)
+        return GateFigure(count / records, f"{count:,} of {records:,} {what}", interval)
 
-    def count(self, count: int) -> Figure:
+    def count(self, count: int) -> GateFigure:
         """A number of records."""
-        return Figure(count, f"of {counted(self.summary.records, 'record')}", estimate=False)
+        return GateFigure(count, f"of {counted(self.summary.records, 'record')}", estimate=False)
 
-    def latency(self, p: float) -> Figure:
+    def latency(self, p: float) -> GateFigure:
         """A percentile of the durations, in milliseconds."""
         ordered = sorted(self.summary.durations)
         if not ordered:
-            return Figure(None, "no times recorded")
-        return Figure(percentile(ordered, p), f"ms, over {len(ordered):,}", bounds(percentile_interval(ordered, p)))
+            return GateFigure(None, "no times recorded")
+        return GateFigure(percentile(ordered, p), f"ms, over {len(ordered):,}", bounds(percentile_interval(ordered, p)))
 
-    def total(self, *names: str) -> Figure:
+    def total(self, *names: str) -> GateFigure:
         """The sum of what agents reported."""
         known = [self.summary.measured[name] for name in names if self.summary.measured[name].count]
         if not known:
-            return Figure(None, NOT_REPORTED)
+            return GateFigure(None, NOT_REPORTED)
         over = f"total, reported by {max(mean.count for mean in known):,} of {self.summary.records:,}"
-        return Figure(sum(mean.total for mean in known), over, estimate=False)
+        return GateFigure(sum(mean.total for mean in known), over, estimate=False)
 
-    def _of_trials(self, which: str, number: str) -> Figure:
-        """Unbiased pass@j or pass^j, over the prompts that have j graded trials; K is the largest k."""
+    def _of_trials(self, which: str, number: str) -> GateFigure:
+        """Unbiased pass@j or pass^j, over the prompts that have j graded trials; K is the k of the run."""
         trials = self.summary.trials
         if trials is None:
-            return Figure(None, "these are results, not trials")
+            return GateFigure(None, "these are results, not trials")
         if not trials.k or not self.graded:
-            return Figure(None, NOT_GRADED)
+            return GateFigure(None, NOT_GRADED)
         j = trials.k if number == "K" else int(number)
         found = trials.estimate("@" if which == "At" else "^", j)
         if found is None:
-            return Figure(None, f"no prompt has {counted(j, 'graded trial')}")
-        return Figure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
+            return GateFigure(None, f"no prompt has {counted(j, 'graded trial')}")
+        return GateFigure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
 
 
 FLAGS: dict[str, Callable[[Attempt], bool]] = {
@@ -143,7 +147,7 @@ def _ungraded(run: RunFigures) -> int:
     return summary.ungraded + summary.grader_errors
 
 
-FIGURES: dict[str, Callable[[RunFigures], Figure]] = {
+FIGURES: dict[str, Callable[[RunFigures], GateFigure]] = {
     "passRate": RunFigures.pass_rate,
     "score": RunFigures.score,
     "errorRate": lambda run: run.share("errorRate", run.summary.agent_failures, "agents failed"),
@@ -167,3 +171,47 @@ NAMES = (*FIGURES, "passAt1, passAt2, … passAtK", "passExp1, passExp2, … pas
 def is_known(name: str) -> bool:
     """Whether there is a figure of that name."""
     return name in FIGURES or OF_TRIALS.fullmatch(name) is not None
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+class Threshold(NamedTuple):
+    """A figure, and the least or most that it may be."""
+
+    name: str
+    limit: float
+    least: bool
+
+    @property
+    def text(self) -> str:
+        """The condition as the user would write it."""
+        return f"{self.name} {'>=' if self.least else '<='} {self.limit:g}"
+
+
+class Checked(NamedTuple):
+    """A condition, the figure it is on, and whether it holds; `group` is a category, "" for the whole run."""
+
+    group: str
+    condition: Threshold
+    figure: GateFigure
+    holds: bool
+    bound: float | None = None  # of the interval, if that is what is compared
+
+
+def check_all(run: RunFigures, conditions: Sequence[Threshold], *, confident: bool, group: str = "") -> list[Checked]:
+    """Whether each condition holds; one on a figure that is not known does not."""
+    return [_check(run.figure(condition.name), condition, confident, group) for condition in conditions]
+
+
+def _check(figure: GateFigure, condition: Threshold, confident: bool, group: str) -> Checked:
+    value, bound = figure.value, None
+    if value is None:
+        return Checked(group, condition, figure, False)
+    if confident and figure.estimate:
+        if figure.interval is None:
+            return Checked(group, condition, figure._replace(over=f"{figure.over}, too few for an interval"), False)
+        value = bound = figure.interval[0 if condition.least else 1]
+    slack = ROUNDING * max(1.0, abs(condition.limit))
+    holds = value >= condition.limit - slack if condition.least else value <= condition.limit + slack
+    return Checked(group, condition, figure, holds, bound)

@@ -1,4 +1,4 @@
-"""text: the plan in words, then what is needed for each number of trials"""
+"""The plan of an evaluation, as ae-plan writes it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from textwrap import wrap
 
 from agenteval.reports.figures import number, percent, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.streams.text import aligned, as_lines, counted
+from agenteval.streams.text import aligned, as_lines, counted, pretty_json
 from agenteval.wire.plan import EvaluationPlan
 
 WIDEST = 100
 
 
-def render(plan: EvaluationPlan, context: ReportContext) -> Iterator[bytes]:
-    """Yields the advice, the table, and what it is based on."""
+def json(plan: EvaluationPlan, _context: ReportContext) -> Iterator[bytes]:
+    """json: the plan as `ae-schemas EvaluationPlan` describes it"""
+    yield pretty_json(plan)
+
+
+def text(plan: EvaluationPlan, context: ReportContext) -> Iterator[bytes]:
+    """text: the plan in words, then what is needed for each number of trials"""
     columns = min(WIDEST, context.width)
     for paragraph in plan.advice:
         yield as_lines([*wrap(paragraph, columns), ""])

@@ -1,1 +1,0 @@
-"""Thresholds on the figures of a run, for ae-gate."""
