@@ -120,7 +120,7 @@ def open_runs(paths: Sequence[str], *, twice: bool) -> list[RunSource]:
 
 def page_wishes(runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console) -> dict[str, Any]:
     """What a page needs besides the report: the records, read again when they are written."""
-    from agenteval.reports.page.comparison_rows import prompt_lines
+    from agenteval.reports.comparison.html import prompt_lines
 
     source = ", ".join(source.name for source in sources)
     return {"prompts": prompt_lines(runs, sources), "by": by, "source": source, "say": console.say}
