@@ -101,7 +101,7 @@ def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Itera
 
 def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int) -> RecordedSession:
     session = RecordedSession(schema, path)
-    for event in _revised(_events(path, schema, refusals), schema):
+    for event in log_events(path, schema, refusals):
         session.add(event)
         if depth < DEEPEST and (found := session.sub_agent(event)) is not None:
             agent, call = found
@@ -124,6 +124,11 @@ def _child_file(path: str, agent: str, schema: SessionSchema) -> str | None:
         if os.path.isfile(found := os.path.join(folder, file)) and not os.path.samefile(found, path):
             return found
     return None
+
+
+def log_events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterable[Event]:
+    """Returns the events of a log, of those with the same key the last."""
+    return _revised(_events(path, schema, refusals), schema)
 
 
 def _events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[Event]:
@@ -298,7 +303,8 @@ class RecordedSession:
             ident = as_text(usage.id(event)) or (len(self._usages) if usage.adds_up else 0)
             self._usages[ident] = numbers
 
-    def _usage(self) -> Usage:
+    def usage(self) -> Usage:
+        """Returns the tokens and cost so far, those of sub-agents that are nested included."""
         names = self.schema.usage.counts if self.schema.usage else {}
         sums = {name: total(*(usage.get(name) for usage in self._usages.values())) for name in names}
         return {name: number for name, number in sums.items() if number is not None}
@@ -331,7 +337,7 @@ class RecordedSession:
                 "turnCount": len(turns),
                 **({"turnSteps": self._turn_steps()} if len(turns) > 1 else {}),
             },
-            "timing": {"start": start, "end": end, "total": end - start, **self._usage()},
+            "timing": {"start": start, "end": end, "total": end - start, **self.usage()},
             "toolErrors": reading.tool_errors,
         }
         if reading.errors:
