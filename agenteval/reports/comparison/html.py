@@ -318,7 +318,7 @@ def prompt_row(
 def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:
     """The row of a record in one run, as in the table of that run, and what it is searched by."""
     try:
-        row = parse_row(line, RowWithCalls)
+        row = parse_row(line, RowWithCalls, keys=[by])
     except BadRecord:
         return None  # a comparison needs fewer fields than a page
     return page_row(row, by), search_text(row)
