@@ -235,7 +235,7 @@ class Reading:
         """Returns the message that ends the turn, "" if it ends with a tool call."""
         for step in reversed(self.trajectory[self._first :]):
             if step["type"] in ("message", "tool_call") and "parentId" not in step:
-                return step.get("content", "")
+                return str(step.get("content", ""))
         return ""
 
     def _with_turn(self, name: str, number: int | float) -> int | float:
@@ -316,15 +316,15 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
 
 
 def _usage(raw: Record, reading: Reading, log: Record) -> Record:
-    """Returns tokens and cost: of what the agent printed and what its log has, each time the larger number."""
+    """Returns tokens and cost: of what the agent printed and what its log has, each time the larger number.
+
+    They are partial if the agent was ended before it reported those of its last turn, and the log has no more.
+    """
     usage: Record = dict(reading.usage)
-    for name in get_args(UsageField):
-        if name in log and log[name] > usage.get(name, 0):
-            usage[name] = log[name]
-    cut_short = raw.get("timedOut") or raw.get("signal")
-    if usage and cut_short and not log and reading.out.stop is None:
-        usage["tokensPartial"] = True
-    return usage
+    more = {name: log[name] for name in get_args(UsageField) if name in log and log[name] > usage.get(name, 0)}
+    cut_short = (raw.get("timedOut") or raw.get("signal")) and reading.out.stop is None
+    partial = {"tokensPartial": True} if usage and cut_short and not more else {}
+    return {**usage, **more, **partial}
 
 
 def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:

@@ -22,7 +22,7 @@ RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
 STOP = "that an answer was cut off"
 SUB_AGENT_TOKENS = "the tokens of sub-agents"
-MEMORY_SWITCH = "a switch for its memory across sessions"
+FORGETTING = "how to switch its memory off"  # it has one across sessions
 
 
 class Agent(NamedTuple):
@@ -120,7 +120,7 @@ GEMINI = Agent(
             }
         )
     },
-    unreported=frozenset({EXIT, THOUGHTS, STOP, MEMORY_SWITCH}),
+    unreported=frozenset({EXIT, THOUGHTS, STOP, FORGETTING}),
     counts_side_requests=True,
     sub_agents=True,
 )

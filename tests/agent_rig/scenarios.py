@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from tests.agent_rig.catalogue import (
     CACHED,
     EXIT,
+    FORGETTING,
     KILLED,
-    MEMORY_SWITCH,
     RUNNING,
     STOP,
     SUB_AGENT_TOKENS,
@@ -151,7 +151,8 @@ def timed_out(run: Run) -> Problems:
 
 def timed_out_later(run: Run) -> Problems:
     """Checks the tokens of a run that timed out in its second turn: all that were spent, or fewer and marked so."""
-    yield from _cut_short(run, code=0)
+    if run.code:
+        yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
     if not run.record["metadata"].get("timedOut"):
         yield "timedOut is false"
     if not run.reports(TOKENS):
@@ -161,7 +162,7 @@ def timed_out_later(run: Run) -> Problems:
         if timing["inputTokens"] > run.model.spent().task.input + run.model.spent().side.input:
             yield f"inputTokens is {timing['inputTokens']}, more than were spent"
     else:
-        yield from _tokens(run)
+        yield from _tokens(run, with_side_requests=False)
 
 
 def answered_with_nothing(run: Run) -> Problems:
@@ -182,9 +183,10 @@ def called_in_parallel(run: Run) -> Problems:
     calls = _calls(run)
     if len(calls) != 2:
         yield f"{len(calls)} tool calls instead of two: {_short([call['name'] for call in calls])}"
-    for call, printed in zip(calls, (PRINTED, PRINTED_TOO), strict=False):
-        if printed not in json.dumps(call.get("input")) or printed not in json.dumps(call.get("output")):
-            yield f"tool input is {_short(call.get('input'))}, its output {_short(call.get('output'))}"
+    for printed in (PRINTED, PRINTED_TOO):  # they may start in any order
+        given = [call for call in calls if printed in json.dumps(call.get("input"))]
+        if len(given) != 1 or printed not in json.dumps(given[0].get("output")):
+            yield f"the output of {printed} is {_short([call.get('output') for call in given])}"
 
 
 def delegated(run: Run) -> Problems:
@@ -200,7 +202,7 @@ def delegated(run: Run) -> Problems:
 def forgot(run: Run) -> Problems:
     """Checks that a session does not see what an earlier one committed to the agent's memory."""
     yield from _no_trouble(run)
-    if run.reports(MEMORY_SWITCH) == run.model.saw(SECRET):
+    if run.reports(FORGETTING) == run.model.saw(SECRET):
         yield "the memory of an earlier session is " + ("there" if run.model.saw(SECRET) else "not there after all")
 
 
@@ -242,7 +244,14 @@ SCENARIOS = {
             called_in_parallel,
             needs_tool=True,
         ),
-        Scenario("sub-agent", Script("true", sub_agent=True), delegated, needs_tool=True, needs_sub_agents=True),
+        Scenario(
+            "sub-agent",
+            Script("true", sub_agent=True),
+            delegated,
+            timeout=120_000,
+            needs_tool=True,
+            needs_sub_agents=True,
+        ),
         Scenario("second session", Script("true", memorizes=True), forgot, needs_tool=True, times=2),
         Scenario(
             "killed later",
@@ -324,7 +333,7 @@ def _steps(run: Run) -> Problems:
         yield f"steps are {_short(steps)}"
 
 
-def _tokens(run: Run) -> Problems:
+def _tokens(run: Run, *, with_side_requests: bool = True) -> Problems:
     timing = run.record["timing"]
     if not run.reports(TOKENS):
         return
@@ -335,7 +344,7 @@ def _tokens(run: Run) -> Problems:
         ("cachedTokens", main.cached, aside.cached),
         ("outputTokens", main.output - unreported, aside.output),
     ):
-        wanted = task + side * run.agent.counts_side_requests
+        wanted = task + side * (run.agent.counts_side_requests and with_side_requests)
         if name == "cachedTokens" and not run.reports(CACHED):
             continue
         if timing.get(name) != wanted:

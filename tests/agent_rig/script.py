@@ -141,7 +141,8 @@ def _sub_agent_call(request: ModelRequest) -> Call:
     name = next(name for name in SUB_AGENTS if name in request.tools)
     schema = request.tools[name]
     known = schema.get("properties") or {}
-    arguments = {**_filled(schema), **{key: value for key, value in SUB_AGENTS[name].items() if key in known}}
+    needed = _filled(schema) if schema.get("required") else {}
+    arguments = {**needed, **{key: value for key, value in SUB_AGENTS[name].items() if key in known}}
     task = next(key for key in ("prompt", "message", "objective", "task") if key in known)
     return Call(name, {**arguments, task: SUB_TASK})
 

@@ -53,8 +53,8 @@ class ScriptedModel:
         self._seen.clear()
 
     def saw(self, text: str) -> bool:
-        """Returns whether the text was in a request of the session before its first tool call, and so from memory."""
-        return bool(self._seen) and text in self._seen[0]
+        """Returns whether the text was in a request of the session before the result of a tool was."""
+        return any(text in seen for seen in self._seen)
 
     def spent(self) -> Spent:
         """Returns the sums of the reported tokens, for the task and beside it."""

@@ -101,7 +101,7 @@ def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Itera
 
 def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int) -> RecordedSession:
     session = RecordedSession(schema, path)
-    for event in log_events(path, schema, refusals):
+    for event in _revised(log_events(path, schema, refusals), schema):
         session.add(event)
         if depth < DEEPEST and (found := session.sub_agent(event)) is not None:
             agent, call = found
@@ -126,12 +126,7 @@ def _child_file(path: str, agent: str, schema: SessionSchema) -> str | None:
     return None
 
 
-def log_events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterable[Event]:
-    """Returns the events of a log, of those with the same key the last."""
-    return _revised(_events(path, schema, refusals), schema)
-
-
-def _events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[Event]:
+def log_events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[Event]:
     """Yields the events of a log, and those within them."""
     for event in read_objects(path, refusals):
         yield event
