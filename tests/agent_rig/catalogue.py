@@ -22,7 +22,7 @@ RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
 STOP = "that an answer was cut off"
 SUB_AGENT_TOKENS = "the tokens of sub-agents"
-FORGETTING = "how to switch its memory off"  # it has one across sessions
+FORGETTING = "a way to switch off its memory across sessions"
 
 
 class Agent(NamedTuple):

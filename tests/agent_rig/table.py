@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.agent_rig.catalogue import FORGETTING
+
 PASS = "pass"
 REFUSED = re.compile(r"it refuses (\S+) of the adapter")
 INTRO = """\
@@ -104,7 +106,10 @@ def _notes(row: Row) -> list[str]:
     said = " ".join(problem for problems in row.problems.values() for problem in problems)
     if flags := sorted(set(REFUSED.findall(said))):
         return [f"- {row.agent} does not run: it refuses {', '.join(flags)}, and `errors` of the record says so."]
-    notes = [f"- {row.agent} does not report {', '.join(row.unreported)}."] if row.unreported else []
+    unreported = [fact for fact in row.unreported if fact != FORGETTING]
+    notes = [f"- {row.agent} does not report {', '.join(unreported)}."] if unreported else []
+    if FORGETTING in row.unreported:
+        notes.append(f"- {row.agent} does not have {FORGETTING}.")
     if not row.isolated:
         notes.append(f"- {row.agent} ran without a network namespace.")
     for scenario, problems in row.problems.items():
