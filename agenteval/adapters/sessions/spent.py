@@ -21,6 +21,7 @@ from agenteval.adapters.sessions.schema import SessionSchema, load_session_schem
 from agenteval.adapters.values import total
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import decode
+from agenteval.streams.source import read_objects
 from agenteval.wire.records import Record
 
 NAMED_BY = 8  # characters of the session's id that the name of its log has at least
@@ -64,7 +65,7 @@ def _in_files(root: str, schema: SessionSchema, session_id: str) -> Iterator[Rec
     for file in files:
         if session_id[:NAMED_BY] in os.path.basename(file) and (session := _read(file, schema)).id == session_id:
             yield session
-            yield from (child for child in _beside(file, schema) if child.id == session_id)
+            yield from _beside(file, session_id, schema)
             since = (session.start or 0) / 1000
             yield from _started_by({session_id}, [other for other in files if _changed(other) >= since], schema)
             return
@@ -77,14 +78,15 @@ def _read(file: str, schema: SessionSchema) -> RecordedSession:
     return session
 
 
-def _beside(file: str, schema: SessionSchema) -> Iterator[RecordedSession]:
-    """Yields the sub-agents in the files that belong to the log of a session."""
-    stem = os.path.splitext(file)[0]
-    patterns = schema.log.sub_agents.files if schema.log.sub_agents else []
-    for pattern in patterns:
-        if pattern.startswith("{stem}"):
-            rest = pattern.removeprefix("{stem}").replace("{id}", "*")
-            yield from (_read(child, schema) for child in sorted(glob.glob(glob.escape(stem) + rest)))
+def _beside(file: str, session_id: str, schema: SessionSchema) -> Iterator[RecordedSession]:
+    """Yields the sub-agents in files that are named after the session or its log."""
+    folder, name = os.path.split(file)
+    names = {"{stem}": os.path.splitext(name)[0], "{session}": session_id}
+    for pattern in schema.log.sub_agents.files if schema.log.sub_agents else []:
+        if found := next((word for word in names if word in pattern), None):
+            beside = pattern.replace(found, glob.escape(names[found])).replace("{id}", "*")
+            files = sorted(glob.glob(os.path.join(glob.escape(folder), beside)))
+            yield from (_read(child, schema) for child in files)
 
 
 def _started_by(parents: set[str], files: Iterable[str], schema: SessionSchema) -> Iterator[RecordedSession]:
@@ -92,7 +94,7 @@ def _started_by(parents: set[str], files: Iterable[str], schema: SessionSchema) 
     if schema.log.parent is None:
         return
     for file in sorted(files, key=_changed):
-        first = next(iter(log_events(file, schema, _Unreported())), {})
+        first = next(iter(read_objects(file, _Unreported())), {})
         if schema.parent(first) in parents:
             session = _read(file, schema)
             parents.add(session.id)
