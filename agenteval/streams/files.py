@@ -31,11 +31,11 @@ def make_directories(path: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a directory") from None
 
 
-def create_file(path: str, mode: int = 0o666) -> int:
+def create_file(path: str) -> int:
     """Creates a file and returns its descriptor; what a crash left there, or a link, is removed first."""
     if os.path.lexists(path):
         os.unlink(path)
-    return os.open(path, NEW, mode)
+    return os.open(path, NEW, 0o666)
 
 
 def replace_file(path: str, content: bytes) -> None:
