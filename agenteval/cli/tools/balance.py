@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import click
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.options import input_argument, output_option, strict_option
+from agenteval.cli.options import NumberRange, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.terminal import chart
@@ -18,21 +16,13 @@ from agenteval.streams.source import Source
 from agenteval.streams.text import pretty_json
 
 
-def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:
-    """Refuses nan, which Click accepts as a number."""
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"{value} is not a percentage", param=param)
-    return value
-
-
 @tool("ae-balance")
 @input_argument("PROMPTS")
 @click.option("-k", "--key", default="category", help="Metadata key; a.b is b inside a.")
 @click.option(
     "-t",
     "--threshold",
-    type=float,
-    callback=percentage,
+    type=NumberRange(0, 1_000_000),
     default=50,
     metavar="PERCENT",
     help="A category with less than this share of an even distribution is underrepresented.",

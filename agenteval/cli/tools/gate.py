@@ -27,6 +27,7 @@ from agenteval.wire.row import Row
 NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
+EXIT_1 = "a condition does not hold, a figure is not known, nothing is graded, or lines were refused"
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -74,16 +75,6 @@ def append_summary(path: str, text: str) -> None:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
 
 
-def check_figures(
-    whole: RunFigures, groups: dict[str, RunFigures], conditions: Sequence[Threshold], confident: bool
-) -> list[Checked]:
-    """Every condition on the whole run, then on each category."""
-    checks = check_all(whole, conditions, confident=confident)
-    for group, figures in sorted(groups.items()):
-        checks += check_all(figures, conditions, confident=confident, group=group)
-    return checks
-
-
 # --- as text ------------------------------------------------------------------------------------
 
 
@@ -125,12 +116,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     return "\n".join([heading, "", *table(header, rows, names=2), "", *facts, "", ""])
 
 
-@tool(
-    NAME,
-    exit_status={
-        1: "a condition does not hold, a figure is not known, nothing is graded, or lines were refused",
-    },
-)
+@tool(NAME, exit_status={1: EXIT_1})
 @input_argument("GRADED")
 @click.option("--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Least value; repeatable.")
 @click.option("--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Largest value; repeatable.")
@@ -185,7 +171,9 @@ def main(
     source = Source(path)
     target = Output(output, inputs=[source])
     whole, groups = read_figures(source, console, by)
-    checks = check_figures(whole, groups, conditions, confident)
+    checks = check_all(whole, conditions, confident=confident)
+    for group, figures in sorted(groups.items()):
+        checks += check_all(figures, conditions, confident=confident, group=group)
     for checked in checks:
         target.write_bytes(f"{line(checked)}\n".encode())
     target.close()
