@@ -143,12 +143,34 @@ class Grade(Wire):
 
 
 class GraderResult(Grade):
-    """What a grader answers."""
+    """The verdict on an answer, as it is recorded."""
 
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
     """What else the grader found, for other tools."""
+
+
+class GraderAnswer(Wire):
+    """What a grader answers."""
+
+    pass_: bool = msgspec.field(name="pass")
+    """Whether the answer is good enough."""
+    score: Rate | msgspec.UnsetType = msgspec.UNSET
+    """How good it is, from 0 to 1; if it is missing, 1 for an answer that passes and 0 for any other."""
+    reasoning: str | None = None
+    """Why, for a reader."""
+    outcome: dict[str, Any] | None = None
+    """What else the grader found, for other tools."""
+
+
+class NamedVerdict(GraderResult):
+    """The verdict of one of several graders."""
+
+    weight: Annotated[float, Meta(gt=0)] | None = None
+    """Its weight in the mean of the scores (`--weight`), if it is not 1."""
+    informational: bool | None = None
+    """Whether it counts neither for `score` nor for whether the record passes (`--informational`)."""
 
 
 class Step(Wire):
@@ -212,14 +234,18 @@ class GraderInput(Gradable):
 
     timing: Timing | None = None
     """When it ran, how long it took, tokens and cost."""
+    trial_num: Annotated[int, Meta(ge=1)] | None = None
+    """Of a trial: its number, from 1."""
 
 
-class Result(GraderInput):
+class Result(Gradable):
     """The result of a prompt: output and trajectory, with times, tokens and, once graded, a score."""
 
+    timing: Timing | None = None
+    """When it ran, how long it took, tokens and cost."""
     score: GraderResult | None = None
     """The verdict; with several graders, it passes if all pass, and the score is their mean."""
-    scores: dict[str, GraderResult] | None = None
+    scores: dict[str, NamedVerdict] | None = None
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
     """What the grader found besides."""
@@ -264,7 +290,7 @@ class TrialEntry(Wire):
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
     """What else the grader found."""
-    scores: dict[str, GraderResult] | None = None
+    scores: dict[str, NamedVerdict] | None = None
     """The verdict of each grader, by its name."""
     graded_failed: bool | None = None
     """Whether graders saw the trial although its agent failed (`--grade-failed`)."""
@@ -351,4 +377,7 @@ RUN_METADATA = frozenset(
 )
 # What schemas read in an agent's output; the metadata of a prompt may have it, too.
 AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason"))
-GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")
+GRADER_FIELDS = (
+    *("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors"),
+    "trialNum",
+)

@@ -421,12 +421,11 @@ class RowWithSteps(Row):
 
 
 def combine(verdicts: list[Record]) -> Record:
-    """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
+    """Returns one score for several: pass if all pass, the weighted mean of the scores; a single one stays as it is."""
     if len(verdicts) == 1:
-        return verdicts[0]
+        return {field: value for field, value in verdicts[0].items() if field != "weight"}
     reasons = [one["reasoning"] for one in verdicts if not one["pass"] and one.get("reasoning")]
-    combined: Record = {
-        "pass": all(one["pass"] for one in verdicts),
-        "score": sum(one["score"] for one in verdicts) / len(verdicts),
-    }
+    weights = [one.get("weight") or 1 for one in verdicts]
+    weighted = (one["score"] * weight for one, weight in zip(verdicts, weights, strict=True))
+    combined: Record = {"pass": all(one["pass"] for one in verdicts), "score": sum(weighted) / sum(weights)}
     return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})

@@ -12,13 +12,14 @@ from agenteval.reports.terminal import chart
 from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
+from agenteval.streams.rows import KeyUse, grouped_metadata
 from agenteval.streams.source import Source
 from agenteval.streams.text import pretty_json
 
 
-@tool("ae-balance")
+@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key of --key"})
 @input_argument("PROMPTS")
-@click.option("-k", "--key", default="category", help="Metadata key; a.b is b inside a.")
+@click.option("-k", "--key", metavar="KEY", help="Metadata key; a.b is b inside a.  [default: category]")
 @click.option(
     "-t",
     "--threshold",
@@ -29,7 +30,7 @@ from agenteval.streams.text import pretty_json
 )
 @output_option
 @strict_option
-def main(path: str | None, key: str, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
+def main(path: str | None, key: str | None, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
     """Report how evenly a set of prompts covers its categories, as one JSON object.
 
     PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key:
@@ -50,12 +51,17 @@ def main(path: str | None, key: str, threshold: float, output: str | None, stric
     console = Console("ae-balance", strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    counts = PromptCounts(key)
+    counts = PromptCounts(key or "category")
+    use = KeyUse("--key", counts.key)
     for prompt in Prompts(source, console):
         counts.add(prompt)
+        use.add(grouped_metadata(prompt, counts.key))
     found = counts.balance(threshold)
     target.open()
     target.write_bytes(pretty_json(found))
     target.close()
     console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
-    return FAILED if console.refused else OK
+    complaint = use.complaint() if key else None
+    if complaint:
+        console.say(complaint)
+    return FAILED if console.refused or complaint else OK

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from agenteval.cli.options import (
+    NumberRange,
     grader_options,
     number_in,
     output_option,
@@ -149,14 +150,14 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @click.option(
     "--margin",
     metavar="D",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=0.05,
     help="How much lower a pass rate may be and still count as no worse.",
 )
 @click.option(
     "--min-compared",
     metavar="SHARE",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=0.9,
     help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )

@@ -79,6 +79,7 @@ def main(
       ae-plan trials.jsonl --detect 0.1 -k 3
       ae-plan old.jsonl new.jsonl --power 0.9 -f json | jq '.options[] | [.k, .prompts]'
     """
+    form = FORMS.choose(form, output, "text")
     if len(paths) > MOST_PILOTS:
         raise UserError("at most two pilot runs: one of each agent")
     if len(paths) > 1 and paths.count("-") > 1:
@@ -96,5 +97,5 @@ def main(
     plan = make_plan(question, pilots, trials=trials, available=available)
     plan.pilots = runs
     target.open()
-    FORMS.write(FORMS.choose(form, output, "text"), plan, target)
+    FORMS.write(form, plan, target)
     return FAILED if console.refused else OK
