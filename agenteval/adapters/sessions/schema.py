@@ -89,6 +89,8 @@ class Database(_Part):
     """Query for the id of each session, and that of the session and the call that started it, or null."""
     events: str
     """Query for the events of the session with the id `?`, each as JSON."""
+    family: str | None = None
+    """Query for the id of the session `?` itself and those of its sub-agents."""
     call: Paths | None = None
     """In an event: id of the tool call, as `sessions` has it for a sub-agent."""
 
@@ -121,6 +123,8 @@ class SessionLog(_Part):
     """Git branch in that directory."""
     model: Paths | None = None
     """Name of the model; one in angle brackets stands for none."""
+    parent: Paths | None = None
+    """In the first event: id of the session that started this one as a sub-agent."""
     nested: Paths | None = None
     """A list of events within a line or document."""
     key: Paths | None = None
@@ -184,7 +188,7 @@ class SessionSchema:
         self._compiler = SchemaCompiler(source)
         self.id, self.time = self._find(log.id, "id"), self._find(log.time, "time")
         self.cwd, self.branch = self._find(log.cwd, "cwd"), self._find(log.branch, "branch")
-        self.model = self._find(log.model, "model")
+        self.model, self.parent = self._find(log.model, "model"), self._find(log.parent, "parent")
         self.nested, self.key = self._find(log.nested, "nested"), self._find(log.key, "key")
         self.time_field = first_key(as_list(log.time)[0])
         self.whole_calls = self._whole_calls(log.whole_calls) if log.whole_calls else None
