@@ -22,7 +22,7 @@ TEXT_WIDTH = 120
 LIKE_HINT = frozenset(
     (
         *("hint", "hints", "expected", "expected_output", "expectedoutput", "expected_answer", "expectedanswer"),
-        *("target", "ideal", "gold", "ground_truth", "groundtruth", "answer", "reference"),
+        *("target", "ideal", "gold", "ground_truth", "groundtruth"),
     )
 )
 
@@ -62,7 +62,8 @@ def _no_hint(record: Record) -> str:
     if "hint" in record and record["hint"] is not None:
         return '"hint" is empty: there is nothing to look for'
     metadata = record.get("metadata")
-    fields = [*record, *(f"metadata.{name}" for name in (metadata if isinstance(metadata, dict) else ()))]
+    nested = [f"metadata.{name}" for name in metadata] if isinstance(metadata, dict) else []
+    fields = [name for name in [*record, *nested] if name != "hint"]
     similar = next((name for name in fields if name.rpartition(".")[2].lower() in LIKE_HINT), None)
     advice = f'; it has "{similar}": call that "hint"' if similar else ""
     return f'the record has no "hint"{advice}'
