@@ -50,10 +50,13 @@ MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; nan, which Click would accept, is not."""
+    """A number within bounds; nan, which Click would accept, is not, and a percentage is not a share."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it cannot be compared."""
+        given = number_in(str(value))
+        if self.max is not None and self.max <= 1 < given <= 100:
+            self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
         if number != number:
             self.fail("nan is not a number to compare with", param, ctx)
@@ -91,10 +94,24 @@ def input_argument(metavar: str) -> Decorator:
     """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
 
     def decorate(function: F) -> F:
-        function = click.option("--stdin", is_flag=True, hidden=True, expose_value=False)(function)
-        return click.argument("path", metavar=f"[{metavar}]", required=False)(function)
+        function = click.option(
+            "--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin
+        )(function)
+        return click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin)(function)
 
     return decorate
+
+
+def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    ctx.meta["stdin"] = value
+
+
+def _not_beside_stdin(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+    if ctx.meta.get("stdin") and path not in (None, "-"):
+        raise click.UsageError(
+            f"--stdin beside {path}: leave out --stdin to read the file, or {path} to read stdin", ctx
+        )
+    return path
 
 
 output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")

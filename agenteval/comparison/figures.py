@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from agenteval.comparison.rows import ComparedRow, RunRows
@@ -22,7 +21,7 @@ from agenteval.statistics.intervals import (
     pass_rate_interval,
     percentile_interval,
 )
-from agenteval.statistics.samples import commonest, mean, pass_at, pass_curves, pass_exp, percentile
+from agenteval.statistics.samples import commonest, mean, pass_at, pass_exp, percentile
 from agenteval.wire.comparison import (
     Capability,
     CapabilityIntervals,
@@ -375,12 +374,13 @@ def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int, clustered
 
 def _curve_means(rows: Iterable[ComparedRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
     """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
+    estimate = pass_at if which == "at" else pass_exp
     alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)
     sums: defaultdict[int, float] = defaultdict(float)
     counts: defaultdict[int, int] = defaultdict(int)
     for (graded, passed, k), prompts in alike.items():
-        for j, estimates in enumerate(islice(pass_curves(graded, passed), k), 1):
-            sums[j] += prompts * estimates[which == "exp"]
+        for j in range(1, min(graded, k) + 1):
+            sums[j] += prompts * (estimate(graded, passed, j) or 0.0)
             counts[j] += prompts
     return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
 

@@ -13,7 +13,7 @@ from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, p
 from agenteval.streams.console import Ending
 from agenteval.streams.jsonl import decode
 from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record
-from agenteval.wire.result_view import combine
+from agenteval.wire.row import combine
 from agenteval.wire.validation import check
 
 ADDED = frozenset(VERDICT_FIELDS)

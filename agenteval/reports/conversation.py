@@ -46,7 +46,7 @@ class ToolCall:
 
     @property
     def arguments(self) -> Record:
-        """Its input as an object: what is no object becomes its `input`."""
+        """Its input as an object; any other value becomes the field `input` of one."""
         given = self.step.input
         return given if isinstance(given, dict) else {} if given is None else {"input": given}
 

@@ -10,7 +10,7 @@ from agenteval.streams.text import visible
 # What means something inside a line of markdown, in this order: what one replacement adds, no later one replaces.
 _ESCAPED = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
 _ESCAPED |= {char: f"\\{char}" for char in "`*[]|#~$"}
-_UNDERSCORE = re.compile(r"_(?:(?![^\W_])|(?<![^\W_]_))")  # one inside a word is no markup: test_001
+_UNDERSCORE = re.compile(r"_(?:(?![^\W_])|(?<![^\W_]_))")  # not one inside a word: test_001
 _BETWEEN = "\0"  # texts that are escaped together: none has one once it is visible
 _LINE_END = re.compile(r"\r\n?")
 _BACKTICKS = re.compile("`+")
@@ -38,7 +38,7 @@ def inline(text: str) -> str:
 
 
 def inline_all(texts: Sequence[str]) -> list[str]:
-    """The same for many texts in one pass, which takes a third of the time."""
+    """The same for many texts at once: most have nothing to escape, and one search shows that for all of them."""
     shown = _escape_simple([text.strip() for text in texts])
     if len(shown) == len(texts) and "".join(shown).isprintable():
         return shown
@@ -66,7 +66,7 @@ def _words(text: str) -> str:
 
 
 def _escape(words: str) -> str:
-    for char, escaped in _ESCAPED.items():  # a search for one character is quicker than a pattern for all
+    for char, escaped in _ESCAPED.items():
         if char in words:
             words = words.replace(char, escaped)
     return _UNDERSCORE.sub(r"\\_", words) if "_" in words else words

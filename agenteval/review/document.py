@@ -143,7 +143,7 @@ def named(payload: str) -> Label:
 
 
 def ticked_words(boxes: str) -> list[str]:
-    """Returns which of pass, fail and ambiguous are ticked; raises BadRecord for a mark that is no tick."""
+    """Returns which of pass, fail and ambiguous are ticked; raises BadRecord for any other mark."""
     ticked = []
     for mark, word in _BOX.findall(boxes):
         if mark and mark not in TICKS:

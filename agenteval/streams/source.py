@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
 from agenteval.streams.jsonl import decode, decode_record
@@ -144,21 +142,6 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
             refuse(source, number, line, error, refusals)
         else:
             yield record, accepted
-
-
-def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]:
-    """Yields only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on."""
-    parse = msgspec.json.Decoder(kind).decode
-    for number, line in chain.from_iterable(source.lines()):
-        try:
-            typed = parse(line)
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-            try:
-                typed = check(decode_record(line), kind)
-            except BadRecord as error:
-                refuse(source, number, line, error, refusals)
-                continue
-        yield typed
 
 
 # --- files of another kind ---------------------------------------------------------------------

@@ -232,6 +232,9 @@ COUNTED_AS = {f"avg_{name}": name for name in FIGURES} | {"best_combined_score":
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, ">=": operator.ge}
 
 
+RATES = ("avg_hit_rate", "avg_mrr", "avg_judge_score")
+
+
 class Criterion(NamedTuple):
     """A field of the summary, and how it must compare with a minimum."""
 
@@ -247,7 +250,7 @@ def load_criteria(text: str) -> list[Criterion]:
         minima = read_json(text)
         if not isinstance(minima, dict):
             raise UserError(f'{text}: criteria are a JSON object such as {{"avg_hit_rate": 0.8}}')
-    return [Criterion(field_named(name, text), ">", limit(value, f"{text}: {name}")) for name, value in minima.items()]
+    return [criterion(name, ">", value, text) for name, value in minima.items()]
 
 
 def parse_minimum(text: str) -> Criterion:
@@ -259,7 +262,16 @@ def parse_minimum(text: str) -> Criterion:
         equals = ""
     if not equals:
         raise UserError(f"--min {text}: write NAME=VALUE, such as hit_rate=0.8")
-    return Criterion(field_named(name.strip(), "--min"), ">=", limit(number, f"--min {name}"))
+    return criterion(name.strip(), ">=", number, "--min")
+
+
+def criterion(name: str, operator: str, minimum: object, where: str) -> Criterion:
+    """Returns the criterion; raises UserError if there is no such figure, or if it can never be met."""
+    field, least = field_named(name, where), limit(minimum, f"{where}: {name}")
+    if field in RATES and least > 1:
+        meant = f": write {least / 100:g}" if least <= 100 else ""
+        raise UserError(f"{where}: {name} is between 0 and 1, got {least:g}{meant}")
+    return Criterion(field, operator, least)
 
 
 def field_named(name: str, where: str) -> str:

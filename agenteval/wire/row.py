@@ -433,3 +433,15 @@ class RowWithSteps(Row):
 def _has_verdict(attempt: Attempt) -> bool:
     """Whether it is known whether it passed: an agent that failed has not."""
     return attempt.agent_failed or attempt.verdict is not None
+
+
+def combine(verdicts: list[Record]) -> Record:
+    """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    reasons = [one["reasoning"] for one in verdicts if not one["pass"] and one.get("reasoning")]
+    combined: Record = {
+        "pass": all(one["pass"] for one in verdicts),
+        "score": sum(one["score"] for one in verdicts) / len(verdicts),
+    }
+    return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})

@@ -498,7 +498,7 @@ def test_the_label_file_is_no_output(tmp_path: Path) -> None:
     labels = write(tmp_path / "l.jsonl", {"id": "a", "pass": True})
     before = labels.read_bytes()
     file = graded(tmp_path, {"a": True})
-    calibrate(file, "--labels", labels, "-o", labels, cwd=tmp_path).expect(2).says("is the input too")
+    calibrate(file, "--labels", labels, "-o", labels, "-f", "json", cwd=tmp_path).expect(2).says("is the input too")
     assert labels.read_bytes() == before
 
 

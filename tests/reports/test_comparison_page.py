@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.page.comparison_rows import FlippedIds, flip_status
+from agenteval.reports.comparison.html import FlippedIds, flip_status
 from tests.reports.conftest import Open
 from tests.reports.test_page_safety import assert_untouched
 from tests.support.page_records import HOSTILE, graded, hostile, result, trial

@@ -8,8 +8,8 @@ from agenteval.comparison.comparison import CompareSettings
 from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.reports.comparison import markdown, table
+from agenteval.reports.comparison.html import difference_bar
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.comparison_overview import difference_bar
 from agenteval.wire.comparison import ComparisonReport
 from tests.support.compared import RESULTS, compare_results, result_row
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output, WrittenRecords, open_output, read_written
-from agenteval.streams.source import CHUNK, Source, read_batches, read_records, read_typed
+from agenteval.streams.source import CHUNK, Source, read_batches, read_records
 from agenteval.streams.text import whole_number
 from agenteval.wire.records import Gradable
 
@@ -228,14 +228,6 @@ def test_read_records_reports_and_goes_on(tmp_path: Path) -> None:
     records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals))
     assert [record["id"] for record in records] == ["a", "b", "c", "d"]
     assert [where for where, _ in refusals.refused] == [f"{tmp_path}/in.jsonl:2", f"{tmp_path}/in.jsonl:4"]
-
-
-def test_read_typed_agrees_with_read_records(tmp_path: Path) -> None:
-    refusals, typed = Refused(), Refused()
-    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals))
-    rows = list(read_typed(source(tmp_path / "in.jsonl", MIXED), Gradable, typed))
-    assert [row.id for row in rows] == [record["id"] for record in records]
-    assert typed.refused == refusals.refused
 
 
 def test_read_batches_keeps_to_the_limit(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from agenteval.adapters.trajectory import Trajectory, richness_of
 from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.wire.records import Record
-from agenteval.wire.result_view import combine
+from agenteval.wire.row import combine
 
 
 class ForeignResult:

@@ -98,7 +98,7 @@ class ConversingProcess(RunningProcess):
         self._follow_peer()
 
     def _replies_unread(self) -> bool:
-        return self.stdin is not None and self.stdin.unsent_size > PIPE_SIZE
+        return self.stdin is not None and len(self.stdin.unsent) > PIPE_SIZE
 
     def _follow_peer(self) -> None:
         """Starts the time limit anew with a new turn, and lets the process exit when the peer is done."""

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agenteval.cli.options import (
+    NumberRange,
     count_option,
     grader_option,
     grader_options,
@@ -158,8 +159,8 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @grader_option(required=False)
 @grader_options
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
-@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 if it is below.")
-@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option
@@ -213,6 +214,7 @@ def main(
             )
         source = Source(path)
         return read_document(source, Output(output, inputs=[source], lazy=True), console)
+    form = FORMS.choose(form, output, "markdown")
     if labels is None and (min_agreement is not None or min_kappa is not None):
         raise UserError("--min-agreement and --min-kappa need --labels")
     if labels == "-" and path in (None, "-"):
@@ -229,7 +231,7 @@ def main(
     go_through(calibration, source, target, console, **graders, debug=debug)
     report = calibration.report()
     target.open()
-    FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)
+    FORMS.write(form, calibration, target)
     report_omissions(calibration, report, console)
     met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
     return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED

@@ -24,7 +24,7 @@ from agenteval.errors import UserError
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.output import Output, open_output
+from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
@@ -118,7 +118,9 @@ def main(
             raise UserError(f"--file {file}: give a path below this directory that exists")
     source = Source(path)
     target, done = open_output(output, source, append=append, resume=resume)
-    keep_stdout_clean(target)
+    if target.path is None:
+        target.fd = os.dup(1)
+    os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
     try:
@@ -166,10 +168,3 @@ def slot_request(resources: dict[str, float]) -> SlotRequest:
     """Returns what each slot asks for."""
     others = {name: value for name, value in resources.items() if name not in ("cpu", "gpu", "mem")}
     return SlotRequest(resources.get("cpu", SLOT_CPUS), resources.get("gpu", 0), int(resources.get("mem", 0)), others)
-
-
-def keep_stdout_clean(target: Output) -> None:
-    """Has Ray, and what it starts, print to stderr: stdout carries records only."""
-    if target.path is None:
-        target.fd = os.dup(1)
-    os.dup2(2, 1)

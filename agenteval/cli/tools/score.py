@@ -155,6 +155,7 @@ def main(
       ae-score graded.jsonl --beta 0 -f table | less -S
       ae-grade results.jsonl -g sources=ae-grader-sources -g judge=ae-grader-judge | ae-score -o evaluation.md
     """
+    form = FORMS.choose(form, output, "json")
     wanted = [*(load_criteria(criteria) if criteria else ()), *map(parse_minimum, minima)]
     given = own_metadata(meta)
     console = Console(NAME, progress=progress, strict=strict, output=output)
@@ -168,6 +169,6 @@ def main(
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()
     own = {key: value for key, value in given.items() if key not in scoring.metadata}
-    FORMS.write(FORMS.choose(form, output, "json"), EvaluationReport(evaluation, own), target)
+    FORMS.write(form, EvaluationReport(evaluation, own), target)
     all_met = report(evaluation, scoring, given, console)
     return OK if all_met and not console.refused else FAILED

@@ -1,15 +1,35 @@
-"""html: a page: verdicts, differences as a forest plot, flips first, both trajectories side by side"""
+"""html: a page: verdicts, differences as a forest plot, flips first, both trajectories side by side
+
+Differences and ratios are shown as the later run against the earlier one: right of the line means more. Figures are the
+report's; the records of each prompt are read again from the files.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from agenteval import __version__
-from agenteval.comparison.figures import Report
+from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, Unit, measures, ratios
+from agenteval.comparison.pairing import prompt_ids
+from agenteval.comparison.preference import RecordIndex
+from agenteval.comparison.rows import RunRows
+from agenteval.comparison.verdicts import change
+from agenteval.errors import BadRecord
+from agenteval.reports.figures import (
+    dollars,
+    duration_text,
+    number,
+    percent,
+    percent_interval,
+    percent_span,
+    signed,
+    whole,
+)
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.comparison_overview import comparison_data, flipped, winners
-from agenteval.reports.page.comparison_rows import FIELDS, STATUSES, joined, prompt_row
 from agenteval.reports.page.document import (
     FEWER_PROMPTS,
     MOST_ROWS,
@@ -19,7 +39,53 @@ from agenteval.reports.page.document import (
     inline_json,
     say_what_is_missing,
 )
-from agenteval.reports.page.overview import status_counts
+from agenteval.reports.page.overview import Tile, status_counts, tile
+from agenteval.reports.page.rows import PageRow, page_row, search_text
+from agenteval.statistics.intervals import bounds
+from agenteval.streams.rows import parse_row
+from agenteval.streams.source import Source
+from agenteval.wire.comparison import TrialsComparisonReport
+from agenteval.wire.differences import Difference, Ratio
+from agenteval.wire.records import Interval, Record
+from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
+
+WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"
+FLIP_STATUSES = (WORSE, MIXED, FIXED, SAME_FAIL, SAME_PASS, OTHER)
+FIELDS = ("id", "status", "groups", "tools", "preview", "winner", "runs")
+Lines = Mapping[str, bytes]  # the record of a prompt in each run, by the run's name
+PromptRow = tuple[list[Any], str]
+MOST_CATEGORIES = 40
+SHOW: dict[Unit, Callable[[Any], str]] = {
+    "rate": percent,
+    "score": number,
+    "count": whole,
+    "ms": duration_text,
+    "tokens": whole,
+    "usd": lambda value: dollars(value, 2),
+}
+
+
+class RunCell(msgspec.Struct, array_like=True):
+    """What one run did with a prompt."""
+
+    status: str
+    score: float | None
+    duration: float | None
+    tokens: float | None
+    cost: float | None
+    passed: int | None
+    graded: int | None
+
+
+class FlippedIds(NamedTuple):
+    """Prompts that the first run passed and another did not, and the other way round."""
+
+    lost: frozenset[str]
+    gained: frozenset[str]
+
+    def first(self, ids: Iterable[str]) -> list[str]:
+        """The ids with those of the flips first: lost, both, gained, then all others."""
+        return sorted(ids, key=lambda id: (id not in self.lost, id not in self.gained))
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
@@ -64,6 +130,201 @@ def page_data(
         "listed": listed,
         "by": context.by.removeprefix("metadata."),
         "fields": FIELDS,
-        "statuses": status_counts(statuses, STATUSES),
+        "statuses": status_counts(statuses, FLIP_STATUSES),
         "trajectories": True,
     }
+
+
+# --- the top of the page ----------------------------------------------------------------------
+
+
+def flipped(report: Report) -> FlippedIds:
+    """The prompts that changed sides between the first run and another."""
+    first = report.meta.runs[0] if report.meta.runs else ""
+    pairs = [pair.flips for pair in report.statistics.pairs if pair.run_a == first]
+    return FlippedIds(
+        frozenset(id for flips in pairs for id in flips.only_a), frozenset(id for flips in pairs for id in flips.only_b)
+    )
+
+
+def winners(report: Report) -> dict[str, str | None]:
+    """The run that won each prompt."""
+    prompts = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
+    return {prompt.id: prompt.winner for prompt in prompts}
+
+
+def comparison_data(report: Report, flips: FlippedIds) -> Record:
+    """What the top of the page shows."""
+    runs = report.meta.runs
+    return {
+        "title": " → ".join(runs),
+        "labels": runs,
+        "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
+        "verdicts": [verdict(pair) for pair in report.statistics.pairs],
+        "differences": list(differences(report)),
+        "ratios": list(ratio_bars(report)),
+        "wins": wins(report),
+        "table": run_table(report),
+        "groups": [],
+        "graders": [],
+        "scores": None,
+        "durations": None,
+        "tokens": None,
+    }
+
+
+def run_tiles(report: Report) -> Iterator[Tile]:
+    """The pass rate of each run."""
+    for label in report.meta.runs:
+        rate, interval = PASS_RATE.value(report, label), bounds(PASS_RATE.interval_of(report, label))
+        n = GRADED.value(report, label)
+        over = f"over {n:,}; 95% interval {percent_span(interval)}" if interval else "nothing is graded"
+        yield tile(f"{label}: pass rate", None if rate is None else percent(rate), over, interval, rate)
+
+
+def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
+    """How many prompts changed sides."""
+    note = "from the first run to the second" if runs == 2 else "from the first run to any other"
+    return [
+        tile("Passed before, does not pass now", whole(len(flips.lost)), note),
+        tile("Did not pass before, passes now", whole(len(flips.gained)), note),
+    ]
+
+
+def verdict(pair: Pair) -> Record:
+    """The outcome for two runs, in sentences."""
+    found = {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
+    return {**found, "sentences": pair.sentences}
+
+
+def differences(report: Report) -> Iterator[Record]:
+    """Every difference with its interval: pass rates, scores, pass^k, then pass rates by category."""
+    for pair in report.statistics.pairs:
+        for measure in sorted(measures(pair), key=lambda measure: measure.name.startswith("pass^")):
+            yield difference_bar(measure.name, "", measure.difference)
+    for category, group in list((report.by_category or {}).items())[:MOST_CATEGORIES]:
+        for difference in group.pairs:
+            yield difference_bar("Pass rate", category, difference)
+
+
+def difference_bar(name: str, category: str, found: Difference) -> Record:
+    """One line of the forest plot, as B minus A."""
+    return plot_bar(name, found, found.n, *change(found), signed, category=category, better=found.better)
+
+
+def plot_bar(
+    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[float], str], **more: Any
+) -> Record:
+    """One line of a plot: a value with its interval."""
+    sure = f"{show(interval[0])} to {show(interval[1])}" if interval else ""
+    figures = {"value": value, "interval": interval, "shown": show(value), "sure": sure, "n": n}
+    return {"name": name, "category": "", "a": pair.run_a, "b": pair.run_b, **figures, "better": None, **more}
+
+
+def ratio_bars(report: Report) -> Iterator[Record]:
+    """Time, tokens and cost of B as a multiple of A's."""
+    for pair in report.statistics.pairs:
+        for name, _, found in sorted(ratios(pair), key=lambda ratio: ratio[0] != "Time"):
+            yield ratio_bar(name, pair, found, found.ratio or 1.0)
+
+
+def ratio_bar(name: str, pair: Any, found: Ratio, ratio: float) -> Record:
+    """One line of the plot of ratios, as B divided by A."""
+    low, high = bounds(found.interval) or (0.0, 0.0)
+    interval = (1 / high, 1 / low) if low > 0 and high > 0 else None
+    shown = f"{number(1 / ratio, 2)} ×"
+    return plot_bar(name, pair, found.n, 1 / ratio, interval, lambda value: number(value, 2), shown=shown)
+
+
+def wins(report: Report) -> list[Record]:
+    """Prompts won by each of two runs."""
+    if isinstance(report, TrialsComparisonReport):
+        found: Sequence[Any] = report.head_to_head.overall
+    else:
+        found = report.head_to_head.quality or report.head_to_head.pairwise
+    return [
+        {"a": pair.run_a, "b": pair.run_b, "aWins": pair.a_wins, "bWins": pair.b_wins, "ties": pair.ties}
+        for pair in found
+    ]
+
+
+def run_table(report: Report) -> Record:
+    """Each run in a line: pass rate, score, time, tokens and cost."""
+    heads = ["Run"]
+    for figure in PAGE:
+        heads += [figure.title, "95% interval"] if figure.unit == "rate" else [figure.title]
+    rows = []
+    for label in report.meta.runs:
+        cells = [label]
+        for figure in PAGE:
+            cells.append(SHOW[figure.unit](figure.value(report, label)))
+            if figure.unit == "rate":
+                cells.append(percent_interval(figure.interval_of(report, label)))
+        rows.append(cells)
+    return {"heads": heads, "rows": rows}
+
+
+# --- a row per prompt -------------------------------------------------------------------------
+
+
+class PromptLines(NamedTuple):
+    """The prompts of a comparison: their ids, and what reads the lines of one from the files."""
+
+    ids: Sequence[str]
+    lines: Callable[[str], Lines]
+
+
+def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLines:
+    """The prompts of the runs, read again from files that can be read twice."""
+    indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
+
+    def lines(id: str) -> Lines:
+        return {run.label: indexes[run.label].line(run.rows[id].line) for run in runs if id in run.rows}
+
+    return PromptLines(prompt_ids(runs), lines)
+
+
+def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
+    """How a prompt changed from the first run to the others, given whether any of them gained or lost it."""
+    if len(statuses) < 2 or UNGRADED in statuses or GRADER_ERROR in statuses:
+        return OTHER
+    if gained or lost:
+        return MIXED if gained and lost else FIXED if gained else WORSE
+    return SAME_PASS if PASS in statuses else SAME_FAIL
+
+
+def prompt_row(
+    id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds
+) -> PromptRow:
+    """The row of a prompt and what it is searched by; a run that lacks it has no cell."""
+    cells: list[RunCell | None] = []
+    rows, texts, tools, groups = [], [], dict[str, None](), list[str]()
+    for label in labels:
+        found = _read(lines[label], by) if label in lines else None
+        if found is None:
+            cells.append(None)
+            continue
+        row, text = found
+        cells.append(RunCell(row.status, row.score, row.duration, row.tokens, row.cost, row.passed, row.graded))
+        rows.append(row)
+        texts.append(text)
+        tools |= dict.fromkeys(row.tools)
+        groups = groups or row.groups
+    status = flip_status([row.status for row in rows], id in flips.gained, id in flips.lost)
+    preview = next((row.preview for row in rows if row.status != PASS), rows[0].preview if rows else "")
+    return [id, status, groups, list(tools), preview, winner, cells], "\n".join(texts)
+
+
+def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:
+    """The row of a record in one run, as in the table of that run, and what it is searched by."""
+    try:
+        row = parse_row(line, RowWithCalls, keys=[by])
+    except BadRecord:
+        return None  # a comparison needs fewer fields than a page
+    return page_row(row, by), search_text(row)
+
+
+def joined(id: str, lines: Lines) -> bytes:
+    """The records of a prompt as one line; what is in them stays as it is."""
+    runs = b",".join(msgspec.json.encode(label) + b":" + line.strip() for label, line in lines.items())
+    return b'{"id":%s,"runs":{%s}}' % (msgspec.json.encode(id), runs)

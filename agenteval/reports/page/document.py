@@ -33,7 +33,7 @@ POLICY = (
 CHUNK = 1 << 18  # bytes before compression: what the browser unpacks to show one record
 LEVEL = 6
 # What a browser still opens and searches well; docs/page.md has the measurements.
-MOST_ROWS = 100_000  # with 200,000 a filter takes longer than 200 ms
+MOST_ROWS = 100_000  # with twice as many, a filter is felt to take time
 MOST_BYTES = 400 << 20  # of compressed records
 WAYS_OUT = "--limit N lists fewer records, --no-trajectories leaves their steps out"
 FEWER_PROMPTS = "compare fewer prompts at a time, such as one category"  # ae-compare has no such options

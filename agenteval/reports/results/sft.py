@@ -35,5 +35,5 @@ def why_not(answer: ReportedAnswer, chat: Chat, context: ReportContext) -> str |
 
 
 def example(chat: Chat) -> Record:
-    """One example; without tools, there is no such field."""
+    """One example; `tools` is left out if none was called."""
     return {"messages": chat.messages} | ({"tools": chat.tools} if chat.tools else {})
