@@ -456,7 +456,8 @@ class RuleSet:
         counts = Counter(test.path.text for test in tests)
         path = max((test.path for test in tests), key=lambda path: counts[path.text], default=compile_path(""))
         self._key, self._get_word = path.text, path.get
-        self._name = path.keys[0] if path.keys and len(path.keys) == 1 else None  # of a field, the usual case
+        names = [key for key in path.keys or () if isinstance(key, str)]
+        self._name = names[0] if path.keys and len(names) == len(path.keys) == 1 else None  # of a field, the usual case
         words = {word for test in tests if test.path.text == path.text for word in test.words or ()}
         self._by_word = {word: self._choice_for(word) for word in words}
         self._other = self._choice_for(None)
@@ -493,10 +494,9 @@ class RuleSet:
                     yield msgspec.structs.replace(rule, tests=left)
 
         actions = [(rule.fields, rule.tests, rule.act) for rule in possible(self.actions)]
-        fields = (
-            None if any(one is None for one, _, _ in actions) else frozenset().union(*(one for one, _, _ in actions))
-        )
-        return _ordered(list(possible(self.steps))), actions, fields
+        needed = [fields for fields, _, _ in actions if fields is not None]
+        every = frozenset[str | int]().union(*needed) if len(needed) == len(actions) else None
+        return _ordered(list(possible(self.steps))), actions, every
 
 
 def _ordered(rules: list[Rule]) -> list[Candidate]:
