@@ -192,14 +192,60 @@ stream_option: Decorator = click.option(
 )
 
 
-def grader_timeout_option(*names: str) -> Decorator:
-    """How long a grader may take; the name is not -t in tools whose -t is the limit of an agent."""
-    return click.option(
-        *names,
-        type=MILLISECONDS,
-        default=60_000,
-        help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
-    )
+def parse_weight(text: str) -> tuple[str, float]:
+    """Returns the name and the weight of NAME=W."""
+    name, _, number = text.rpartition("=")
+    weight = number_in(number)
+    if not name or not 0 < weight < float("inf"):
+        raise ValueError(f"{text!r} is not NAME=W with a number above 0, such as style=0.5")
+    return name, weight
+
+
+def parse_grader_limit(text: str) -> tuple[str | None, float]:
+    """Returns the name and the milliseconds of [NAME=]TIME."""
+    name, _, time = text.rpartition("=")
+    return name or None, parse_milliseconds(time)
+
+
+grader_timeout_option: Decorator = click.option(
+    "-t",
+    "--timeout",
+    type=MILLISECONDS,
+    default=60_000,
+    help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
+)
+
+
+def verdict_options(*, time: str = "Limit of one grader, where it is not that of -t; repeatable.") -> Decorator:
+    """How verdicts count, and the limit of a single grader; `time` is the help of that."""
+
+    def decorate(function: F) -> F:
+        for option in (
+            click.option(
+                "--grader-timeout",
+                "limits",
+                multiple=True,
+                type=Parsed("[name=]time", parse_grader_limit),
+                help=time,
+            ),
+            click.option(
+                "--informational",
+                multiple=True,
+                metavar="NAME",
+                help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
+            ),
+            click.option(
+                "--weight",
+                "weights",
+                multiple=True,
+                type=Parsed("name=w", parse_weight),
+                help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 grade_failed_option: Decorator = click.option(
@@ -209,5 +255,4 @@ grade_failed_option: Decorator = click.option(
 
 def grader_options(function: F) -> F:
     """How graders are run: --stream, -j and -t; and --no-redact, for their answers."""
-    function = grader_timeout_option("-t", "--timeout")(redact_option(function))
-    return stream_option(concurrency_option("Graders")(function))
+    return stream_option(concurrency_option("Graders")(grader_timeout_option(redact_option(function))))

@@ -19,6 +19,7 @@ from agenteval.cli.options import (
     progress_option,
     seed_option,
     strict_grading_option,
+    verdict_options,
 )
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
@@ -158,6 +159,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 )
 @grader_option(required=False)
 @grader_options
+@verdict_options()
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
 @click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
@@ -184,7 +186,8 @@ def main(
 ) -> int:
     """Find out how far a grader can be trusted: draw records that did not pass for a person to review.
 
-    RESULTS is the output of ae-grade (or stdin). The document has each drawn record with boxes to tick;
+    RESULTS is the output of ae-grade, results or trials (or stdin); a trial counts as a record of its own,
+    named ID#N. The document has each drawn record with boxes to tick;
     --read turns the ticks into labels, and --labels compares the verdicts with them: the pass rate as a
     person would grade the run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with
     its 95 % interval, and first of all the records on which they disagree.
@@ -219,8 +222,8 @@ def main(
         raise UserError("--min-agreement and --min-kappa need --labels")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
-    texts = graders["grader"]
-    names = [spec.name for spec in named_graders(texts, stream=graders["stream"])] if texts else []
+    chosen = {name: graders[name] for name in ("stream", "limits", "weights", "informational")}
+    names = [spec.name for spec in named_graders(graders["grader"], **chosen)]
     source = Source(path)
     label_source = Source(labels) if labels is not None else None
     target = Output(output, inputs=[source, *([label_source] if label_source else [])], lazy=True)

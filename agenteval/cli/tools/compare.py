@@ -25,8 +25,7 @@ from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
 from agenteval.comparison.pairing import missing_prompts, prompt_ids, without_changed_inputs
 from agenteval.comparison.preference import rank_prompts
 from agenteval.comparison.preference import remarks as preference_remarks
-from agenteval.comparison.rows import RowOptions, RunRows, RunSource, find_format, read_runs
-from agenteval.comparison.run_names import label_runs, named_runs
+from agenteval.comparison.rows import RowOptions, RunRows, RunSource, find_format, label_runs, named_runs, read_runs
 from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.grading.run import comparison_grader

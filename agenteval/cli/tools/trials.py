@@ -112,7 +112,7 @@ class Trials:
                 return None
         if self.graded and not graded:
             run.save(prompt, result, number)
-            result = run.grade(result)
+            result = run.grade({**result, "trialNum": number})
             if result is None:
                 return None
         trial = trial_of(result, number, graded=self.graded)
