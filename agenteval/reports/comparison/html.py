@@ -44,7 +44,7 @@ from agenteval.reports.page.rows import PageRow, page_row, search_text
 from agenteval.statistics.intervals import bounds
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
-from agenteval.wire.comparison import TrialsComparisonReport
+from agenteval.wire.comparison import ComparisonReport, TrialsComparisonReport
 from agenteval.wire.differences import Difference, Ratio
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
@@ -148,9 +148,16 @@ def flipped(report: Report) -> FlippedIds:
 
 
 def winners(report: Report) -> dict[str, str | None]:
-    """The run that won each prompt."""
-    prompts = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
-    return {prompt.id: prompt.winner for prompt in prompts}
+    """The run that won each prompt: the one with the better grade, if results are graded."""
+    if isinstance(report, TrialsComparisonReport):
+        return {prompt.id: prompt.winner for prompt in report.per_prompt}
+    graded = _won_by_grade(report)
+    return {prompt.id: prompt.quality_winner if graded else prompt.winner for prompt in report.head_to_head.prompts}
+
+
+def _won_by_grade(report: ComparisonReport) -> bool:
+    """Whether the page shows who has the better grade, and not who won by the strategy: a millisecond is no win."""
+    return report.meta.strategy != "custom" and any(pair.n for pair in report.head_to_head.quality or ())
 
 
 def comparison_data(report: Report, flips: FlippedIds) -> Record:
@@ -241,7 +248,7 @@ def wins(report: Report) -> list[Record]:
     if isinstance(report, TrialsComparisonReport):
         found: Sequence[Any] = report.head_to_head.overall
     else:
-        found = report.head_to_head.quality or report.head_to_head.pairwise
+        found = (_won_by_grade(report) and report.head_to_head.quality) or report.head_to_head.pairwise
     return [
         {"a": pair.run_a, "b": pair.run_b, "aWins": pair.a_wins, "bWins": pair.b_wins, "ties": pair.ties}
         for pair in found
