@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -216,24 +217,15 @@ def histogram(values: Sequence[float], bins: int = BINS) -> Histogram | None:
     log = positive > 0 and high / positive > WIDE
     if low == high:
         bins = 1
-    edges = _log_edges(positive, high, bins) if log else [low + (high - low) * (at / bins) for at in range(bins + 1)]
+    if log:
+        step = math.log(high / positive) / bins
+        edges = [*(positive * math.exp(step * at) for at in range(bins)), high]
+    else:
+        edges = [low + (high - low) * (at / bins) for at in range(bins + 1)]
     counts = [0] * bins
     for value in values:
-        counts[_bin(value, edges, log)] += 1
+        counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
     return Histogram(edges, counts, log)
-
-
-def _log_edges(low: float, high: float, bins: int) -> list[float]:
-    step = math.log(high / low) / bins
-    return [low * math.exp(step * at) for at in range(bins)] + [high]
-
-
-def _bin(value: float, edges: list[float], log: bool) -> int:
-    bins, low, high = len(edges) - 1, edges[0], edges[-1]
-    if value <= low or low == high:
-        return 0
-    share = math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
-    return min(int(share * bins), bins - 1)
 
 
 # --- what was run -------------------------------------------------------------------------------
