@@ -364,6 +364,10 @@ class Environment(msgspec.Struct, frozen=True):
         made = {} if temporary is None else {TEMPORARY: temporary, SOCKETS: temporary}
         return {**self.variables, **made, **own, **self.chosen}
 
+    def all_of(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Returns all variables of an agent, those that it inherits included."""
+        return {**({} if self.alone else os.environ), **self.with_own(own)}
+
 
 def agent_environment(named: Iterable[str], *, clean: bool) -> Environment:
     """Returns the environment of `--env NAME[=VALUE]` and --clean-env; UserError for a NAME that is not set."""

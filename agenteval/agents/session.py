@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from agenteval.adapters.reader import Reading, read_raw
+from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.kinds import (
@@ -294,6 +295,12 @@ class PromptJob:
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
                 raw.fail(number, len(texts), problem + _refusal(agent, invocation, outcome))
                 break
+        if (
+            isinstance(agent, SchemaAgent)
+            and (name := agent.config.session_log)
+            and (ident := reader.read().session_id)
+        ):
+            raw.session_log = session_log(name, ident, self.conditions.environment.all_of(agent.env))
         return reader.reading
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:

@@ -93,6 +93,8 @@ class Timing(Wire):
     """Input tokens that came from a cache."""
     cost_usd: float | None = None
     """Cost in US dollars, as the agent reports it."""
+    tokens_partial: bool | None = None
+    """True if the agent was ended before it reported all tokens: there were more than these."""
 
 
 class Raw(Wire):
@@ -117,6 +119,9 @@ class Raw(Wire):
     """How each turn ended."""
     permissions: list[Permission] | None = None
     """What the agent asked permission for, and the answers."""
+    session_log: dict[str, Any] | None = None
+    """The tokens and the model (`inputTokens`, `outputTokens`, `cachedTokens`, `costUsd`, `model`) that the agent's own
+    log of the session has, sub-agents included."""
     stderr: str | None = None
     """The last 8 KiB of stderr, if there was any."""
     cwd: str | None = None
@@ -363,7 +368,19 @@ class Validation(Wire):
 
 # What a run writes: in a prompt they are left from an earlier run, and no part of it.
 RAW_FIELDS = (
-    *("rawLines", "lineTimes", "turns", "permissions", "stderr", "cwd", "timing", "exitCode", "signal", "timedOut"),
+    *(
+        "rawLines",
+        "lineTimes",
+        "turns",
+        "permissions",
+        "sessionLog",
+        "stderr",
+        "cwd",
+        "timing",
+        "exitCode",
+        "signal",
+        "timedOut",
+    ),
     *("errors", "error", "attempts", "retried"),
 )
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")

@@ -341,7 +341,8 @@ class RecordedSession:
             ident = as_text(usage.id(event)) or (len(self._usages) if usage.adds_up else 0)
             self._usages[ident] = numbers
 
-    def _usage(self) -> Usage:
+    def usage(self) -> Usage:
+        """Returns the tokens and cost so far, those of sub-agents that are nested included."""
         names = self.schema.usage.counts if self.schema.usage else {}
         sums = {name: total(*(usage.get(name) for usage in self._usages.values())) for name in names}
         return {name: number for name, number in sums.items() if number is not None}
@@ -374,7 +375,7 @@ class RecordedSession:
                 "turnCount": len(turns),
                 **({"turnSteps": self._turn_steps()} if len(turns) > 1 else {}),
             },
-            "timing": {"start": start, "end": end, "total": end - start, **self._usage()},
+            "timing": {"start": start, "end": end, "total": end - start, **self.usage()},
             "toolErrors": reading.tool_errors,
         }
         if reading.errors:

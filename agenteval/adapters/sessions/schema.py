@@ -71,15 +71,15 @@ class WholeCalls(_Part):
     """The event with which that turn ends; a call that ended after it has `afterTurn: true`."""
 
 
-class Entries(_Part):
-    """An object that becomes a list of objects, ordered by name."""
+class ObjectForm(_Part):
+    """An object of the log in the form that it has in the program's output."""
 
     path: str
     """Where the object is."""
-    name: str
-    """Field for the name of an entry."""
     fields: dict[str, str]
-    """Other fields, and where in the entry they are."""
+    """The fields of that form, and where they are in the object or, with `entry`, in each of its entries."""
+    entry: str | None = None
+    """The object becomes a list, ordered by name, with an object of each entry; this is the field for its name."""
 
 
 class Database(_Part):
@@ -89,6 +89,8 @@ class Database(_Part):
     """Query for the id of each session, and that of the session and the call that started it, or null."""
     events: str
     """Query for the events of the session with the id `?`, each as JSON."""
+    family: str | None = None
+    """Query for the id of the session `?` itself and those of its sub-agents."""
     call: Paths | None = None
     """In an event: id of the tool call, as `sessions` has it for a sub-agent."""
 
@@ -121,6 +123,8 @@ class SessionLog(_Part):
     """Git branch in that directory."""
     model: Paths | None = None
     """Name of the model; one in angle brackets stands for none."""
+    parent: Paths | None = None
+    """In the first event: id of the session that started this one as a sub-agent."""
     nested: Paths | None = None
     """A list of events within a line or document."""
     key: Paths | None = None
@@ -129,8 +133,8 @@ class SessionLog(_Part):
     """Events that report a tool call as a whole, where other events report it in parts."""
     command_lines: list[str] | None = None
     """Lists of words that become one line for a shell; a text on the way to them is decoded as JSON."""
-    entries: list[Entries] | None = None
-    """Objects that become lists."""
+    forms: list[ObjectForm] | None = None
+    """Objects that have another form in the program's output."""
     usage: SessionUsage | None = None
     """Tokens and cost."""
     sub_agents: SubAgents | None = None
@@ -184,11 +188,11 @@ class SessionSchema:
         self._compiler = SchemaCompiler(source)
         self.id, self.time = self._find(log.id, "id"), self._find(log.time, "time")
         self.cwd, self.branch = self._find(log.cwd, "cwd"), self._find(log.branch, "branch")
-        self.model = self._find(log.model, "model")
+        self.model, self.parent = self._find(log.model, "model"), self._find(log.parent, "parent")
         self.nested, self.key = self._find(log.nested, "nested"), self._find(log.key, "key")
         self.time_field = first_key(as_list(log.time)[0])
         self.whole_calls = self._whole_calls(log.whole_calls) if log.whole_calls else None
-        self._changes = [*self._command_lines(), *self._entries()]
+        self._changes = [*self._command_lines(), *self._forms()]
         self.turns = [self._turn(rule, f"turns[{n}]") for n, rule in enumerate(log.turns)]
         self.usage = self._usage(log.usage) if log.usage else None
         sub_agents, database = log.sub_agents, log.database
@@ -196,7 +200,7 @@ class SessionSchema:
         self.call = self._find(sub_agents.call if sub_agents else database.call if database else None, "call")
 
     def rewrite(self, event: Event) -> None:
-        """Gives the values that `commandLines` and `entries` name the form that they have in the program's output."""
+        """Gives the values that `commandLines` and `forms` name the form that they have in the program's output."""
         for keys, change in self._changes:
             holder: Any = event
             for key in keys[:-1]:
@@ -211,11 +215,11 @@ class SessionSchema:
         for number, path in enumerate(self.log.command_lines or []):
             yield self._keys(path, f"commandLines[{number}]"), command_line
 
-    def _entries(self) -> Iterator[tuple[Keys, Change]]:
-        for number, entries in enumerate(self.log.entries or []):
-            field = f"entries[{number}]"
-            finds = {name: self._find(path, f"{field}.{name}") for name, path in entries.fields.items()}
-            yield self._keys(entries.path, f"{field}.path"), partial(entry_list, entries.name, finds)
+    def _forms(self) -> Iterator[tuple[Keys, Change]]:
+        for number, form in enumerate(self.log.forms or []):
+            field = f"forms[{number}]"
+            finds = {name: self._find(path, f"{field}.fields.{name}") for name, path in form.fields.items()}
+            yield self._keys(form.path, f"{field}.path"), partial(reformed, finds, form.entry)
 
     def _keys(self, path: str, field: str) -> Keys:
         if not (keys := self._compiler.path(path, f"session.{field}").keys):
@@ -265,11 +269,13 @@ class SessionSchema:
 # --- values in the form of the program's output ---------------------------------------------------
 
 
-def entry_list(name: str, finds: dict[str, Getter], found: Any) -> Any:
-    """Returns the entries of an object as a list, ordered by name; anything else as it is."""
+def reformed(finds: dict[str, Getter], entry: str | None, found: Any) -> Any:
+    """Returns an object with these fields or, with `entry`, a list with one of each entry; anything else as it is."""
     if type(found) is not dict:
         return found
-    return [{name: key, **{field: get(found[key]) for field, get in finds.items()}} for key in sorted(found)]
+    if entry is None:
+        return {field: get(found) for field, get in finds.items()}
+    return [{entry: key, **{field: get(found[key]) for field, get in finds.items()}} for key in sorted(found)]
 
 
 def command_line(words: Any) -> Any:

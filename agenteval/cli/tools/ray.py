@@ -9,7 +9,6 @@ import click
 
 from agenteval.cli.agent_options import parse_size
 from agenteval.cli.options import (
-    F,
     Parsed,
     append_options,
     count_option,
@@ -46,12 +45,6 @@ def parse_resources(text: str) -> dict[str, float]:
     return found
 
 
-def takes_filter(function: F) -> F:
-    """Makes the words after `--` the command of the filter."""
-    function.takes_command = True  # type: ignore[attr-defined]
-    return function
-
-
 @tool("ae-ray", exit_status={1: EXIT_1})
 @input_argument("RECORDS")
 @click.option(
@@ -79,7 +72,6 @@ def takes_filter(function: F) -> F:
 @output_option
 @append_options
 @progress_option
-@takes_filter
 def main(
     path: str | None,
     address: str,
@@ -136,6 +128,9 @@ def main(
         return work_through(dispatcher, source, done, target, console)
     finally:
         cluster.close()
+
+
+main.takes_command = True  # the words after `--` are the command of the filter
 
 
 # --- settings -----------------------------------------------------------------------------------
