@@ -73,8 +73,9 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: rows and figures, then the records of each prompt in all runs."""
     parts = document.PageParts("agenteval comparison")
     yield parts.head.encode()
-    flips, won = flipped(report), winners(report)
-    prompts = context.prompts
+    flips, prompts = flipped(report), context.prompts
+    compared = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
+    won = {prompt.id: prompt.winner for prompt in compared}
     ids = flips.first(prompts.ids)[: document.MOST_ROWS] if prompts else []
     rows, texts, statuses = document.ChunkWriter("rows"), document.ChunkWriter("texts"), Counter[str]()
     for id in ids:
@@ -126,12 +127,6 @@ def flipped(report: Report) -> FlippedIds:
     return FlippedIds(
         frozenset(id for flips in pairs for id in flips.only_a), frozenset(id for flips in pairs for id in flips.only_b)
     )
-
-
-def winners(report: Report) -> dict[str, str | None]:
-    """The run that won each prompt."""
-    prompts = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
-    return {prompt.id: prompt.winner for prompt in prompts}
 
 
 def comparison_data(report: Report, flips: FlippedIds) -> Record:

@@ -79,7 +79,11 @@ class Overview:
             "facts": self.facts.shown(),
             "tiles": list(self.tiles()),
             "graders": [rate_bar(name, grades, grades.interval) for name, grades in self.summary.graders.items()],
-            "groups": [group_bar(name, group) for name, group in sorted(self._groups.items())],
+            "groups": [
+                rate_bar(name, group.overall(), group.interval)
+                | {"records": group.prompts, "errors": group.agent_failures}
+                for name, group in sorted(self._groups.items())
+            ],
             "scores": self._scores if any(self._scores) else None,
             "durations": plot(self.summary.durations, duration_text),
             "tokens": plot(self._tokens, whole),
@@ -156,12 +160,6 @@ def latency_tile(durations: Sequence[float]) -> Tile:
 
 
 # --- bars and histograms ------------------------------------------------------------------------
-
-
-def group_bar(name: str, group: RunSummary) -> Record:
-    """The pass rate of one category, and how many records and failed agents it has."""
-    bar = rate_bar(name, group.overall(), group.interval)
-    return {**bar, "records": group.prompts, "errors": group.agent_failures}
 
 
 def rate_bar(name: str, grades: Grades, interval: Interval | None) -> Record:
