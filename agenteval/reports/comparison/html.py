@@ -37,7 +37,7 @@ from agenteval.reports.page.rows import PageRow, page_row, search_text
 from agenteval.statistics.intervals import bounds
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
-from agenteval.wire.comparison import TrialsComparisonReport
+from agenteval.wire.comparison import ComparisonReport, TrialsComparisonReport
 from agenteval.wire.differences import Difference
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
@@ -73,9 +73,7 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: rows and figures, then the records of each prompt in all runs."""
     parts = document.PageParts("agenteval comparison")
     yield parts.head.encode()
-    flips, prompts = flipped(report), context.prompts
-    compared = report.per_prompt if isinstance(report, TrialsComparisonReport) else report.head_to_head.prompts
-    won = {prompt.id: prompt.winner for prompt in compared}
+    flips, won, prompts = flipped(report), winners(report), context.prompts
     ids = flips.first(prompts.ids)[: document.MOST_ROWS] if prompts else []
     rows, texts, statuses = document.ChunkWriter("rows"), document.ChunkWriter("texts"), Counter[str]()
     for id in ids:
@@ -127,6 +125,19 @@ def flipped(report: Report) -> FlippedIds:
     return FlippedIds(
         frozenset(id for flips in pairs for id in flips.only_a), frozenset(id for flips in pairs for id in flips.only_b)
     )
+
+
+def winners(report: Report) -> dict[str, str | None]:
+    """The run that won each prompt: the one with the better grade, if results are graded."""
+    if isinstance(report, TrialsComparisonReport):
+        return {prompt.id: prompt.winner for prompt in report.per_prompt}
+    graded = _won_by_grade(report)
+    return {prompt.id: prompt.quality_winner if graded else prompt.winner for prompt in report.head_to_head.prompts}
+
+
+def _won_by_grade(report: ComparisonReport) -> bool:
+    """Whether the page shows who has the better grade, and not who won by the strategy: a millisecond is no win."""
+    return report.meta.strategy != "custom" and any(pair.n for pair in report.head_to_head.quality or ())
 
 
 def comparison_data(report: Report, flips: FlippedIds) -> Record:
@@ -211,7 +222,7 @@ def wins(report: Report) -> list[Record]:
     if isinstance(report, TrialsComparisonReport):
         found: Sequence[Any] = report.head_to_head.overall
     else:
-        found = report.head_to_head.quality or report.head_to_head.pairwise
+        found = (_won_by_grade(report) and report.head_to_head.quality) or report.head_to_head.pairwise
     return [
         {"a": pair.run_a, "b": pair.run_b, "aWins": pair.a_wins, "bWins": pair.b_wins, "ties": pair.ties}
         for pair in found
