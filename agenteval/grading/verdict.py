@@ -12,7 +12,7 @@ from agenteval.errors import BadRecord
 from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Ending
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import AGENT_FAILED, VERDICT_FIELDS, GraderResult, Record
+from agenteval.wire.records import AGENT_FAILED, TRIALS_FIELDS, VERDICT_FIELDS, GraderResult, Record
 from agenteval.wire.row import combine
 from agenteval.wire.validation import check
 
@@ -90,6 +90,18 @@ def error_in(answer: Any) -> str | None:
 def ungraded(record: Record) -> Record:
     """Returns the record without what graders have added to it."""
     return without(record, ADDED)
+
+
+def without_verdicts(record: Record) -> Record:
+    """Returns what was graded of a record, in any of its trials, without what is known of graders."""
+    answer = ungraded(record)
+    metadata = {name: value for name, value in (record.get("metadata") or {}).items() if name != "graderDigests"}
+    answer = without(answer, frozenset(("metadata",))) | ({"metadata": metadata} if metadata else {})
+    if isinstance(record.get("trials"), list):
+        of_graders = frozenset((*VERDICT, *ADDED))
+        answer = without(answer, frozenset(TRIALS_FIELDS) - {"k", "trials"})
+        answer["trials"] = [without(trial, of_graders) for trial in record["trials"]]
+    return answer
 
 
 def without(record: Record, fields: frozenset[str]) -> Record:

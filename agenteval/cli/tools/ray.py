@@ -117,7 +117,7 @@ def main(
         if os.path.isabs(file) or os.path.normpath(file).startswith("..") or not os.path.exists(file):
             raise UserError(f"--file {file}: give a path below this directory that exists")
     source = Source(path)
-    target, done = open_output(output, source, append=append, resume=resume)
+    target = open_output(output, source, append=append, resume=resume)
     keep_stdout_clean(target)
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
@@ -131,7 +131,7 @@ def main(
             console,
             keep_order,
         )
-        return work_through(dispatcher, source, done, target, console)
+        return work_through(dispatcher, source, target.written.ids, target, console)
     finally:
         cluster.close()
 
