@@ -287,7 +287,7 @@ class ShellAgent(TextAgent):
     title = "the agent"
 
     def __init__(self, line: str) -> None:
-        if "{}" in line and "PROMPT" not in line:
+        if "PROMPT" not in line and re.search(r"""(?:^|[\s="'])\{\}(?:$|[\s"';|&])""", line):
             raise UserError(f"--shell: {{}} is not replaced in a shell line: --shell {shlex.quote(shell_line(line))}")
         self.line = line
         self.program, self.programs = find_program("sh"), re.findall(r"[\w./-]+", line)

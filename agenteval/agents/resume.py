@@ -124,14 +124,14 @@ class Resumption:
         return False
 
     def _decide(self, prompt: Record, written: WrittenRecord) -> Fate:
-        if (written.prompt or prompt_digest(self._read(written))) != prompt_digest(prompt):
+        if not self._asked_the_same(prompt, written):
             return Fate.RUN
         if written.failed and (self.retry_failed or (self.journal and self.journal.has_answer(prompt))):
             return Fate.RETRY  # the journal's answer is newer
         if written.grader_error and self.retry_failed and self.graders is not None:
             return Fate.GRADE
         if written.prompt is None:
-            return Fate.KEEP  # of an earlier version or another harness: only its input is known
+            return Fate.KEEP  # what it was graded by is not known
         same_fields = written.fields == fields_digest(prompt)
         if self.graders is None:
             if same_fields:
@@ -141,6 +141,12 @@ class Resumption:
             self.outdated += 1
             return Fate.KEEP
         return Fate.KEEP if same_fields and written.graders == self.graders else Fate.GRADE
+
+    def _asked_the_same(self, prompt: Record, written: WrittenRecord) -> bool:
+        if written.prompt is not None:
+            return written.prompt == prompt_digest(prompt)
+        record = self._read(written)  # of an earlier version or another harness
+        return "input" not in record or prompt_digest(record) == prompt_digest(prompt)
 
     def is_graded_alike(self, prompt: Record, record: Record) -> bool:
         """Returns whether a record of the journal has the verdict that these graders would give it now."""

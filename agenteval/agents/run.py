@@ -182,11 +182,11 @@ class PromptRun:
         source = Source(path)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume else None, tool)
-        if not (resume or settings.append or settings.overwrite or settings.dry_run):
-            refuse_to_replace(settings.output)
         self.output = open_output(
             settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
+        if not (resume or settings.append or settings.overwrite or settings.dry_run):
+            refuse_to_replace(settings.output)
         self.output.order = {} if resume and settings.keep_order else None
         self.journal = _journal_beside(tool, settings, self.output, resume=resume)
         if resume and not settings.force:
@@ -413,11 +413,8 @@ class PromptRun:
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
-        if not self.graders or not self.grader_plan:
-            return result
-        for graded in self.graders.grade([result]):
-            return graded
-        return None
+        graded = list(self.graders.grade([result])) if self.graders else [result]
+        return graded[0] if graded else None
 
     def remove_workspace(self, prompt: Record, trial: int | None = None, *, failed: bool) -> None:
         """Removes the workspace of a prompt that is done, unless it is to be kept."""

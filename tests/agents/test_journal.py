@@ -128,6 +128,7 @@ def test_the_file_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert largest < 15_000
     kept.close()
     again = Journal(str(out), resume=True)
+    again.discard("199")
     again.open()
     left = again.earlier({"id": "waits", "input": "w"}, 2)
     assert left is not None and left.record == big and left.graded
@@ -234,7 +235,6 @@ def test_a_grader_error_of_an_earlier_run_counts_where_it_is_written(args: list[
         tool.signal(signal.SIGKILL)
         tool.process.wait(TIMEOUT)
     (tmp_path / "quick").touch()
-    script(tmp_path / "grader", 'cat > /dev/null; echo \'{"pass": true, "score": 1}\'')
     done = run(*command, "-o", "out", "--resume", cwd=tmp_path).expect(1)
     assert len([line for line in done.messages if "could not be graded before" in line]) >= 4, done
 
