@@ -356,7 +356,7 @@ def test_tab_offers_the_options_of_the_help(name: str) -> None:
 @every_reader
 def test_empty_input_and_output_in_a_new_directory(name: str, tmp_path: Path) -> None:
     write(tmp_path / "empty.jsonl")
-    case, output = CASES[name], ("-o", "results/new/out.jsonl")
+    case, output = CASES[name], ("-o", "results/new/out")
     for path in ("empty.jsonl", "-") if name in THOROUGH else ("-",):
         file = output if path == "-" and case.output else ()
         done = run(name, *arguments(name, path, tmp_path), *file, cwd=tmp_path).expect(case.empty)
@@ -396,11 +396,11 @@ def test_file_redirection_and_pipe_give_the_same(name: str, tmp_path: Path) -> N
 
 def to_file(name: str, path: str, cwd: Path) -> Done:
     """Returns what the tool writes with -o over a longer file."""
-    (cwd / "out.jsonl").write_text("what was there before\n" * 1000)
-    done = run(name, *arguments(name, path, cwd), "-o", "out.jsonl", cwd=cwd).expect(0)
+    (cwd / "out").write_text("what was there before\n" * 1000)
+    done = run(name, *arguments(name, path, cwd), "-o", "out", cwd=cwd).expect(0)
     assert not done.stderr or done.says("cannot tell one from other") and name == "ae-compare", done  # its verdict
     assert done.out == b"", done
-    return Done(done.command, cwd, 0, (cwd / "out.jsonl").read_bytes(), b"", 0)
+    return Done(done.command, cwd, 0, (cwd / "out").read_bytes(), b"", 0)
 
 
 @every_reader
@@ -449,7 +449,7 @@ def test_missing_file_directory_and_no_directory(name: str, tmp_path: Path) -> N
     (tmp_path / "directory").mkdir()
     missing = ("missing.jsonl", "No such file or directory")
     others = (("directory", "is a directory"), ("file/below", "Not a directory")) if name in THOROUGH else ()
-    kept = tmp_path / "out.jsonl"
+    kept = tmp_path / "out"
     kept.write_text("precious\n")
     for path, why in (missing, *others):
         output = ("-o", kept.name) if CASES[name].output else ()
@@ -533,9 +533,9 @@ def test_closed_stderr_leaves_the_output_clean(name: str, tmp_path: Path) -> Non
     """`2>&-`: messages may not be written to the output file because it got descriptor 2."""
     first, second, third = records(name)
     write(tmp_path / "in.jsonl", first, "{broken", second, third)
-    command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path), "-o", "out.jsonl"])
+    command = shlex.join([str(BIN / name), *arguments(name, "-", tmp_path), "-o", "out"])
     done = run("/bin/sh", "-c", f"exec {command} <in.jsonl 2>&-", cwd=tmp_path).expect(1)
-    written = (tmp_path / "out.jsonl").read_bytes()
+    written = (tmp_path / "out").read_bytes()
     assert b"in:2" not in written, (done, written)
     assert name.encode() + b": " not in written, (done, written)
 
@@ -546,7 +546,7 @@ def test_output_that_cannot_be(name: str, tmp_path: Path) -> None:
     before = source.read_bytes()
     (tmp_path / "directory").mkdir()
     (tmp_path / "alias.jsonl").symlink_to("in.jsonl")
-    others = ("in.jsonl/out.jsonl", "alias.jsonl", "directory") if name in THOROUGH else ()
+    others = ("in.jsonl/out", "alias.jsonl", "directory") if name in THOROUGH else ()
     for path in ("./in.jsonl", *others):
         done = run(name, *arguments(name, "in.jsonl", tmp_path), "-o", path, cwd=tmp_path).expect(2)
         done.says(path)
@@ -719,8 +719,8 @@ def test_progress_lines_on_request(name: str, tmp_path: Path) -> None:
     assert len(plain.messages) == 3, plain
     assert all(line.startswith(f"{name}: [") for line in plain.messages), plain
     run(name, *args, "--no-progress", cwd=tmp_path).expect(0, stderr="")
-    shown = on_terminal(name, *args, "-o", "out.jsonl", cwd=tmp_path)
+    shown = on_terminal(name, *args, "-o", "out", cwd=tmp_path)
     assert shown.code == 0 and re.search(r"\d/s", shown.stdout), shown
     assert re.search(r"(\x1b\[K|\n)$", shown.stdout), "the bar is gone when the shell's prompt comes back"
-    assert len(read(tmp_path / "out.jsonl")) == 3
-    assert on_terminal(name, *args, "-o", "out.jsonl", "--no-progress", cwd=tmp_path).stdout == ""
+    assert len(read(tmp_path / "out")) == 3
+    assert on_terminal(name, *args, "-o", "out", "--no-progress", cwd=tmp_path).stdout == ""

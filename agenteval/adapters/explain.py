@@ -331,7 +331,7 @@ class TracedTrajectory(Trajectory):
         text, errors, result = self.result, self.result_errors, self.tracer.config.result
         for error in errors:
             self.tracer.add("error", value(error))
-        if text and errors != [text]:
+        if text is not None and errors != [text]:
             self.tracer.add("output", value(text))
         elif not errors:
             paths = as_list(result and result.content_path)

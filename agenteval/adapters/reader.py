@@ -26,9 +26,10 @@ from agenteval.wire.records import VERDICT_FIELDS, Record
 Times = list[int] | list[float] | list[int | float]
 
 # Fields that become something else in a result; all others of a raw record stay as they are.
-RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "exitCode", "signal", "timedOut", "error"))
+RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "sessionLog", "exitCode", "signal", "timedOut", "error"))
 NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on an earlier extraction does not apply to this one
 ENDING = ("exitCode", "signal", "timedOut")
+CANCELLED = "cancelled"
 
 _decode = msgspec.json.Decoder().decode
 _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
@@ -48,7 +49,7 @@ class Adapter:
         self._line_event = compile_line_patterns(compiler, config.line_patterns or {})
         self.reads_text = config.output_mode == "text"
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
-        self.every_message = config.result is not None and config.result.otherwise == "all"
+        self.otherwise = config.result.otherwise if config.result else "last"
         self.cumulative = _cumulative_fields(config)
 
     def begin(self, record_id: str) -> Reading:
@@ -197,7 +198,10 @@ class Reading:
         if self.out.has_halves:
             self._join_halves()
         self.output = self._turn_output()
-        self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}
+        if self.out.stop != CANCELLED or any(self.out.usage.values()):  # a cancelled turn reports 0 for unknown
+            self.usage = self.usage | {name: self._with_turn(name, number) for name, number in self.out.usage.items()}
+        if self.usage.get("costUsd") == 0 and any(self.usage.values()):
+            del self.usage["costUsd"]  # the agent knows no price of its model
         self.session_id = self.out.session_id or self.session_id
         self.turn_steps.append(len(self.trajectory) - self._first)
 
@@ -207,7 +211,8 @@ class Reading:
             step |= without_halves(step)
         self.errors[:] = without_halves(self.errors)
         self.facts |= without_halves(self.facts)
-        self.out.result = without_halves(self.out.result)
+        if self.out.result is not None:
+            self.out.result = without_halves(self.out.result)
 
     def last_message(self) -> str:
         """Returns the last message of the turn that is not empty, "" if there is none."""
@@ -219,9 +224,19 @@ class Reading:
         return [step["content"] for step in steps if step["content"] and "parentId" not in step]
 
     def _turn_output(self) -> str:
-        if self.out.result:
+        """Returns the final text; one that is there and empty is the answer."""
+        if self.out.result is not None:
             return self.out.result
-        return "\n".join(self._messages()) if self.adapter.every_message else self.last_message()
+        if self.adapter.otherwise == "all":
+            return "\n".join(self._messages())
+        return self._final_message() if self.adapter.otherwise == "final" else self.last_message()
+
+    def _final_message(self) -> str:
+        """Returns the message that ends the turn, "" if it ends with a tool call."""
+        for step in reversed(self.trajectory[self._first :]):
+            if step["type"] in ("message", "tool_call") and "parentId" not in step:
+                return str(step.get("content", ""))
+        return ""
 
     def _with_turn(self, name: str, number: int | float) -> int | float:
         """Returns a usage count with that of one more turn, which may include the turns before."""
@@ -268,23 +283,29 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     A `reading` that has the first turns of this record already is continued.
     """
     reading = read_raw(raw, adapter, reading)
-    result: Record = {"id": raw["id"], "input": raw["input"], "output": reading.output}
+    error = raw.get("error")
+    ended = [*(raw.get("errors") or ()), *([error] if error else ())]  # how the process ended
+    # What the agent says comes first, unless it ran out of time: its exit code or the end of its stderr explain less.
+    errors = [*ended, *reading.errors] if raw.get("timedOut") else [*reading.errors, *ended]
+    output = reading.output or (reading.last_message() if errors else "")
+    log = raw.get("sessionLog") or {}
+    result: Record = {"id": raw["id"], "input": raw["input"], "output": output}
     if "hint" in raw:
         result["hint"] = raw["hint"]
     result["trajectory"] = reading.trajectory
     result["metadata"] = {
         **(raw.get("metadata") or {}),
         **reading.facts,
+        **({"model": log["model"]} if "model" in log else {}),
         "agent": _own_name(reading) or adapter.config.name,
         "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
         **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
         **{field: raw[field] for field in ENDING if field in raw},
     }
-    result["timing"] = {**raw["timing"], **reading.usage}
+    result["timing"] = {**raw["timing"], **_usage(raw, reading, log)}
     result["toolErrors"] = reading.tool_errors or (bool(raw.get("timedOut")) and _has_open_call(reading.trajectory))
-    error = raw.get("error")
-    if errors := [*(raw.get("errors") or ()), *([error] if error else ()), *reading.errors]:
+    if errors:
         result["errors"] = errors
     for field, value in raw.items():
         if field in result or field in NOT_GRADED_YET:
@@ -292,6 +313,18 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
         if keep_raw or (field not in RAW_ONLY and field != "rawLines"):
             result[field] = value
     return result
+
+
+def _usage(raw: Record, reading: Reading, log: Record) -> Record:
+    """Returns tokens and cost: of what the agent printed and what its log has, each time the larger number.
+
+    They are partial if the agent was ended before it reported those of its last turn, and the log has no more.
+    """
+    usage: Record = dict(reading.usage)
+    more = {name: log[name] for name in get_args(UsageField) if name in log and log[name] > usage.get(name, 0)}
+    cut_short = (raw.get("timedOut") or raw.get("signal")) and reading.out.stop is None
+    partial = {"tokensPartial": True} if usage and cut_short and not more else {}
+    return {**usage, **more, **partial}
 
 
 def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:

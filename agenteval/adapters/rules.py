@@ -417,10 +417,13 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
     given = msgspec.to_builtins(usage)
     counts = {name: _values(compiler, given.get(name), f"{field}.{name}") for name in get_args(UsageField)}
     counts = {name: values for name, values in counts.items() if values}
+    every = _values(compiler, usage.total_tokens, f"{field}.totalTokens")
     otherwise = _usage_act(compiler, f"{field}.fallback", usage.fallback) if usage.fallback else None
 
     def act(item: Any, event: Any, out: Trajectory) -> None:
         found = {name: total(*[get(item, event) for get in values]) for name, values in counts.items()}
+        if every and (whole := total(*[get(item, event) for get in every])) is not None:
+            found["outputTokens"] = max(found.get("outputTokens") or 0, whole - (found.get("inputTokens") or 0))
         if any(number is not None for number in found.values()):
             (out.add_usage if usage.per_turn == "sum" else out.set_usage)(found)
         elif otherwise:

@@ -36,7 +36,8 @@ class Trajectory:
         self.parent: Any = None  # the id of the tool call that the current step belongs to, for one of a sub-agent
         self.tool_errors = False
         self.errors: list[str] = []
-        self.result = ""
+        self.result: str | None = None  # the final text, which may be empty; None if the turn has named none
+        self.stop: str | None = None
         self.result_errors: list[str] = []
         self.usage: dict[str, int | float] = {}
         self.facts: dict[str, Any] = {}
@@ -70,7 +71,7 @@ class Trajectory:
     def begin_turn(self) -> None:
         """Resets what belongs to one turn only."""
         self._session = self._spare_session = None
-        self.result = ""
+        self.result = self.stop = None
         self.result_errors = []
         self.usage = {}
 
@@ -109,8 +110,8 @@ class Trajectory:
     def conclude(self, content: Any, failed: Any, reason: Any, stop: str | None = None) -> None:
         """Sets the final text of the turn and why it ended; if the agent reports that it failed, the errors."""
         if stop is not None:
-            self.facts["stopReason"] = stop
-        self.result = as_text(content)
+            self.facts["stopReason"] = self.stop = stop
+        self.result = None if content is None else as_text(content)
         self.result_errors = (error_texts(reason) or [self.result or UNEXPLAINED]) if is_true(failed) else []
 
     def set_usage(self, numbers: dict[str, int | float | None]) -> None:

@@ -46,7 +46,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
     program: str
     argv: list[str]
-    env: dict[str, str]
+    env: Mapping[str, str]
     stdin: bytes | None = None
 
 
@@ -62,61 +62,34 @@ class Session(Protocol):
         ...
 
 
-class AnyAgent(Protocol):
+class AnyAgent:
     """What all kinds of agents have."""
 
-    @property
-    def name(self) -> str:
-        """The name of its adapter, which is `metadata.agent` of its records."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """What messages call it."""
-        ...
-
-    @property
-    def definition(self) -> Any:
-        """What its command lines are made from: with another definition it is another agent."""
-        ...
-
-    @property
-    def programs(self) -> list[str]:
-        """The words of its command that may name the program; in a shell line, that may be any word."""
-        ...
-
-    @property
-    def words(self) -> list[str]:
-        """The words of its command, as the user or its schema gives them."""
-        ...
-
-    @property
-    def timeout(self) -> float | None:
-        """Milliseconds per turn, if its schema names a limit."""
-        ...
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The variables that its schema sets."""
-        ...
+    name: str  # of its adapter: `metadata.agent` of its records
+    title: str  # what messages call it
+    definition: Any  # what its command lines are made from: with another definition it is another agent
+    programs: list[str]  # the words of its command that may name the program; in a shell line, that may be any word
+    words: list[str]  # of its command, as the user or its schema gives them
+    timeout: float | None = None  # milliseconds per turn, if its schema names a limit
+    env: Mapping[str, str] = {}  # the variables that its schema sets
 
     def adapter(self) -> Adapter:
         """Returns the adapter that reads what it prints."""
-        ...
+        return _bundled(self.name)
 
 
-class TurnAgent(AnyAgent, Protocol):
+class TurnAgent(AnyAgent):
     """An agent that is started anew for each turn."""
 
     def open(self) -> Session:
         """Returns a new session, for one prompt."""
-        ...
+        raise NotImplementedError
 
 
 # --- adapter schema -----------------------------------------------------------------------------
 
 
-class SchemaAgent:
+class SchemaAgent(TurnAgent):
     """An agent described by an adapter schema; `arguments` of the user's own come before those of resume and prompt."""
 
     def __init__(
@@ -133,10 +106,7 @@ class SchemaAgent:
         resume = adapter.config.resume
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
-
-    @property
-    def definition(self) -> Any:
-        return [self.config, *self.arguments] if self.arguments else self.config
+        self.definition = [self.config, *self.arguments] if self.arguments else self.config
 
     def has_no_resume(self) -> bool:
         """Whether each turn is a new session, because the schema does not say how to resume one."""
@@ -222,9 +192,10 @@ class _HistorySession:
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         if self.last_turn is not None:
-            self.history.append(self._formatted(*self.last_turn))
-            self.last_turn = None
-        if self.history:
+            said, read = self.last_turn
+            before, has_output, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
+            output = read().output if has_output else ""
+            self.history.append(before.replace("{{input}}", said) + output + after.replace("{{input}}", said))
             head = [self.system] if self.system else []
             text = "\n\n".join([*head, *self.history, f"User: {text}"])
         return self.agent.invocation(text, cwd, self.agent.config.command, [])
@@ -232,30 +203,17 @@ class _HistorySession:
     def observe(self, text: str, read: Callable[[], Reading]) -> None:
         self.last_turn = (text, read)
 
-    def _formatted(self, text: str, read: Callable[[], Reading]) -> str:
-        before, has_output, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
-        output = read().output if has_output else ""
-        return before.replace("{{input}}", text) + output + after.replace("{{input}}", text)
-
 
 # --- templates ----------------------------------------------------------------------------------
 
 
-class TextAgent:
+class TextAgent(TurnAgent):
     """An agent that prints plain text and has no sessions: each turn starts from nothing."""
 
     name = "text"
-    timeout: float | None = None
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {}
 
     def open(self) -> Session:
         return self
-
-    def adapter(self) -> Adapter:
-        return _bundled("text")
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         raise NotImplementedError
@@ -297,11 +255,10 @@ class ShellAgent(TextAgent):
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
 
 
-class AcpAgent:
+class AcpAgent(AnyAgent):
     """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
 
     name = "acp"
-    timeout: float | None = None
 
     def __init__(
         self,
@@ -317,13 +274,6 @@ class AcpAgent:
         self.program, self.programs, self.words = find(self.argv[0]), self.argv[:1], self.argv
         self.title = os.path.basename(self.program)
         self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *self.argv]
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {}
-
-    def adapter(self) -> Adapter:
-        return _bundled("acp")
 
     def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
         """Returns how to start it, and the client that converses with it about these turns."""
@@ -445,6 +395,10 @@ class Environment(msgspec.Struct, frozen=True):
         """Returns the variables to set: ours, then the schema's (`own`), then the user's."""
         made = {} if temporary is None else {TEMPORARY: temporary, SOCKETS: temporary}
         return {**self.variables, **made, **own, **self.chosen}
+
+    def all_of(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Returns all variables of an agent, those that it inherits included."""
+        return {**({} if self.alone else os.environ), **self.with_own(own)}
 
 
 def agent_environment(named: Iterable[str], *, clean: bool) -> Environment:

@@ -24,6 +24,7 @@ class RawRecordBuilder:
     last: Outcome | None = None
     left_helpers = False
     no_session = False  # whether the agent failed before it opened one, as if it had not started
+    session_log: Record | None = None  # what the agent's own log says about tokens and model
     redacted = False  # whether `lines` differ from what was printed
 
     def __init__(self, redact: Redactor) -> None:
@@ -113,6 +114,8 @@ class RawRecordBuilder:
         fields: Record = {"rawLines": self.lines, "lineTimes": self.times, "turns": self.turns}
         if self.permissions:
             fields["permissions"] = self.permissions
+        if self.session_log:
+            fields["sessionLog"] = self.session_log
         if self.stderr:
             fields["stderr"] = self.stderr.decode("utf-8", "replace")
         last = self.last

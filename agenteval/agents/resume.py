@@ -44,7 +44,7 @@ SUFFIX = ".unfinished"
 SHOWN = 3  # unusable lines that are reported one by one
 LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
 
-WRITES = {"ae-run": RAW, "ae-capture": RESULTS, "ae-trials": TRIALS, "ae-grade": RESULTS}
+WRITES = {"ae-run": [RAW], "ae-capture": [RESULTS], "ae-trials": [TRIALS], "ae-grade": [RESULTS, TRIALS]}
 
 Key = tuple[str, int]
 
@@ -69,7 +69,7 @@ def refuse_another_kind(path: str | None, tool: str) -> None:
         return
     with suppress(OSError, BadRecord), open(path, "rb") as file:
         kind = kind_of(decode_record(file.readline()))
-        if kind not in (None, WRITES[tool]):
+        if kind is not None and kind not in WRITES[tool]:
             raise UserError(f"{path}: {kind}; give {tool} another file")
 
 
@@ -154,7 +154,8 @@ class Resumption:
         if "fieldsDigest" not in metadata:
             return True
         same_fields: bool = metadata["fieldsDigest"] == fields_digest(prompt)
-        return same_fields and metadata.get("graderDigests") == self.graders
+        same_graders: bool = metadata.get("graderDigests") == self.graders
+        return same_fields and same_graders
 
     def fate(self, prompt_id: str) -> Fate | None:
         """Returns what becomes of a prompt that is to be done; None if it has no record."""

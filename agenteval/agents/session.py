@@ -12,11 +12,12 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from agenteval.adapters.reader import Reading, read_raw
+from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.kinds import (
@@ -82,8 +83,6 @@ class RateLimiter:
 
     def wait(self) -> float:
         """Takes the next slot and returns how many seconds to wait for it."""
-        if not self._next and not self._interval:
-            return 0.0  # there is no limit, and no start was ever delayed
         with self._lock:
             now = self._clock()
             start = max(now, self._next)
@@ -216,8 +215,6 @@ class PromptJob:
 
     def run(self) -> Answer:
         """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
-        if self.conditions.warm_up.done:
-            return self._run()
         with self.conditions.warm_up.turn():
             return self._run()
 
@@ -255,17 +252,15 @@ class PromptJob:
 
     def _try(self) -> _Attempt:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
-        if not self.conditions.environment.needs_temporary(self.agent.env):
-            return self._run_once()
-        try:
-            self.temporary = self.processes.scratch.new_directory()
-        except OSError:  # a full disk: the agent may do without
-            self.temporary = None
-            return self._run_once()
+        self.temporary = None
+        if self.conditions.environment.needs_temporary(self.agent.env):
+            with suppress(OSError):  # a full disk: the agent may do without
+                self.temporary = self.processes.scratch.new_directory()
         try:
             return self._run_once()
         finally:
-            discard(self.temporary)
+            if self.temporary is not None:
+                discard(self.temporary)
 
     def _run_once(self) -> _Attempt:
         raw = RawRecordBuilder(self.conditions.redact)
@@ -291,12 +286,21 @@ class PromptJob:
             except ValueError as error:
                 raw.fail(number, len(texts), str(error))
                 break
-            outcome = raw.without_secrets(self._run_process(invocation, cwd, raw.size))
+            left = self.conditions.limits.max_output - raw.size
+            command = self._command(invocation, cwd)
+            outcome = self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=left)
+            outcome = raw.without_secrets(outcome)
             reader.add(*raw.add_turn(outcome))
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
                 raw.fail(number, len(texts), problem + _refusal(agent, invocation, outcome))
                 break
+        if (
+            isinstance(agent, SchemaAgent)
+            and (name := agent.config.session_log)
+            and (ident := reader.read().session_id)
+        ):
+            raw.session_log = session_log(name, ident, self.conditions.environment.all_of(agent.env))
         return reader.reading
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
@@ -308,11 +312,6 @@ class PromptJob:
         raw.add_conversation(outcome, client)
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
             raw.fail(client.turn, len(self.texts), problem)
-
-    def _run_process(self, invocation: Invocation, cwd: str, printed: int) -> Outcome:
-        """Runs one turn of an agent that has printed so many bytes before."""
-        command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
-        return self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=limit - printed)
 
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
@@ -406,7 +405,11 @@ def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
     given = invocation.argv if agent.config.prompt.stdin else invocation.argv[:-1]
     texts = [outcome.stderr.decode("utf-8", "replace"), outcome.stdout[:REFUSAL_LENGTH].decode("utf-8", "replace")]
     flag = refused_flag(texts, given)
-    return explain_refusal(flag, agent.config.name, agent.config.proven_on) if flag else ""
+    if flag is None:
+        return ""
+    proven = f", which was proven on {agent.config.proven_on}" if agent.config.proven_on else ""
+    name = agent.config.name
+    return f" (it refuses {flag} of the adapter {name}{proven}: use that version, or a schema without the flag)"
 
 
 def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
@@ -421,9 +424,3 @@ def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
         if len(listed) >= SEVERAL and (missing := [flag for flag in flags.values() if flag not in listed]):
             return missing[0]  # it printed its help instead, which does not have the flag
     return None
-
-
-def explain_refusal(flag: str, adapter: str, proven_on: str | None) -> str:
-    """Returns what the refusal of a flag means, to be added to the error."""
-    proven = f", which was proven on {proven_on}" if proven_on else ""
-    return f" (it refuses {flag} of the adapter {adapter}{proven}: use that version, or a schema without the flag)"

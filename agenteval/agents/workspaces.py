@@ -44,6 +44,7 @@ CLONE_TIMEOUT = 600.0
 GIT_OUTPUT = 1 << 28
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 PREFIX = "prompt-"
+COPIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
@@ -427,26 +428,16 @@ def _git_file(path: str) -> str | None:
 
 
 def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _path: False) -> None:
-    """Copies a directory with its links, hard links, modes and times, without sockets, devices and what to `leave`."""
-    copies: dict[tuple[int, int], str] = {}  # of a file with several names: device and inode → its first copy
+    """Copies a directory with its links, modes and times, without pipes, sockets, devices and what to `leave`."""
 
     def left(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if leave(os.path.join(folder, name))]
-
-    def copy(here: str, there: str) -> None:
-        status = os.lstat(here)
-        if stat.S_ISFIFO(status.st_mode):
-            os.mkfifo(there)
-            shutil.copystat(here, there)
-        elif stat.S_ISREG(status.st_mode):
-            first = copies.setdefault((status.st_dev, status.st_ino), there) if status.st_nlink > 1 else there
-            if first == there:
-                shutil.copy2(here, there)
-            else:
-                os.link(first, there)
+        paths = {name: os.path.join(folder, name) for name in names}
+        return [
+            name for name, path in paths.items() if leave(path) or stat.S_IFMT(os.lstat(path).st_mode) not in COPIED
+        ]
 
     try:
-        shutil.copytree(source, target, symlinks=True, ignore=left, copy_function=copy, dirs_exist_ok=True)
+        shutil.copytree(source, target, symlinks=True, ignore=left, dirs_exist_ok=True)
     except shutil.Error as error:
         _source, _target, reason = error.args[0][0]  # the first of all that went wrong
         raise OSError(re.sub(r"^\[Errno \d+\] ", "", reason)) from None

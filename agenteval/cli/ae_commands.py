@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
 from typing import NoReturn
 
 import click
@@ -45,11 +44,11 @@ def listing() -> str:
         "Commands of ae itself": OWN_COMMANDS,
     }
     width = max(map(len, commands())) + 2
-    return "\n\n".join(_section(title, group, width) for title, group in groups.items() if group)
-
-
-def _section(title: str, group: Mapping[str, str], width: int) -> str:
-    return "\n".join([f"{title}:", *(f"  {name.removeprefix(PREFIX):<{width}}{job}" for name, job in group.items())])
+    lines: list[str] = []
+    for title, group in groups.items():
+        if group:
+            lines += [f"{title}:", *(f"  {name.removeprefix(PREFIX):<{width}}{job}" for name, job in group.items()), ""]
+    return "\n".join(lines[:-1])
 
 
 @tool("ae", exit_status=EXIT_STATUS)

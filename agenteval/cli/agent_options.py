@@ -17,12 +17,12 @@ from agenteval.cli.options import (
     count_option,
     grade_failed_option,
     grader_option,
-    grader_timeout_option,
     output_option,
     progress_option,
     redact_option,
     stream_option,
     turn_timeout_option,
+    verdict_options,
 )
 from agenteval.cluster.shards import parse_shard
 from agenteval.comparison.plan import read_pilot
@@ -165,23 +165,30 @@ def agent_options(function: F) -> F:
 
 
 def inline_grader_options(function: F) -> F:
-    """Adds the options of graders that run beside agents: -g, --stream, --grader-timeout and --grade-failed."""
-    function = grade_failed_option(grader_timeout_option("--grader-timeout")(function))
+    """Adds the options of graders that run beside agents: -g, --stream, --grade-failed and how their verdicts count."""
+    time = "Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"
+    function = verdict_options(time=time)(grade_failed_option(function))
     return grader_option(required=False)(stream_option(function))
 
 
 def inline_graders(settings: RunSettings) -> GraderPlan | None:
     """Returns the graders that run beside agents, None if -g names none; UserError if one cannot be found."""
-    if not settings.grader:
+    specs = named_graders(
+        settings.grader,
+        stream=settings.stream,
+        limits=settings.limits,
+        weights=settings.weights,
+        informational=settings.informational,
+    )
+
+    if not specs:
         return None
-    specs = named_graders(settings.grader, stream=settings.stream)
 
     def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:
         return GraderSet(
             specs,
             processes,
             console.say,
-            timeout=settings.grader_timeout,
             redact=redact.value,
             grade_failed=settings.grade_failed,
             trace=console.say if settings.debug else None,

@@ -46,13 +46,9 @@ class ToolComplete(ShellComplete):
         self.tool, self.words = tool, words
         self.kept = ""  # the start of the word that stays as it is
 
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """Returns the words before the last, and the last."""
-        return self.words[:-1], "".join(self.words[-1:])
-
     def complete(self) -> str:
         """Returns the answer for the shell."""
-        items = self.get_completions(*self.get_completion_args())
+        items = self.get_completions(self.words[:-1], "".join(self.words[-1:]))
         kind = next((item.type for item in items if item.type != "plain"), "plain")
         words = (f"{item.value}\t{item.help or ''}" for item in items if item.type == "plain")
         return "\n".join([kind, self.kept, *words])

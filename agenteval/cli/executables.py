@@ -5,6 +5,7 @@ No tool is imported or run: the job of a tool is in the first line of its file.
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Iterable
@@ -37,19 +38,8 @@ def plug_ins(directories: Iterable[str]) -> dict[str, str]:
     own = own_tools()
     found: dict[str, str] = {}
     for directory in directories:
-        for name in _names_in(directory):
-            path = os.path.join(directory, name)
-            if name.startswith(PREFIX) and name.isprintable() and name not in own and _is_executable(path):
+        for path in sorted(glob.glob(os.path.join(glob.escape(directory), f"{PREFIX}*"))):
+            name = os.path.basename(path)
+            if name.isprintable() and name not in own and os.path.isfile(path) and os.access(path, os.X_OK):
                 found.setdefault(name, path)
     return dict(sorted(found.items()))
-
-
-def _names_in(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
-
-
-def _is_executable(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)

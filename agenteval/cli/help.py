@@ -52,22 +52,14 @@ def _items(block: list[str]) -> Iterator[list[str]]:
 def _wrap_item(item: list[str], columns: int) -> list[str]:
     if all(len(line) <= columns for line in item):
         return item
-    first, indent = item[0], _indent(item[0])
-    found = DEFINITION.match(first) if indent else None
-    hang = (
-        len(found[1])
-        if found and len(found[1]) <= columns // 2
-        else indent + 2 * (indent > 0 or first.startswith("- "))
-    )
-    text = " ".join(line.strip() for line in item)
-    if found:  # the gap must survive the wrapping
-        term = found[1].strip()
-        lines = wrap_words(text[len(term) :], columns, hang)
-        start = f"{' ' * indent}{term}"
-        if len(start) < hang:
-            return [start.ljust(hang) + lines[0].lstrip(), *lines[1:]]
-        return [start, *wrap_words(text[len(term) :], columns, indent + 4)]
-    return wrap_words(text, columns, hang, first=indent)
+    indent, text = _indent(item[0]), " ".join(line.strip() for line in item)
+    found = DEFINITION.match(item[0]) if indent else None
+    if found is None:
+        return wrap_words(text, columns, indent + 2 * (indent > 0 or text.startswith("- ")), first=indent)
+    term = found[1].rstrip()
+    hang = len(found[1]) if len(found[1]) <= columns // 2 else indent + 4
+    lines = wrap_words(text[len(term.strip()) :], columns, hang)
+    return [term.ljust(hang) + lines[0].lstrip(), *lines[1:]] if len(term) < hang else [term, *lines]
 
 
 def wrap_words(text: str, columns: int, indent: int, first: int | None = None) -> list[str]:

@@ -50,10 +50,13 @@ MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; nan, which Click would accept, is not."""
+    """A number within bounds; nan, which Click would accept, is not, and a percentage is not a share."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it cannot be compared."""
+        given = number_in(str(value))
+        if self.max is not None and self.max <= 1 < given <= 100:
+            self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
         if number != number:
             self.fail("nan is not a number to compare with", param, ctx)
@@ -91,10 +94,24 @@ def input_argument(metavar: str) -> Decorator:
     """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
 
     def decorate(function: F) -> F:
-        function = click.option("--stdin", is_flag=True, hidden=True, expose_value=False)(function)
-        return click.argument("path", metavar=f"[{metavar}]", required=False)(function)
+        function = click.option(
+            "--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin
+        )(function)
+        return click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin)(function)
 
     return decorate
+
+
+def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    ctx.meta["stdin"] = value
+
+
+def _not_beside_stdin(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+    if ctx.meta.get("stdin") and path not in (None, "-"):
+        raise click.UsageError(
+            f"--stdin beside {path}: leave out --stdin to read the file, or {path} to read stdin", ctx
+        )
+    return path
 
 
 output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
@@ -175,14 +192,60 @@ stream_option: Decorator = click.option(
 )
 
 
-def grader_timeout_option(*names: str) -> Decorator:
-    """How long a grader may take; the name is not -t in tools whose -t is the limit of an agent."""
-    return click.option(
-        *names,
-        type=MILLISECONDS,
-        default=60_000,
-        help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
-    )
+def parse_weight(text: str) -> tuple[str, float]:
+    """Returns the name and the weight of NAME=W."""
+    name, _, number = text.rpartition("=")
+    weight = number_in(number)
+    if not name or not 0 < weight < float("inf"):
+        raise ValueError(f"{text!r} is not NAME=W with a number above 0, such as style=0.5")
+    return name, weight
+
+
+def parse_grader_limit(text: str) -> tuple[str | None, float]:
+    """Returns the name and the milliseconds of [NAME=]TIME."""
+    name, _, time = text.rpartition("=")
+    return name or None, parse_milliseconds(time)
+
+
+grader_timeout_option: Decorator = click.option(
+    "-t",
+    "--timeout",
+    type=MILLISECONDS,
+    default=60_000,
+    help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
+)
+
+
+def verdict_options(*, time: str = "Limit of one grader, where it is not that of -t; repeatable.") -> Decorator:
+    """How verdicts count, and the limit of a single grader; `time` is the help of that."""
+
+    def decorate(function: F) -> F:
+        for option in (
+            click.option(
+                "--grader-timeout",
+                "limits",
+                multiple=True,
+                type=Parsed("[name=]time", parse_grader_limit),
+                help=time,
+            ),
+            click.option(
+                "--informational",
+                multiple=True,
+                metavar="NAME",
+                help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
+            ),
+            click.option(
+                "--weight",
+                "weights",
+                multiple=True,
+                type=Parsed("name=w", parse_weight),
+                help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 grade_failed_option: Decorator = click.option(
@@ -192,5 +255,4 @@ grade_failed_option: Decorator = click.option(
 
 def grader_options(function: F) -> F:
     """How graders are run: --stream, -j and -t; and --no-redact, for their answers."""
-    function = grader_timeout_option("-t", "--timeout")(redact_option(function))
-    return stream_option(concurrency_option("Graders")(function))
+    return stream_option(concurrency_option("Graders")(grader_timeout_option(redact_option(function))))

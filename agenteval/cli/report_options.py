@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from agenteval.reports.forms import ReportForms
 from agenteval.reports.reader import RowReader
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
+from agenteval.streams.rows import KeyUse
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
 
@@ -45,6 +47,14 @@ def form_list(forms: ReportForms) -> str:
     return "\n  ".join(lines)
 
 
+def refuse_ignored(form: str, given: Mapping[str, bool], read_by: Mapping[str, Sequence[str]]) -> None:
+    """Raises UserError for an option that was given and that the chosen form does not read."""
+    for option, forms in read_by.items():
+        if given.get(option) and form not in forms:
+            also = f"-f {forms[0]}" if len(forms) == 1 else f"-f with one of {', '.join(forms)}"
+            raise UserError(f"{option} has no effect on {form}: leave it out, or give {also}")
+
+
 def write_results(
     tool: str,
     forms: ReportForms,
@@ -55,9 +65,13 @@ def write_results(
     progress: bool | None,
     strict: bool,
     against: str | None = None,
+    use: KeyUse | None = None,
     **wishes: Any,
 ) -> int:
-    """Writes every result of the file in that form, together with those of another run; returns the exit code."""
+    """Writes every result of the file in that form, together with those of another run; returns the exit code.
+
+    `use` is the key by which the form groups records, if it does.
+    """
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path)
     other = None if against is None else Source(against)
@@ -67,11 +81,14 @@ def write_results(
     console.begin(None, "records")
     try:
         seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None
-        reader = RowReader(source, console, seen)
+        reader = RowReader(source, console, seen, use)
         forms.write(form, reader, target, at_once=reader.at_once, source=source.name, say=console.say, **wishes)
     except UserError:
         target.abandon()
         raise
     finally:
         console.finish()
-    return FAILED if console.refused else OK
+    complaint = use.complaint() if use and wishes.get("grouped") else None
+    if complaint:
+        console.say(complaint)
+    return FAILED if console.refused or complaint else OK

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from agenteval.cluster.merge import Identified
 from agenteval.cluster.worker import NOT_FOUND, FilterAnswer
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
-from agenteval.processes.shutdown import raise_on_signals
+from agenteval.processes.shutdown import exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import Output
@@ -254,11 +254,15 @@ def work_through(
     raise_on_signals()  # Ray has set handlers of its own
     target.open()
     target.begin()
-    console.begin(count_lines(source, len(done)), "records")
+    total = None  # of a stream
+    if source.regular:
+        total = max(0, sum(map(len, source.lines())) - len(done))
+        source.rewind()
+    console.begin(total, "records")
     try:
         dispatcher.run(read_tasks(source, done, console))
     except (Stopped, Exception) as reason:
-        exit_at_once_on_signals()
+        exit_at_once_on_signals()  # the cluster ends the workers of a driver that is gone
         dispatcher.stop()
         console.finish()
         if isinstance(reason, Stopped):
@@ -270,22 +274,6 @@ def work_through(
     console.finish()
     target.close()
     return FAILED if dispatcher.failed or console.refused else OK
-
-
-def exit_at_once_on_signals() -> None:
-    """Makes a second Ctrl-C end the tool at once; the cluster ends the workers of a driver that is gone."""
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda number, _frame: os._exit(128 + number))
-
-
-def count_lines(source: Source, done: int) -> int | None:
-    """Returns about how many records are left to do; None if the input is a stream."""
-    if not source.regular:
-        return None
-    count = sum(map(len, source.lines()))
-    source.rewind()
-    source.first_line = None
-    return max(0, count - done)
 
 
 def read_tasks(source: Source, done: Collection[str], console: Console) -> Iterator[Task]:

@@ -6,7 +6,6 @@ import os
 import queue
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -124,12 +123,6 @@ class FilterWorker:
         assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()
-
-    def stop(self) -> None:
-        """Terminates the filter, which ends its agents."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGTERM)
 
 
 def _forward(name: str, stream: IO[bytes], lines: queue.SimpleQueue[tuple[str, bytes]]) -> None:

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from msgspec import structs
+from msgspec.structs import asdict
 
-from agenteval.comparison import figures
+from agenteval.comparison import figures, pairing
 from agenteval.comparison.figures import Report, run_k
-from agenteval.comparison.pairing import (
-    PairAnalysis,
-    PromptScores,
-    Rows,
-    Scores,
-    Strategy,
-    WinCounts,
-    analyse_pairs,
-    by_category,
-    by_scores,
-    difference,
-    missing_prompts,
-    paired_values,
-    prompt_ids,
-    shared_prompts,
-)
+from agenteval.comparison.pairing import PairAnalysis, PromptScores, Rows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
 from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
@@ -39,25 +25,8 @@ from agenteval.statistics.intervals import bootstrap_mean_interval, bounds
 from agenteval.statistics.paired import mid_p, sign_test
 from agenteval.statistics.samples import pass_exp
 from agenteval.streams.text import counted
-from agenteval.wire.comparison import (
-    ComparisonReport,
-    HeadToHead,
-    McNemar,
-    PairStatistics,
-    PassExpDifference,
-    PerformanceIntervals,
-    PromptComparison,
-    ReportMeta,
-    Statistics,
-    StrategyName,
-    TrialsComparisonReport,
-    TrialsHeadToHead,
-    TrialsMeta,
-    TrialsPairStatistics,
-    TrialsPrompt,
-    TrialsStatistics,
-)
-from agenteval.wire.differences import CategoryRun
+from agenteval.wire import comparison as wire
+from agenteval.wire.differences import Difference
 from agenteval.wire.records import Record
 
 Weights = Mapping[str, float]
@@ -70,7 +39,7 @@ OF_TRIALS = ("passRate", "passAtK", "passExpK", "passAt", "passExp", "k", "trial
 class CompareSettings(NamedTuple):
     """The strategy and what it needs: weights, or the resamples of the bootstrap and their seed."""
 
-    strategy: StrategyName
+    strategy: wire.StrategyName
     weights: Weights | None = None
     iterations: int | None = None
     seed: int | None = None
@@ -82,7 +51,6 @@ class Comparison:
 
     def __init__(self, *, trials: bool, options: RowOptions = RowOptions()) -> None:  # noqa: B008
         self.trials, self.options = trials, options
-        self.clustered = options.cluster_by is not None
         self.default_weights = TRIAL_WEIGHTS if trials else RESULT_WEIGHTS
 
     def compare(
@@ -94,11 +62,7 @@ class Comparison:
     ) -> Report:
         """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
         meta, strategy = self._meta(runs, settings, rankings, now), self.strategy(settings, rankings)
-        report: Report
-        if isinstance(meta, TrialsMeta):
-            report = self._trials_report(runs, strategy, meta)
-        else:
-            report = self._results_report(runs, strategy, meta)
+        report = self._report(runs, strategy, meta)
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
             decide_by_preference(report.statistics.pairs, report.preference)
@@ -106,7 +70,8 @@ class Comparison:
             for run in runs:
                 times = (row.durations for row in run.rows.values())
                 found = bootstrap_mean_interval(times, settings.iterations, settings.seed or 0)
-                report.performance[run.label].confidence_intervals = PerformanceIntervals(latency_mean=bounds(found))
+                interval = wire.PerformanceIntervals(latency_mean=bounds(found))
+                report.performance[run.label].confidence_intervals = interval
         return report
 
     def _meta(
@@ -115,44 +80,39 @@ class Comparison:
         settings: CompareSettings,
         rankings: Mapping[str, PromptRanking] | None,
         now: float,
-    ) -> ReportMeta:
+    ) -> wire.ReportMeta:
         """What was compared, and all that is needed to do it again."""
-        ids, by, cluster_by = prompt_ids(runs), *self.options
+        ids, by, cluster_by = pairing.prompt_ids(runs), *self.options
+        rows = [(id, row) for run in runs for id, row in run.rows.items()]
+        set_back = {run.label: run.total("clock_set_back") for run in runs}
         facts: dict[str, Any] = {
             "generated_at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
             "runs": [run.label for run in runs],
             "prompt_count": len(ids),
             "prompts_with_all_runs": sum(all(id in run.rows for run in runs) for id in ids),
-            "missing": missing_prompts(runs),
+            "missing": pairing.missing_prompts(runs),
             "strategy": settings.strategy,
             "weights": dict(settings.weights) if settings.weights else None,
             "bootstrap_iterations": settings.iterations,
             "seed": settings.seed,
-            "by": by.removeprefix("metadata.") if any(row.categories for row in _all_rows(runs)) else None,
+            "by": by.removeprefix("metadata.") if any(row.categories for _, row in rows) else None,
             "cluster_by": cluster_by.removeprefix("metadata.") if cluster_by else None,
-            "clusters": self._clusters(runs),
+            "clusters": len({row.cluster_name(id) for id, row in rows}) if cluster_by else None,
             "changed_input": {run.label: list(run.changed) for run in runs if run.changed} or None,
-            "negative_durations": clocks_set_back(runs) or None,
+            "negative_durations": {label: count for label, count in set_back.items() if count} or None,
             "margin": settings.margin,
             "grader_errors": None if rankings is None else sum(found.error is not None for found in rankings.values()),
         }
         if not self.trials:
-            return ReportMeta(**facts)
+            return wire.ReportMeta(**facts)
         ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
-        every = {k for counts in ks.values() for k in counts}
         mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
-        return TrialsMeta(
+        return wire.TrialsMeta(
             **facts,
             trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
             input_format="trials",
-            mixed_k=mixed if len(every) > 1 else None,
+            mixed_k=mixed if len({row.k for _, row in rows}) > 1 else None,
         )
-
-    def _clusters(self, runs: Sequence[RunRows]) -> int | None:
-        """How many clusters the prompts of all runs make; None without clusters."""
-        if not self.clustered:
-            return None
-        return len({row.cluster_name(id) for run in runs for id, row in run.rows.items()})
 
     # --- how a prompt is won ---
 
@@ -162,7 +122,7 @@ class Comparison:
             return by_rankings(rankings)
         weights = settings.weights
         if weights is None:
-            return by_scores(self.plain_scores)
+            return pairing.by_scores(self.plain_scores)
 
         def weighted(_id: str, rows: Rows) -> PromptScores:
             if self.trials:
@@ -186,71 +146,76 @@ class Comparison:
 
     # --- the two forms of the report ---
 
-    def _results_report(self, runs: Sequence[RunRows], strategy: Strategy, meta: ReportMeta) -> ComparisonReport:
-        pairs = [
-            PairStatistics(
-                **structs.asdict(pair.scores) | outcome(pair, meta),
-                pass_rate=pair.passes,
-                mcnemar=McNemar(
-                    b=pair.passes.wins,
-                    c=pair.passes.losses,
-                    p=mid_p(pair.passes.wins, pair.passes.losses),
-                    exact_p=sign_test(pair.passes.wins, pair.passes.losses),
-                ),
-            )
-            for pair in analyse_pairs(runs, clustered=self.clustered)
-        ]
-        return ComparisonReport(
-            meta=meta,
-            quality={run.label: figures.quality(run, clustered=self.clustered) for run in runs},
-            performance={run.label: figures.performance(run) for run in runs},
-            reliability={run.label: figures.reliability(run) for run in runs},
-            trajectory_info={run.label: figures.trajectory_info(run) for run in runs},
-            statistics=Statistics(pairs=pairs),
-            head_to_head=head_to_head(runs, strategy),
-            usage=figures.usage(runs),
-            by_category=by_category(runs, self._category, clustered=self.clustered),
-        )
+    def _report(self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta) -> Report:
+        """The figures of each run and of every two."""
 
-    def _trials_report(self, runs: Sequence[RunRows], strategy: Strategy, meta: TrialsMeta) -> TrialsComparisonReport:
-        wins, prompts = trials_head_to_head(runs, strategy)
-        clustered = self.clustered
-        scores = {run.label: found for run in runs if (found := figures.trial_quality(run, clustered=clustered))}
+        def each(figure: Callable[[RunRows], Any]) -> dict[str, Any]:
+            return {run.label: figure(run) for run in runs}
+
+        shared: dict[str, Any] = {
+            "meta": meta,
+            "performance": each(partial(figures.performance, trials=self.trials)),
+            "usage": figures.usage(runs),
+            "by_category": pairing.by_category(runs, partial(figures.category_run, trials=self.trials)),
+        }
         pairs = [
-            TrialsPairStatistics(
-                **structs.asdict(pair.passes) | outcome(pair, meta),
-                score=pair.scores if pair.scores.n else None,
-                pass_exp=self._pass_exp(a, b),
-            )
-            for pair, (a, b) in zip(analyse_pairs(runs, clustered=clustered), combinations(runs, 2), strict=True)
+            (pair, outcome(pair, meta), a, b)
+            for pair, (a, b) in zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
         ]
-        return TrialsComparisonReport(
-            meta=meta,
-            capability={run.label: figures.capability(run, clustered=clustered) for run in runs},
-            reliability={run.label: figures.trial_reliability(run, clustered=clustered) for run in runs},
-            flakiness={run.label: figures.flakiness(run) for run in runs},
-            quality=scores or None,
-            performance={run.label: figures.performance(run, trials=True) for run in runs},
-            statistics=TrialsStatistics(
-                runs={run.label: figures.run_statistics(run, clustered=clustered) for run in runs}, pairs=pairs
+        if not self.trials:
+            return wire.ComparisonReport(
+                **shared,
+                quality=each(figures.quality),
+                reliability=each(figures.reliability),
+                trajectory_info=each(figures.trajectory_info),
+                statistics=wire.Statistics(
+                    pairs=[
+                        wire.PairStatistics(
+                            **asdict(pair.scores) | found, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes)
+                        )
+                        for pair, found, _, _ in pairs
+                    ]
+                ),
+                head_to_head=head_to_head(runs, strategy),
+            )
+        wins, prompts = trials_head_to_head(runs, strategy)
+        scored = {label: found for label, found in each(figures.trial_quality).items() if found}
+        return wire.TrialsComparisonReport(
+            **shared,
+            capability=each(figures.capability),
+            reliability=each(figures.trial_reliability),
+            flakiness=each(figures.flakiness),
+            quality=scored or None,
+            statistics=wire.TrialsStatistics(
+                runs=each(figures.run_statistics),
+                pairs=[
+                    wire.TrialsPairStatistics(
+                        **asdict(pair.passes) | found,
+                        score=pair.scores if pair.scores.n else None,
+                        pass_exp=pass_exp_difference(a, b),
+                    )
+                    for pair, found, a, b in pairs
+                ],
             ),
             head_to_head=wins,
             per_prompt=prompts,
-            usage=figures.usage(runs),
-            by_category=by_category(runs, self._category, clustered=clustered),
         )
 
-    def _category(self, run: RunRows) -> CategoryRun:
-        return figures.category_run(run, clustered=self.clustered, trials=self.trials)
 
-    def _pass_exp(self, a: RunRows, b: RunRows) -> PassExpDifference:
-        """The difference of the unbiased pass^k, at the smaller k of the two runs."""
-        k = min(run_k(a), run_k(b))
-        values = paired_values(a, b, lambda row: pass_exp(row.graded, row.passed, k), clustered=self.clustered)
-        return PassExpDifference(k=k, **structs.asdict(difference(values)))
+def mcnemar(passes: Difference) -> wire.McNemar:
+    """McNemar's test of the prompts that only one of two runs passed."""
+    b, c = passes.wins, passes.losses
+    return wire.McNemar(b=b, c=c, p=mid_p(b, c), exact_p=sign_test(b, c))
 
 
-def outcome(pair: PairAnalysis, meta: ReportMeta) -> dict[str, Any]:
+def pass_exp_difference(a: RunRows, b: RunRows) -> wire.PassExpDifference:
+    """The difference of the unbiased pass^k, at the smaller k of the two runs."""
+    k = min(run_k(a), run_k(b))
+    values = pairing.paired_values(a, b, lambda row: pass_exp(row.graded, row.passed, k))
+    return wire.PassExpDifference(k=k, **asdict(pairing.difference(values)))
+
+
+def outcome(pair: PairAnalysis, meta: wire.ReportMeta) -> dict[str, Any]:
     """The fields of a pair that hold its outcome."""
     better, verdict = overall(pair.passes, pair.scores)
     margin = meta.margin if pair.passes.run_a == meta.runs[0] else None  # how much worse B may be than the baseline
@@ -273,7 +238,7 @@ def remarks(report: Report) -> list[str]:
     if meta.clusters and meta.clusters == meta.prompt_count:
         key = f"metadata.{meta.cluster_by}"
         lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
-    if not isinstance(report, TrialsComparisonReport):
+    if not isinstance(report, wire.TrialsComparisonReport):
         return lines
     if report.meta.mixed_k:
         ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
@@ -286,16 +251,6 @@ def remarks(report: Report) -> list[str]:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
             lines.append(f"{incomplete}; the trials that there are count")
     return lines
-
-
-def clocks_set_back(runs: Sequence[RunRows]) -> dict[str, int]:
-    """For each run that has any: how many records have a negative duration."""
-    counts = {run.label: sum(row.clock_set_back for row in run.rows.values()) for run in runs}
-    return {label: count for label, count in counts.items() if count}
-
-
-def _all_rows(runs: Sequence[RunRows]) -> list[ComparedRow]:
-    return [row for run in runs for row in run.rows.values()]
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -351,7 +306,7 @@ def result_payload(record: Record, _row: ComparedRow) -> Record:
     return payload
 
 
-def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> HeadToHead:
+def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> wire.HeadToHead:
     """An entry for every prompt that two runs or more have, and the wins of every two runs."""
     prompts = []
     wins = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
@@ -360,7 +315,7 @@ def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> HeadToHead:
         judged = strategy(id, rows)
         by_grade.count(id, rows, grades(rows))
         prompts.append(
-            PromptComparison(
+            wire.PromptComparison(
                 id=id,
                 winner=wins.count(id, rows, judged.standing),
                 scores=judged.scores,
@@ -370,7 +325,7 @@ def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> HeadToHead:
                 grader_error=judged.grader_error,
             )
         )
-    return HeadToHead(prompts=prompts, pairwise=wins.pairwise(), quality=by_grade.pairwise())
+    return wire.HeadToHead(prompts=prompts, pairwise=wins.pairwise(), quality=by_grade.pairwise())
 
 
 # --- trials -------------------------------------------------------------------------------------
@@ -402,7 +357,9 @@ def trials_payload(record: Record, row: ComparedRow) -> Record:
     return {**{field: rate for field, rate in known.items() if rate is not None}, **given}
 
 
-def trials_head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> tuple[TrialsHeadToHead, list[TrialsPrompt]]:
+def trials_head_to_head(
+    runs: Sequence[RunRows], strategy: Strategy
+) -> tuple[wire.TrialsHeadToHead, list[wire.TrialsPrompt]]:
     """The wins of every two runs, and an entry for every prompt that two runs or more have."""
 
     def values(rows: Rows, field: str) -> Scores:
@@ -416,7 +373,7 @@ def trials_head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> tuple[Tr
         judged, alike = strategy(id, rows), at_common_k(rows)
         at, exp = values(alike, "pass_at_k"), values(alike, "pass_exp_k")
         prompts.append(
-            TrialsPrompt(
+            wire.TrialsPrompt(
                 id=id,
                 capability_winner=by_at.count(id, rows, at),
                 reliability_winner=by_exp.count(id, rows, exp),
@@ -431,5 +388,5 @@ def trials_head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> tuple[Tr
                 grader_error=judged.grader_error,
             )
         )
-    wins = TrialsHeadToHead(capability=by_at.pairwise(), reliability=by_exp.pairwise(), overall=overall.pairwise())
+    wins = wire.TrialsHeadToHead(capability=by_at.pairwise(), reliability=by_exp.pairwise(), overall=overall.pairwise())
     return wins, prompts

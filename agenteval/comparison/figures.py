@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from agenteval.comparison.rows import ComparedRow, RunRows
@@ -19,36 +18,15 @@ from agenteval.statistics.intervals import (
     cluster_sums,
     clustered_rate_interval,
     mean_interval,
-    pass_rate_interval,
     percentile_interval,
+    rate_interval,
 )
-from agenteval.statistics.samples import commonest, mean, pass_at, pass_curves, pass_exp, percentile
-from agenteval.wire.comparison import (
-    Capability,
-    CapabilityIntervals,
-    ComparisonReport,
-    Flakiness,
-    FlakyPrompt,
-    Latency,
-    PairStatistics,
-    Performance,
-    Quality,
-    QualityIntervals,
-    Reliability,
-    ReliabilityIntervals,
-    RunStatistics,
-    ScoreDistribution,
-    ScoreIntervals,
-    TrajectoryInfo,
-    TrialQuality,
-    TrialReliability,
-    TrialsComparisonReport,
-    TrialsPairStatistics,
-)
+from agenteval.statistics.samples import commonest, mean, pass_at, pass_exp, percentile
+from agenteval.wire import comparison as wire
 from agenteval.wire.differences import CategoryRun, ConfidenceInterval, Difference, Ratio, Usage, UsageAmount
 
-Report = ComparisonReport | TrialsComparisonReport
-Pair = PairStatistics | TrialsPairStatistics
+Report = wire.ComparisonReport | wire.TrialsComparisonReport
+Pair = wire.PairStatistics | wire.TrialsPairStatistics
 Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
@@ -192,7 +170,7 @@ class Measure(NamedTuple):
 
 def measures(pair: Pair) -> list[Measure]:
     """The differences of a pair that there are: passes, of several trials pass^k, scores."""
-    if isinstance(pair, PairStatistics):
+    if isinstance(pair, wire.PairStatistics):
         return [Measure("Pass rate", "rate", pair.pass_rate), Measure("Score", "score", pair)]
     found = [Measure("Pass rate", "rate", pair)]
     if pair.pass_exp is not None:
@@ -202,7 +180,7 @@ def measures(pair: Pair) -> list[Measure]:
 
 def passes_of(pair: Pair) -> Difference:
     """The difference of the pass rates; of trials the pair's own fields are that."""
-    return pair.pass_rate if isinstance(pair, PairStatistics) else pair
+    return pair.pass_rate if isinstance(pair, wire.PairStatistics) else pair
 
 
 def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
@@ -216,84 +194,144 @@ def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
     return [(name, unit, ratio) for name, unit, ratio in found if ratio is not None and ratio.ratio]
 
 
-# --- passes and scores of results ---------------------------------------------------------------
+# --- passes and scores --------------------------------------------------------------------------
 
 
-def clusters_of(run: RunRows, clustered: bool, trials: bool) -> list[str] | None:
-    """The cluster of each graded prompt; None where prompts are independent and have one attempt each."""
-    if not clustered and not trials:
-        return None
-    return [row.cluster_name(id) if clustered else id for id, row in run.rows.items() if row.graded]
+def pass_interval(run: RunRows, *, trials: bool) -> ConfidenceInterval | None:
+    """The interval of the share of graded attempts that pass; the trials of a prompt are a cluster, or part of one."""
+    graded = {id: row for id, row in run.rows.items() if row.graded}
+    if not trials and not run.clustered:
+        return rate_interval(sum(row.passed for row in graded.values()), len(graded))
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for id, row in graded.items():
+        sums[row.cluster_name(id)] += row.passed
+        counts[row.cluster_name(id)] += row.graded
+    return clustered_rate_interval(list(sums.values()), list(counts.values()))
 
 
-def quality(run: RunRows, *, clustered: bool = False) -> Quality:
+def score_interval(run: RunRows, *, trials: bool) -> ConfidenceInterval | None:
+    """The interval of the mean score, with the same clusters."""
+    names = [row.cluster_name(id) for id, row in run.rows.items() for _ in row.scores]
+    return mean_interval(run.all_values("scores"), names if trials or run.clustered else None)
+
+
+def quality(run: RunRows) -> wire.Quality:
     """Scores of the graded results with their intervals; the others are counted by why they have none."""
-    rows = run.rows.values()
-    scores, passes = run.all_values("scores"), run.values("pass_rate")
-    grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in rows)
-    clusters = clusters_of(run, clustered, trials=False)
-    score_interval, pass_interval = mean_interval(scores, clusters), pass_rate_interval(passes, clusters)
-    return Quality(
+    scores, passed = run.all_values("scores"), run.total("passed")
+    of_scores, of_passes = score_interval(run, trials=False), pass_interval(run, trials=False)
+    return wire.Quality(
         type="run",
         n=len(scores),
-        ungraded=len(run.rows) - len(scores) - grader_errors,
-        grader_errors=grader_errors,
-        errors=sum(row.errors for row in rows),
+        ungraded=len(run.rows) - len(scores) - run.total("grader_errors"),
+        grader_errors=run.total("grader_errors"),
+        errors=run.total("errors"),
         avg_score=mean(scores),
-        pass_rate=mean(passes),
+        pass_rate=mean(run.values("pass_rate")),
         pass_count=passed,
         fail_count=len(scores) - passed,
         score_distribution=distribution(scores),
-        confidence_intervals=QualityIntervals(avg_score=bounds(score_interval), pass_rate=bounds(pass_interval)),
-        score_interval=score_interval,
-        pass_interval=pass_interval,
+        confidence_intervals=wire.QualityIntervals(avg_score=bounds(of_scores), pass_rate=bounds(of_passes)),
+        score_interval=of_scores,
+        pass_interval=of_passes,
     )
 
 
-def distribution(scores: Iterable[float]) -> ScoreDistribution:
+def distribution(scores: Iterable[float]) -> wire.ScoreDistribution:
     """Counts per fifth; a score on a border belongs to the upper one."""
     # Compared, not divided: 0.6 / 0.2 is 2.9999999999999996.
     found = Counter(sum(score >= border for border in BORDERS) for score in scores)
-    return ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
+    return wire.ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
 
 
-def reliability(run: RunRows) -> Reliability:
+def trial_quality(run: RunRows) -> wire.TrialQuality | None:
+    """Scores of all trials that have one, with the interval of their mean; None if none has."""
+    scores = run.all_values("scores")
+    if not scores:
+        return None
+    interval = score_interval(run, trials=True)
+    return wire.TrialQuality(
+        type="trial",
+        n=len(scores),
+        ungraded=run.total("attempts") - len(scores) - run.total("grader_errors"),
+        grader_errors=run.total("grader_errors"),
+        failed_trials=run.total("failed"),
+        confidence_intervals=wire.ScoreIntervals(avg_score=bounds(interval)),
+        score_interval=interval,
+        **_spread("score", scores),
+    )
+
+
+def run_statistics(run: RunRows) -> wire.RunStatistics:
+    """Counts of prompts and trials, and the pass rate with its interval."""
+    trials, graded, passed = run.total("attempts"), run.total("graded"), run.total("passed")
+    return wire.RunStatistics(
+        prompts=len(run.rows),
+        trials=trials,
+        graded_prompts=sum(row.graded > 0 for row in run.rows.values()),
+        graded_trials=graded,
+        passed_trials=passed,
+        failed_trials=run.total("failed"),
+        ungraded_trials=trials - graded - run.total("grader_errors"),
+        grader_errors=run.total("grader_errors"),
+        incomplete=sum(row.attempts != row.k for row in run.rows.values()),
+        pass_rate=passed / graded if graded else None,
+        interval=pass_interval(run, trials=True),
+    )
+
+
+def category_run(run: RunRows, *, trials: bool) -> CategoryRun:
+    """The figures of the prompts of one category."""
+    graded = run.total("graded")
+    return CategoryRun(
+        n=sum(row.graded > 0 for row in run.rows.values()),
+        pass_rate=run.total("passed") / graded if graded else None,
+        interval=pass_interval(run, trials=trials),
+        avg_score=mean(run.all_values("scores")),
+        score_interval=score_interval(run, trials=trials),
+    )
+
+
+# --- errors and trajectories of results ---------------------------------------------------------
+
+
+def reliability(run: RunRows) -> wire.Reliability:
     """Errors, timeouts and completions of all results."""
     rows = run.rows.values()
-    return Reliability(
+    return wire.Reliability(
         type="run",
         n=len(rows),
-        tool_errors=sum(row.tool_errors for row in rows),
+        tool_errors=run.total("tool_errors"),
         tool_error_rate=mean([row.tool_errors for row in rows]),
-        timeouts=sum(row.timed_out for row in rows),
+        timeouts=run.total("timed_out"),
         timeout_rate=mean([row.timed_out for row in rows]),
         completion_rate=mean([row.has_output and not row.errors for row in rows]),
     )
 
 
-def trajectory_info(run: RunRows) -> TrajectoryInfo:
+def trajectory_info(run: RunRows) -> wire.TrajectoryInfo:
     """The commonest richness, and the mean number of steps of the trajectories that there are."""
     most = Counter(row.richness for row in run.rows.values()).most_common(1)
-    return TrajectoryInfo(richness=most[0][0] if most else "minimal", avg_step_count=mean(run.values("steps")))
+    return wire.TrajectoryInfo(richness=most[0][0] if most else "minimal", avg_step_count=mean(run.values("steps")))
 
 
 # --- time, tokens and cost ----------------------------------------------------------------------
 
 
-def performance(run: RunRows, *, trials: bool = False) -> Performance:
+def performance(run: RunRows, *, trials: bool = False) -> wire.Performance:
     """Latencies of all attempts, their sum and, of results, the times to the first response if any is known."""
     durations, first = run.all_values("durations"), [] if trials else run.all_values("first_responses")
-    return Performance(
+    return wire.Performance(
         latency=latency(durations),
         total_duration=sum(durations) if durations else None,
         first_response=latency(first) if first else None,
     )
 
 
-def latency(durations: Iterable[float]) -> Latency:
+def latency(durations: Iterable[float]) -> wire.Latency:
     """Percentiles, mean and extremes; None over nothing."""
     ordered = sorted(durations)
-    return Latency(
+    return wire.Latency(
         n=len(ordered),
         p50=percentile(ordered, 0.5),
         p90=percentile(ordered, 0.9),
@@ -322,17 +360,13 @@ def amount(values: Sequence[float], estimated: int | None = None) -> UsageAmount
     middle, centre = percentile(ordered, 0.5), mean(ordered)
     if middle is None or centre is None:
         return None
+    interval = percentile_interval(ordered, 0.5)
     return UsageAmount(
-        n=len(ordered),
-        total=sum(ordered),
-        mean=centre,
-        p50=middle,
-        p50_interval=percentile_interval(ordered, 0.5),
-        estimated=estimated,
+        n=len(ordered), total=sum(ordered), mean=centre, p50=middle, p50_interval=interval, estimated=estimated
     )
 
 
-# --- trials -------------------------------------------------------------------------------------
+# --- pass@k and pass^k of trials ----------------------------------------------------------------
 
 
 def run_k(run: RunRows) -> int:
@@ -340,47 +374,47 @@ def run_k(run: RunRows) -> int:
     return commonest(row.k for row in run.rows.values())
 
 
-def capability(run: RunRows, *, clustered: bool = False) -> Capability:
+def capability(run: RunRows) -> wire.Capability:
     """The chance to pass at least once in k trials."""
-    rates = _rates(run, "at", clustered)
+    rates = _rates(run, "at")
     shown = bounds(rates["pass_at_intervals"].get(str(run_k(run))))
-    return Capability(**rates, confidence_intervals=CapabilityIntervals(avg_pass_at_k=shown))
+    return wire.Capability(**rates, confidence_intervals=wire.CapabilityIntervals(avg_pass_at_k=shown))
 
 
-def trial_reliability(run: RunRows, *, clustered: bool = False) -> TrialReliability:
+def trial_reliability(run: RunRows) -> wire.TrialReliability:
     """The chance to pass in all of k trials."""
-    rates = _rates(run, "exp", clustered)
-    shown = bounds(rates["pass_exp_intervals"].get(str(run_k(run))))
-    return TrialReliability(type="trial", **rates, confidence_intervals=ReliabilityIntervals(avg_pass_exp_k=shown))
+    rates = _rates(run, "exp")
+    intervals = wire.ReliabilityIntervals(avg_pass_exp_k=bounds(rates["pass_exp_intervals"].get(str(run_k(run)))))
+    return wire.TrialReliability(type="trial", **rates, confidence_intervals=intervals)
 
 
-def _rates(run: RunRows, which: Literal["at", "exp"], clustered: bool) -> dict[str, Any]:
+def _rates(run: RunRows, which: Literal["at", "exp"]) -> dict[str, Any]:
     known = run.values(f"pass_{which}_k")
     means, counts = _curve_means(run.rows.values(), which)
     shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
-    intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j, clustered))}
+    intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j))}
     curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
     return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
 
 
-def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int, clustered: bool) -> ConfidenceInterval | None:
+def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int) -> ConfidenceInterval | None:
     """The interval of the mean of the unbiased estimates for j trials, over the prompts that have so many."""
     estimate = pass_at if which == "at" else pass_exp
     rows = [(id, row) for id, row in run.rows.items() if row.graded >= j <= row.k]
     alike = {pair: estimate(*pair, j) or 0.0 for pair in {(row.graded, row.passed) for _, row in rows}}
     values = [alike[row.graded, row.passed] for _, row in rows]
-    names = [row.cluster_name(id) for id, row in rows] if clustered else range(len(rows))
-    return clustered_rate_interval(*cluster_sums(values, names))
+    return clustered_rate_interval(*cluster_sums(values, [row.cluster_name(id) for id, row in rows]))
 
 
 def _curve_means(rows: Iterable[ComparedRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
     """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
+    estimate = pass_at if which == "at" else pass_exp
     alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)
     sums: defaultdict[int, float] = defaultdict(float)
     counts: defaultdict[int, int] = defaultdict(int)
     for (graded, passed, k), prompts in alike.items():
-        for j, estimates in enumerate(islice(pass_curves(graded, passed), k), 1):
-            sums[j] += prompts * estimates[which == "exp"]
+        for j in range(1, min(graded, k) + 1):
+            sums[j] += prompts * (estimate(graded, passed, j) or 0.0)
             counts[j] += prompts
     return {str(j): sums[j] / counts[j] for j in sorted(sums)}, {str(j): counts[j] for j in sorted(counts)}
 
@@ -393,91 +427,15 @@ def _spread(of: str, values: Iterable[float]) -> dict[str, Any]:
     return {f"avg_{of}": mean(ordered), **spread}
 
 
-def flakiness(run: RunRows) -> Flakiness:
+def flakiness(run: RunRows) -> wire.Flakiness:
     """passAtK - passExpK of the graded prompts, and the prompts where it is largest."""
     gaps = sorted(run.values("flakiness"))
     flaky = [(gap, id, row.pass_rate) for id, row in run.rows.items() if (gap := row.flakiness)]
     most = nlargest(MOST_FLAKY, flaky, key=lambda prompt: prompt[0])
-    return Flakiness(
+    return wire.Flakiness(
         n=len(gaps),
         avg_flakiness=mean(gaps),
         median_flakiness=percentile(gaps, 0.5),
         flaky_prompt_count=len(flaky),
-        top_flaky_prompts=[FlakyPrompt(id=id, flakiness=gap, pass_rate=rate) for gap, id, rate in most],
-    )
-
-
-def trial_quality(run: RunRows, *, clustered: bool = False) -> TrialQuality | None:
-    """Scores of all trials that have one, with the interval of their mean; None if none has."""
-    rows = run.rows.values()
-    scores = run.all_values("scores")
-    if not scores:
-        return None
-    # The trials of a prompt are a cluster.
-    names = [row.cluster_name(id) if clustered else id for id, row in run.rows.items() for _ in row.scores]
-    interval = mean_interval(scores, names)
-    grader_errors = sum(row.grader_errors for row in rows)
-    return TrialQuality(
-        type="trial",
-        n=len(scores),
-        ungraded=sum(row.attempts for row in rows) - len(scores) - grader_errors,
-        grader_errors=grader_errors,
-        failed_trials=sum(row.failed for row in rows),
-        confidence_intervals=ScoreIntervals(avg_score=bounds(interval)),
-        score_interval=interval,
-        **_spread("score", scores),
-    )
-
-
-def run_statistics(run: RunRows, *, clustered: bool = False) -> RunStatistics:
-    """Counts of prompts and trials, and the pass rate with its interval: the trials of a prompt are a cluster."""
-    rows, graded = run.rows.values(), [row for row in run.rows.values() if row.graded]
-    trials, judged = sum(row.attempts for row in rows), sum(row.graded for row in graded)
-    grader_errors, passed = sum(row.grader_errors for row in rows), sum(row.passed for row in graded)
-    return RunStatistics(
-        prompts=len(rows),
-        trials=trials,
-        graded_prompts=len(graded),
-        graded_trials=judged,
-        passed_trials=passed,
-        failed_trials=sum(row.failed for row in rows),
-        ungraded_trials=trials - judged - grader_errors,
-        grader_errors=grader_errors,
-        incomplete=sum(row.attempts != row.k for row in rows),
-        pass_rate=passed / judged if judged else None,
-        interval=_trials_interval(graded, clusters_of(run, clustered, trials=True) or []),
-    )
-
-
-def _trials_interval(graded: Sequence[ComparedRow], clusters: Sequence[str]) -> ConfidenceInterval | None:
-    """The interval of the share of graded trials that pass; the trials of a prompt are a cluster, or part of one."""
-    sums: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    for name, row in zip(clusters, graded, strict=True):
-        sums[name] += row.passed
-        counts[name] += row.graded
-    return clustered_rate_interval(list(sums.values()), list(counts.values()))
-
-
-# --- categories ---------------------------------------------------------------------------------
-
-
-def category_run(run: RunRows, *, clustered: bool, trials: bool) -> CategoryRun:
-    """The figures of the prompts of one category."""
-    if not trials:
-        found = quality(run, clustered=clustered)
-        return CategoryRun(
-            n=found.n,
-            pass_rate=found.pass_rate,
-            interval=found.pass_interval,
-            avg_score=found.avg_score,
-            score_interval=found.score_interval,
-        )
-    passes, scores = run_statistics(run, clustered=clustered), trial_quality(run, clustered=clustered)
-    return CategoryRun(
-        n=passes.graded_prompts,
-        pass_rate=passes.pass_rate,
-        interval=passes.interval,
-        avg_score=scores.avg_score if scores else None,
-        score_interval=scores.score_interval if scores else None,
+        top_flaky_prompts=[wire.FlakyPrompt(id=id, flakiness=gap, pass_rate=rate) for gap, id, rate in most],
     )

@@ -1,6 +1,7 @@
 """ae-gate: the rows of a run → the figures that a threshold can be set for, and whether each threshold is met.
 
-Each figure comes with its 95 % interval where it is an estimate; the trials of a prompt are a cluster.
+Each figure has its 95 % interval where it is an estimate; the trials of a prompt are a cluster. A figure of grades
+also has the share of records that it is known for: what is not known cannot pass.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from typing import NamedTuple
 from agenteval.comparison.run_summary import COST, RunSummary
 from agenteval.statistics.intervals import (
     bounds,
+    clustered_rate_interval,
     mean_interval,
     pass_rate_interval,
     percentile_interval,
     rate_interval,
 )
-from agenteval.statistics.samples import percentile
+from agenteval.statistics.samples import percentile, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
 from agenteval.wire.row import Attempt, Row
 
-OF_TRIALS = re.compile(r"pass(At|Exp)(K|[1-9][0-9]{0,5})")
+OF_TRIALS = re.compile(r"pass([@^])(K|[1-9][0-9]{0,5})")
+OLD_NAME = re.compile(r"pass(At|Exp)([1-9][0-9]{0,5})")  # of an unbiased estimate, beside passAtK, which is none
 NOT_GRADED = "nothing is graded"
+NOT_TRIALS = "these are results, not trials"
+GRADED_RATE = "gradedRate"
 NOT_REPORTED = "no agent reported it"
 ROUNDING = 1e-9  # a mean of ten scores of 0.7 is 0.6999999999999998
 
@@ -36,6 +41,7 @@ class GateFigure(NamedTuple):
     over: str
     interval: Interval | None = None
     estimate: bool = True  # whether the value would differ in another run; a total is what it is
+    known: float = 1.0  # of a figure of grades: the share of records, or of prompts, that it is known for
 
 
 class RunFigures:
@@ -47,6 +53,8 @@ class RunFigures:
         self._prompts = 0
         self._scores, self._scored = array("d"), array("q")
         self._flags: dict[str, array[float]] = {name: array("d") for name in FLAGS}
+        self._recorded: dict[str, array[float]] = {name: array("d") for name in RECORDED}
+        self._failed_prompts = 0  # of trials: prompts whose agents all failed
 
     def add(self, row: Row) -> None:
         """Adds a result, or all trials of a prompt."""
@@ -60,16 +68,41 @@ class RunFigures:
             if attempt.grade is not None or attempt.agent_failed:
                 self._scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
                 self._scored.append(prompt)
+        if row.is_trials:
+            self._failed_prompts += bool(row.attempts) and row.failed == len(row.attempts) and not row.graded
+            for name, of_row in RECORDED.items():
+                if (value := of_row(row)) is not None:
+                    self._recorded[name].append(value)
 
     @property
     def graded(self) -> int:
         """How many records count as graded."""
         return self.summary.overall().count
 
+    @property
+    def graded_share(self) -> float:
+        """The share of records that count as graded; 0 if there are none."""
+        return self.graded / self.summary.records if self.summary.records else 0.0
+
+    def graded_text(self) -> str:
+        """How many records are graded, and by name why the others are not."""
+        summary, graded = self.summary, self.graded
+        if graded == summary.records:
+            return "all graded"
+        missing = [
+            (summary.ungraded, "ungraded"),
+            (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors"),
+            (summary.agent_failures - summary.graded_failures if not graded else 0, "failed"),
+        ]
+        names = ", ".join(f"{count:,} {name}" for count, name in missing if count)
+        return f"{graded:,} of {summary.records:,} graded: {names}"
+
     def figure(self, name: str) -> GateFigure:
         """The figure of that name, which must be one of NAMES or pass@j or pass^j of trials."""
         if found := OF_TRIALS.fullmatch(name):
             return self._of_trials(found[1], found[2])
+        if name in RECORDED:
+            return self._recorded_mean(name)
         return FIGURES[name](self)
 
     # --- each figure ---
@@ -80,7 +113,8 @@ class RunFigures:
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
         interval = trials.interval() if trials else bounds(rate_interval(grades.passed, grades.count))
-        return GateFigure(grades.passed / grades.count, f"{grades.passed:,} of {grades.count:,} passed", interval)
+        over = f"{grades.passed:,} of {grades.count:,} passed, {self.graded_text()}"
+        return GateFigure(grades.passed / grades.count, over, interval, known=self.graded_share)
 
     def score(self) -> GateFigure:
         """The mean score."""
@@ -89,7 +123,14 @@ class RunFigures:
             return GateFigure(None, NOT_GRADED)
         clusters = self._scored if self.summary.trials else None
         interval = bounds(mean_interval(self._scores, clusters)) if self._scores else None
-        return GateFigure(grades.score.value, f"mean of {grades.count:,}", interval)
+        over = f"mean of {grades.count:,}, {self.graded_text()}"
+        return GateFigure(grades.score.value, over, interval, known=self.graded_share)
+
+    def graded_rate(self) -> GateFigure:
+        """The share of records that are graded: a fact about this file, not an estimate."""
+        if not self.summary.records:
+            return GateFigure(None, "there are no records")
+        return GateFigure(self.graded_share, self.graded_text(), estimate=False)
 
     def share(self, name: str, count: int, what: str) -> GateFigure:
         """The share of all records for which a flag holds."""
@@ -119,18 +160,35 @@ class RunFigures:
         over = f"total, reported by {max(mean.count for mean in known):,} of {self.summary.records:,}"
         return GateFigure(sum(mean.total for mean in known), over, estimate=False)
 
-    def _of_trials(self, which: str, number: str) -> GateFigure:
+    def _of_trials(self, sign: str, number: str) -> GateFigure:
         """Unbiased pass@j or pass^j, over the prompts that have j graded trials; K is the k of the run."""
         trials = self.summary.trials
         if trials is None:
-            return GateFigure(None, "these are results, not trials")
+            return GateFigure(None, NOT_TRIALS)
         if not trials.k or not self.graded:
             return GateFigure(None, NOT_GRADED)
         j = trials.k if number == "K" else int(number)
-        found = trials.estimate("@" if which == "At" else "^", j)
+        found = trials.estimate(sign, j)
         if found is None:
             return GateFigure(None, f"no prompt has {counted(j, 'graded trial')}")
-        return GateFigure(found.value, f"over {counted(found.prompts, 'prompt')}", found.interval)
+        return self._over_prompts(found.value, found.interval, found.prompts, f"with {counted(j, 'graded trial')}")
+
+    def _recorded_mean(self, name: str) -> GateFigure:
+        """The mean of passAtK or passExpK as the records have it; if anything is graded, failed agents count as 0."""
+        if self.summary.trials is None:
+            return GateFigure(None, NOT_TRIALS)
+        if not self._recorded[name]:
+            return GateFigure(None, NOT_GRADED)
+        values = [*self._recorded[name], *[0.0] * self._failed_prompts]
+        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
+        return self._over_prompts(sum(values) / len(values), interval, len(values), "graded")
+
+    def _over_prompts(self, value: float, interval: Interval | None, prompts: int, which: str) -> GateFigure:
+        """A mean over the prompts for which it is known."""
+        share = prompts / self._prompts
+        over = f"over {counted(prompts, 'prompt')}" if share == 1 else f"over {prompts:,} of {self._prompts:,} prompts"
+        over = f"{over} {which}, {self.graded_text()}" if share < 1 else f"{over}, {self.graded_text()}"
+        return GateFigure(value, over, interval, known=min(share, self.graded_share))
 
 
 FLAGS: dict[str, Callable[[Attempt], bool]] = {
@@ -139,6 +197,19 @@ FLAGS: dict[str, Callable[[Attempt], bool]] = {
     "graderErrorRate": lambda attempt: bool(attempt.grader_error),
     "ungradedRate": lambda attempt: attempt.grade is None and not attempt.agent_failed,
 }
+
+
+RECORDED: dict[str, Callable[[Row], float | None]] = {
+    "passAtK": lambda row: recorded_rate(row, row.pass_at_k, plug_in_pass_at_k),
+    "passExpK": lambda row: recorded_rate(row, row.pass_exp_k, plug_in_pass_exp_k),
+}
+
+
+def recorded_rate(row: Row, recorded: float | None, of: Callable[[float, int], float]) -> float | None:
+    """The rate as it is recorded, else the same plug-in value of the trials; None if none of them is graded."""
+    if row.pass_rate is None:
+        return None
+    return of(row.pass_rate, row.k) if recorded is None else recorded
 
 
 def _ungraded(run: RunFigures) -> int:
@@ -158,6 +229,7 @@ FIGURES: dict[str, Callable[[RunFigures], GateFigure]] = {
     "graderErrors": lambda run: run.count(run.summary.grader_errors),
     "ungraded": lambda run: run.count(_ungraded(run)),
     "graded": lambda run: run.count(run.graded),
+    GRADED_RATE: RunFigures.graded_rate,
     "p50": lambda run: run.latency(0.5),
     "p90": lambda run: run.latency(0.9),
     "p99": lambda run: run.latency(0.99),
@@ -165,12 +237,18 @@ FIGURES: dict[str, Callable[[RunFigures], GateFigure]] = {
     "tokens": lambda run: run.total("input_tokens", "output_tokens"),
 }
 TIMES = ("p50", "p90", "p99")
-NAMES = (*FIGURES, "passAt1, passAt2, … passAtK", "passExp1, passExp2, … passExpK")
+NAMES = (*FIGURES, "pass@1, pass@2, … pass@K", "pass^1, pass^2, … pass^K", *RECORDED)
+AT_MOST_ONE = ("passRate", "score", "errorRate", "toolErrorRate", "graderErrorRate", "ungradedRate", GRADED_RATE)
 
 
 def is_known(name: str) -> bool:
     """Whether there is a figure of that name."""
-    return name in FIGURES or OF_TRIALS.fullmatch(name) is not None
+    return name in FIGURES or name in RECORDED or OF_TRIALS.fullmatch(name) is not None
+
+
+def is_rate(name: str) -> bool:
+    """Whether a figure is between 0 and 1."""
+    return name in AT_MOST_ONE or name in RECORDED or OF_TRIALS.fullmatch(name) is not None
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -199,12 +277,19 @@ class Checked(NamedTuple):
     bound: float | None = None  # of the interval, if that is what is compared
 
 
-def check_all(run: RunFigures, conditions: Sequence[Threshold], *, confident: bool, group: str = "") -> list[Checked]:
-    """Whether each condition holds; one on a figure that is not known does not."""
-    return [_check(run.figure(condition.name), condition, confident, group) for condition in conditions]
+def check_all(
+    run: RunFigures, conditions: Sequence[Threshold], *, confident: bool, min_graded: float, group: str = ""
+) -> list[Checked]:
+    """Whether each condition holds; none does on a figure that is not known, or known for less than `min_graded`.
+
+    If fewer than that are graded, another condition comes first, which says so.
+    """
+    enough = _check(run.figure(GRADED_RATE), Threshold(GRADED_RATE, min_graded, least=True), False, 0.0, group)
+    checks = [_check(run.figure(condition.name), condition, confident, min_graded, group) for condition in conditions]
+    return checks if enough.holds else [enough, *checks]
 
 
-def _check(figure: GateFigure, condition: Threshold, confident: bool, group: str) -> Checked:
+def _check(figure: GateFigure, condition: Threshold, confident: bool, min_graded: float, group: str) -> Checked:
     value, bound = figure.value, None
     if value is None:
         return Checked(group, condition, figure, False)
@@ -214,4 +299,4 @@ def _check(figure: GateFigure, condition: Threshold, confident: bool, group: str
         value = bound = figure.interval[0 if condition.least else 1]
     slack = ROUNDING * max(1.0, abs(condition.limit))
     holds = value >= condition.limit - slack if condition.least else value <= condition.limit + slack
-    return Checked(group, condition, figure, holds, bound)
+    return Checked(group, condition, figure, holds and figure.known >= min_graded - ROUNDING, bound)

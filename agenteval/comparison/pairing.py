@@ -158,12 +158,12 @@ class PairAnalysis(NamedTuple):
     resources: Resources
 
 
-def analyse_pairs(runs: Sequence[RunRows], *, clustered: bool) -> list[PairAnalysis]:
+def analyse_pairs(runs: Sequence[RunRows]) -> list[PairAnalysis]:
     """The paired analysis of every two runs; the verdicts are adjusted for all tests of the report."""
     found, same = [], []
     for a, b in combinations(runs, 2):
-        passes = paired_values(a, b, lambda row: row.pass_rate, clustered=clustered)
-        scores = paired_values(a, b, lambda row: row.score, clustered=clustered)
+        passes = paired_values(a, b, lambda row: row.pass_rate)
+        scores = paired_values(a, b, lambda row: row.score)
         by_passes, by_scores = difference(passes), difference(scores)
         if same_test(scores, passes):
             same.append((by_scores, by_passes))
@@ -172,9 +172,9 @@ def analyse_pairs(runs: Sequence[RunRows], *, clustered: bool) -> list[PairAnaly
     return found
 
 
-def paired_values(a: RunRows, b: RunRows, value_of: ValueOf, *, clustered: bool = False) -> PairedValues:
-    """Pairs a value of two runs by prompt; `clustered` names the cluster of each prompt, its own id if it has none."""
-    found = PairedValues(a.label, b.label, [], [], [], [] if clustered else None)
+def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
+    """Pairs a value of two runs by prompt."""
+    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None)
     for id, row in a.rows.items():
         other = b.rows.get(id)
         if other is None or (ours := value_of(row)) is None or (theirs := value_of(other)) is None:
@@ -290,9 +290,7 @@ def _ratio_of_times(values: PairedValues) -> Ratio | None:
 # --- categories ---------------------------------------------------------------------------------
 
 
-def by_category(
-    runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRun], *, clustered: bool
-) -> dict[str, Category] | None:
+def by_category(runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRun]) -> dict[str, Category] | None:
     """Each category, in order of appearance: each run, and every two runs; None if no record has one.
 
     A prompt is in the categories that its first record with any names: one, or all of a list.
@@ -309,15 +307,12 @@ def by_category(
         for id, row in run.rows.items():
             for category in categories_of.get(id, (NO_CATEGORY,)):
                 if category not in parts:
-                    parts[category] = [RunRows(other.label, {}) for other in runs]
+                    parts[category] = [other._replace(rows={}) for other in runs]
                 parts[category][place].rows[id] = row
     found = {
         category: Category(
             runs={run.label: figures(run) for run in part},
-            pairs=[
-                difference(paired_values(a, b, lambda row: row.pass_rate, clustered=clustered))
-                for a, b in combinations(part, 2)
-            ],
+            pairs=[difference(paired_values(a, b, lambda row: row.pass_rate)) for a, b in combinations(part, 2)],
         )
         for category, part in parts.items()
     }

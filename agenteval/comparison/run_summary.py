@@ -54,6 +54,11 @@ class Grades(msgspec.Struct):
         self.passed += grade.pass_
         self.score.add(grade.score)
 
+    def add_alike(self, passed: int, count: int) -> None:
+        """Adds grades of which it is only known how many pass: they score 1, the others 0."""
+        self.passed += passed
+        self.score = Mean(self.score.total + passed, self.score.count + count)
+
     @property
     def count(self) -> int:
         """How many grades there are."""
@@ -92,8 +97,7 @@ class TrialPrompts:
 
     def add(self, row: Row) -> None:
         """Adds a prompt; a trial whose agent failed has not passed."""
-        graded = [attempt for attempt in row.attempts if attempt.grade is not None or attempt.agent_failed]
-        self.counts[row.k, len(graded), sum(attempt.passed for attempt in graded)] += 1
+        self.counts[row.k, row.graded or row.failed, row.passed] += 1
 
     def add_alike(self, k: int, graded: int, passed: int, prompts: int) -> None:
         """Adds so many prompts with so many graded trials each, of which so many passed."""
@@ -169,6 +173,11 @@ class RunSummary(msgspec.Struct):
         self.prompts += 1
         for attempt in row.attempts:
             self._add_attempt(attempt)
+            if attempt.grader_error or not row.has_only_rate:
+                self._add_grades(attempt)
+        if row.has_only_rate:
+            self.grades.add_alike(row.passed, row.graded)
+            self.graded_failures += row.failed
         if row.is_trials:
             self.trials = self.trials or TrialPrompts()
             self.trials.add(row)
@@ -177,7 +186,6 @@ class RunSummary(msgspec.Struct):
         self.records += 1
         self.agent_failures += attempt.agent_failed
         self.tool_errors += bool(attempt.tool_errors)
-        self._add_grades(attempt)
         timing = attempt.timing
         if (duration := timing.duration) is not None:
             self.durations.append(duration)

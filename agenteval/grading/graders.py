@@ -14,10 +14,11 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY
@@ -27,7 +28,8 @@ from agenteval.processes.process import Command, Outcome, failure_of, find_progr
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.digests import contents, digest, file_digest
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import GraderResult
+from agenteval.streams.text import first_few
+from agenteval.wire.records import GraderAnswer, Record
 
 Trace = Callable[[str], None]
 
@@ -38,6 +40,7 @@ TYPESCRIPT = (".ts", ".mts")
 PREFIX = "ae-grader-"
 MAX_ANSWER = 16 << 20  # bytes
 END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
+TIMEOUT = 60_000.0  # milliseconds per record
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
 GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
@@ -59,20 +62,63 @@ class GraderSpec(msgspec.Struct, frozen=True):
     streams: bool  # one process for many records
     hosted: bool = False  # a function that one of our hosts loads and calls
     bundled: bool = False  # comes with the suite
+    timeout: float = TIMEOUT
+    weight: float = 1.0  # in the mean of several scores
+    informational: bool = False  # its verdict is kept, and counts for nothing
 
     @property
     def trusted(self) -> bool:
         """Whether it answers each record with exactly one line."""
         return self.hosted or self.bundled
 
+    @property
+    def counting(self) -> Record:
+        """How its verdict counts, as it is recorded; empty if it counts like any other."""
+        if self.informational:
+            return {"informational": True}
+        return {"weight": self.weight} if self.weight != 1 else {}
 
-def named_graders(texts: Iterable[str], *, stream: bool) -> list[GraderSpec]:
-    """Returns the graders that -g named; raises UserError if one cannot be found or two have the same name."""
+
+def named_graders(
+    texts: Iterable[str],
+    *,
+    stream: bool,
+    timeout: float = TIMEOUT,
+    limits: Sequence[tuple[str | None, float]] = (),
+    weights: Sequence[tuple[str, float]] = (),
+    informational: Sequence[str] = (),
+) -> list[GraderSpec]:
+    """Returns the graders that -g named, with what other options say about them; a limit without a name is for each.
+
+    Raises UserError if one cannot be found, two have the same name, or an option names none of them.
+    """
     specs = [parse_grader(text, stream=stream) for text in texts]
     names = [spec.name for spec in specs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f'two graders are called "{twice}"; tell them apart with -g NAME=GRADER')
-    return specs
+    _refuse_unknown("--weight", [name for name, _ in weights], names)
+    _refuse_unknown("--informational", informational, names)
+    _refuse_unknown("--grader-timeout", [name for name, _ in limits if name], names)
+    if contradiction := next((name for name, _ in weights if name in informational), None):
+        raise UserError(f"--weight {contradiction}: an informational verdict is in no mean; leave out one of the two")
+    times, shares = dict(limits), dict(weights)
+    default = times.get(None, timeout)
+    return [
+        replace(
+            spec,
+            timeout=times.get(spec.name, default),
+            weight=shares.get(spec.name, 1.0),
+            informational=spec.name in informational,
+        )
+        for spec in specs
+    ]
+
+
+def _refuse_unknown(option: str, given: Iterable[str], names: list[str]) -> None:
+    for name in given:
+        if name not in names:
+            known = f"the graders are {first_few(names, len(names))}" if names else "there is none without -g"
+            raise UserError(f"{option} {name}: no grader has that name; {known}")
 
 
 def parse_grader(text: str, *, stream: bool) -> GraderSpec:
@@ -142,14 +188,14 @@ def grader_digests(specs: Iterable[GraderSpec]) -> dict[str, str]:
 
 def _definition(spec: GraderSpec) -> list[object]:
     if not spec.hosted:
-        return [spec.argv, contents(spec.argv[1:] if spec.bundled else spec.argv)]
+        return [spec.argv, contents(spec.argv[1:] if spec.bundled else spec.argv), spec.counting]
     reference = spec.argv[-1]
     if content := file_digest(reference):
-        return [content]
+        return [content, spec.counting]
     parts = reference.partition(":")[0].split(".")
     paths = [os.path.join(folder, *parts) for folder in [os.curdir, *sys.path]]
     files = (file_digest(file) for path in paths for file in (f"{path}.py", os.path.join(path, "__init__.py")))
-    return [reference, next(filter(None, files), None)]
+    return [reference, next(filter(None, files), None), spec.counting]
 
 
 # --- graders at work ----------------------------------------------------------------------------
@@ -173,8 +219,7 @@ def open_graders(
     specs: list[GraderSpec],
     processes: ProcessSupervisor,
     *,
-    timeout: float,
-    kind: type = GraderResult,
+    kind: type = GraderAnswer,
     trace: Trace | None = None,
 ) -> list[Grader]:
     """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record.
@@ -184,9 +229,9 @@ def open_graders(
     graders: list[Grader] = []
     for spec in specs:
         if not spec.streams:
-            graders.append(CommandGrader(spec, processes, timeout, kind, trace))
+            graders.append(CommandGrader(spec, processes, kind, trace))
             continue
-        grader = StreamGrader(spec, processes, timeout, kind, trace)
+        grader = StreamGrader(spec, processes, kind, trace)
         if spec.trusted:
             grader.load()
         graders.append(grader)
@@ -202,11 +247,9 @@ def trace_stderr(trace: Trace | None, name: str, printed: bytes) -> None:
 class CommandGrader:
     """One process per record: grader input on stdin, grader result on stdout."""
 
-    def __init__(
-        self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type, trace: Trace | None
-    ) -> None:
+    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
         self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
-        self.processes, self.timeout = processes, timeout
+        self.processes, self.timeout = processes, spec.timeout
         self.cwd = os.getcwd()
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -240,11 +283,9 @@ class CommandGrader:
 class StreamGrader:
     """As many long-lived processes as there are threads that grade at the same time."""
 
-    def __init__(
-        self, spec: GraderSpec, processes: ProcessSupervisor, timeout: float, kind: type, trace: Trace | None
-    ) -> None:
+    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
         self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
-        self.processes, self.timeout = processes, timeout
+        self.processes, self.timeout = processes, spec.timeout
         self.cwd = os.getcwd()
         self.timeouts: int | None = None if spec.trusted else 0  # None: it has answered, or its protocol is ours
         self._idle: list[GraderStream] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,16 +20,18 @@ from agenteval.grading.graders import Grader, GraderSpec, grader_digests, named_
 from agenteval.grading.verdict import (
     GraderError,
     Verdict,
+    answers_in,
     ending_of,
     failed_agent,
     has_failed,
     ungraded,
+    with_graded,
     with_verdicts,
 )
 from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.console import Console, describe_fault
+from agenteval.streams.console import Console, Ending, describe_fault
 from agenteval.streams.jsonl import encode
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, write_record
 from agenteval.streams.redaction import Redactor
@@ -37,6 +40,7 @@ from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
 BATCH_SECONDS = 0.05  # that the records of a batch should take together
+WORST_FIRST = (Ending.GRADER_ERROR, Ending.AGENT_FAILED, Ending.NOT_PASSED)  # of the trials of a prompt
 NOT_FOR_GRADERS = frozenset((*VERDICT_FIELDS, "rawLines", "lineTimes", "turns"))
 
 Batches = Callable[[int], Iterator[list[Record]]]
@@ -59,17 +63,17 @@ class GraderSet:
         processes: ProcessSupervisor,
         report: Callable[[str], None],
         *,
-        timeout: float,
         redact: Callable[[Any], Any] = lambda verdict: verdict,
         grade_failed: bool = False,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self.digests = grader_digests(specs)
-        self.graders = open_graders(specs, processes, timeout=timeout, trace=trace)
+        self.graders = open_graders(specs, processes, trace=trace)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
         self.all_hosted = all(spec.hosted for spec in specs)
-        self.keep_each = len(specs) > 1 or specs[0].named
+        self.keep_each = len(specs) > 1 or specs[0].named or specs[0].informational
+        self.counting = {spec.name: spec.counting for spec in specs}
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
         self._seconds_each: float | None = None  # that a record took last
@@ -105,13 +109,13 @@ class GraderSet:
                 grader.name: self._checked(record, grader.name, verdict)
                 for grader, verdict in zip(self.graders, verdicts, strict=True)
             }
-            return with_verdicts(record, named, keep_each=self.keep_each)
+            return with_verdicts(record, named, keep_each=self.keep_each, counting=self.counting)
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
             self.erred = True
             reason = describe_fault(error)
-            self.report(f"{record['id']}: {reason}")
+            self.report(f"{_name_of(record)}: {reason}")
             return ungraded(record) | {"graderError": reason}
 
     def _with_digests(self, record: Record) -> Record:
@@ -124,10 +128,10 @@ class GraderSet:
         """Returns the verdict without secrets; reports it if it is an error."""
         if not isinstance(verdict, GraderError):
             return self.redact(verdict)  # type: ignore[no-any-return]
-        self.erred = True
+        self.erred = self.erred or not self.counting[name].get("informational")
         error = replace(verdict, reason=self.redact(verdict.reason))
         if not error.reported:
-            self.report(f"{record['id']}: grader {name}: {error.reason}")
+            self.report(f"{_name_of(record)}: grader {name}: {error.reason}")
         return error
 
     def batch_size(self, workers: int) -> int:
@@ -154,6 +158,12 @@ class GraderSet:
         """Lets the graders exit: everything is graded."""
         for grader in self.graders:
             grader.finish()
+
+
+def _name_of(record: Record) -> str:
+    """Returns the name of an answer in messages: the prompt's id, of a trial `ID#N`."""
+    number = record.get("trialNum")
+    return record["id"] if number is None else f"{record['id']}#{number}"
 
 
 def grader_input(record: Record) -> bytes:
@@ -199,14 +209,13 @@ class GraderRun:
         output: Output,
         console: Console,
         grader: Iterable[str],
-        stream: bool,
         concurrency: int,
-        timeout: float,
         no_redact: bool,
         grade_failed: bool = False,
         debug: bool = False,
+        **settings: Any,
     ) -> None:
-        specs = named_graders(grader, stream=stream)
+        specs = named_graders(grader, **settings)
         self.output, self.console = output, console
         self.redact = redact = Redactor({} if no_redact else os.environ)
         console.redact, output.encode = redact, redact.line
@@ -218,7 +227,6 @@ class GraderRun:
                 specs,
                 self.processes,
                 console.say,
-                timeout=timeout,
                 redact=redact.value,
                 grade_failed=grade_failed,
                 trace=console.say if debug else None,
@@ -231,33 +239,48 @@ class GraderRun:
     def __call__(self, batches: Batches, finish: Finish) -> bool:
         """Grades every record and writes, in order, what `finish` makes of it; returns whether all could be graded.
 
+        A worker takes answers: a result is one, a record of trials has one per trial, and is written with its last one.
         The output is left open.
         """
+        waiting: deque[tuple[Record, int]] = deque()  # records whose answers are being graded, and how many they have
+        graded: list[Record] = []  # the answers of the first of them
 
-        def emit(graded: Record) -> None:
-            record = finish(graded)
-            if record is not None:
-                write_record(self.output, record, self.console)
-            self.console.advance(graded["id"], ending_of(graded, graded=True))
-            if self.console.strict and graded.get("graderError"):
+        def emit(answer: Record) -> None:
+            graded.append(answer)
+            record, answers = waiting[0]
+            if len(graded) < answers:
+                return
+            waiting.popleft()
+            endings = {ending_of(one, graded=True) for one in graded}
+            written = finish(with_graded(record, graded))
+            graded.clear()
+            if written is not None:
+                write_record(self.output, written, self.console)
+            self.console.advance(record["id"], next((ending for ending in WORST_FIRST if ending in endings), None))
+            if self.console.strict and Ending.GRADER_ERROR in endings:
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
-        items = batches(self.graders.most_at_once())
-        run_pool(pool, self._begun(items), self.processes, self.output, self.console, self.graders.finish)
+        items = self._answers(batches(self.graders.most_at_once()), waiting)
+        run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
 
-    def _begun(self, items: Iterator[list[Record]]) -> Iterator[list[Record]]:
-        """Yields the records, as many at a time as a worker should take.
+    def _answers(self, items: Iterator[list[Record]], waiting: deque[tuple[Record, int]]) -> Iterator[list[Record]]:
+        """Yields the answers of the records, as many at a time as a worker should take.
 
         The file that is there is replaced only now: the first records have turned out to be of the right kind.
         """
         for batch in items:
             self.output.begin()
-            while batch:
+            answers: list[Record] = []
+            for record in batch:
+                found = answers_in(record)
+                waiting.append((record, len(found)))
+                answers += found
+            while answers:
                 size = self.graders.batch_size(self.workers)
-                yield batch[:size]
-                batch = batch[size:]
+                yield answers[:size]
+                answers = answers[size:]
 
 
 # --- comparison graders ------------------------------------------------------------------------
@@ -273,10 +296,10 @@ def comparison_grader(
     trace: Callable[[str], None] | None = None,
 ) -> Ask:
     """Loads the grader; returns a function that asks it. `trace` takes each line that it prints on stderr."""
-    specs = named_graders([text], stream=stream)
+    specs = named_graders([text], stream=stream, timeout=timeout)
     processes = ProcessSupervisor(concurrency)
     try:
-        [grader] = open_graders(specs, processes, timeout=timeout, kind=ComparisonAnswer, trace=trace)
+        [grader] = open_graders(specs, processes, kind=ComparisonAnswer, trace=trace)
     except UserError:
         processes.close()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,17 +13,29 @@ from agenteval.errors import BadRecord
 from agenteval.statistics.samples import pass_at, pass_exp, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Ending
 from agenteval.streams.jsonl import decode
-from agenteval.wire.records import AGENT_FAILED, TRIALS_FIELDS, VERDICT_FIELDS, GraderResult, Record
-from agenteval.wire.row import combine
+from agenteval.wire.records import (
+    AGENT_FAILED,
+    TRIALS_FIELDS,
+    VERDICT_FIELDS,
+    Gradable,
+    GraderAnswer,
+    NamedVerdict,
+    Record,
+    Trial,
+)
+from agenteval.wire.row import combine, fields_of_kind, holds_trials
 from agenteval.wire.validation import check
 
 ADDED = frozenset(VERDICT_FIELDS)
 REPLACED = ADDED - {"scores"}  # which keeps what other graders have answered
+HOW_IT_COUNTS = frozenset(("weight", "informational"))  # what we say about a verdict, not its grader
 STDERR_LINES = 5
 STDERR_LENGTH = 500
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
 KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
 VERDICT = ("pass", "score", "reasoning", "outcome")  # what a trial or a validation has of `score`
+OF_GRADERS = frozenset((*VERDICT, *VERDICT_FIELDS))  # fields of a trial
+RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # how often the trials pass
 OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir", "workspaceBaseline")
 
 
@@ -50,8 +63,10 @@ def read_answer(answer: bytes, kind: type) -> Verdict:
     try:
         check(result, kind)
     except BadRecord as error:
-        advice = _advice(result) if kind is GraderResult else ""
+        advice = _advice(result) if kind is GraderAnswer else ""
         return GraderError(f"its answer is not a grader result: {error}{advice}")
+    if kind is GraderAnswer and "score" not in result:
+        return {"pass": result["pass"], "score": float(result["pass"]), **result}
     return result  # type: ignore[no-any-return]
 
 
@@ -98,9 +113,8 @@ def without_verdicts(record: Record) -> Record:
     metadata = {name: value for name, value in (record.get("metadata") or {}).items() if name != "graderDigests"}
     answer = without(answer, frozenset(("metadata",))) | ({"metadata": metadata} if metadata else {})
     if isinstance(record.get("trials"), list):
-        of_graders = frozenset((*VERDICT, *ADDED))
-        answer = without(answer, frozenset(TRIALS_FIELDS) - {"k", "trials"})
-        answer["trials"] = [without(trial, of_graders) for trial in record["trials"]]
+        answer = without(answer, RATES)
+        answer["trials"] = [without(trial, OF_GRADERS) for trial in record["trials"]]
     return answer
 
 
@@ -124,7 +138,7 @@ def has_failed(record: Record) -> bool:
 
 
 def ending_of(record: Record, *, graded: bool) -> Ending | None:
-    """Returns how a record ended if not well: for progress, which counts agents, records and graders apart."""
+    """Returns how a result ended if not well: for progress, which counts agents, records and graders apart."""
     if has_failed(record) and not record.get("gradedFailed"):
         return Ending.AGENT_FAILED
     if record.get("graderError"):
@@ -135,7 +149,7 @@ def ending_of(record: Record, *, graded: bool) -> Ending | None:
 def is_verdict(value: object) -> bool:
     """Returns whether a value of `scores` is what a grader answers."""
     try:
-        check(value, GraderResult)
+        check(value, NamedVerdict)
     except BadRecord:
         return False
     return True
@@ -147,29 +161,47 @@ def failed_agent(record: Record) -> Record:
     return ungraded(record) | {"score": {"pass": False, "score": 0.0, "reasoning": f"{AGENT_FAILED}{errors[0]}"}}
 
 
-def with_verdicts(record: Record, verdicts: dict[str, Verdict], *, keep_each: bool) -> Record:
-    """Returns the record with `score`, or with `graderError` if one erred; `keep_each` adds `scores` by name."""
-    results = {name: verdict for name, verdict in verdicts.items() if not isinstance(verdict, GraderError)}
+def with_verdicts(
+    record: Record, verdicts: dict[str, Verdict], *, keep_each: bool, counting: Mapping[str, Record] | None = None
+) -> Record:
+    """Returns the record with `score`, or with `graderError` if one erred; `keep_each` adds `scores` by name.
+
+    `counting` says by name how a verdict counts: its weight, or that it is informational. Such a verdict is only added
+    to `scores`, and where no other one is there, the record keeps the verdict that it has.
+    """
+    counting = counting or {}
+    informational = {name for name, how in counting.items() if how.get("informational")}
+    results = {
+        name: without(verdict, HOW_IT_COUNTS) | counting.get(name, {})
+        for name, verdict in verdicts.items()
+        if not isinstance(verdict, GraderError)
+    }
     errors = [
         f"{name}: {verdict.reason}" if keep_each else verdict.reason
         for name, verdict in verdicts.items()
-        if isinstance(verdict, GraderError)
+        if isinstance(verdict, GraderError) and name not in informational
     ]
-    graded = without(record, REPLACED)
-    if has_failed(record):
-        graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
+    earlier: Record = {}
     if keep_each:
-        earlier = record.get("scores")
-        kept = earlier.items() if isinstance(earlier, dict) else ()
-        results = {name: verdict for name, verdict in kept if name not in verdicts and is_verdict(verdict)} | results
+        given = record.get("scores")
+        earlier = {name: one for name, one in given.items() if is_verdict(one)} if isinstance(given, dict) else {}
+        results = {name: verdict for name, verdict in earlier.items() if name not in verdicts} | results
         errors += _other_errors(record.get("graderError"), verdicts)
-        if results:
-            graded["scores"] = results
+    counted = [verdict for verdict in results.values() if not verdict.get("informational")]
+    untouched = not (counted or errors) and not any(
+        name in earlier and not earlier[name].get("informational") for name in informational
+    )
+    graded = without(record, frozenset() if untouched else REPLACED)
+    if has_failed(record) and counted:
+        graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
+    if keep_each and results:
+        graded["scores"] = results
     if errors:
         return graded | {"graderError": "; ".join(errors)}
-    graded["score"] = combine(list(results.values()))
-    if "outcome" in graded["score"]:
-        graded["outcome"] = graded["score"]["outcome"]
+    if counted:
+        graded["score"] = combine(counted)
+        if "outcome" in graded["score"]:
+            graded["outcome"] = graded["score"]["outcome"]
     return graded
 
 
@@ -183,17 +215,67 @@ def _other_errors(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
 # --- trials -------------------------------------------------------------------------------------
 
 
+def check_gradable(record: Record) -> None:
+    """Raises BadRecord if the record is neither a result nor a record of trials."""
+    if holds_trials(record):
+        check(fields_of_kind(record), Trial)
+        if not record["trials"]:
+            raise BadRecord('"trials" is empty: there is no answer to grade')
+    else:
+        check(record, Gradable)
+
+
+def answers_in(record: Record) -> list[Record]:
+    """Returns the results that a record holds: itself, or each of its trials as the result that it was.
+
+    A trial gets the prompt's fields back, which stand once in the record, and its part of the metadata.
+    """
+    if not holds_trials(record):
+        return [record]
+    prompt = {field: value for field, value in record.items() if field not in TRIALS_FIELDS}
+    return [_answer(prompt, trial) for trial in record["trials"]]
+
+
+def _answer(prompt: Record, trial: Record) -> Record:
+    own = {field: value for field, value in trial.items() if field not in (*VERDICT, *OF_ONE_RUN, "duration")}
+    metadata = prompt.get("metadata") or {}
+    metadata = metadata | {field: trial[field] for field in OF_ONE_RUN if field in trial}
+    return prompt | {"metadata": metadata} | own
+
+
+def with_graded(record: Record, results: Sequence[Record]) -> Record:
+    """Returns the record with its answers graded; of trials, how often they pass is computed anew."""
+    if not holds_trials(record):
+        return results[0]
+    trials = [
+        without(trial, OF_GRADERS) | _verdict_fields(result)
+        for trial, result in zip(record["trials"], results, strict=True)
+    ]
+    rates = pass_fields(trials, int(record["k"]))
+    graded: Record = {}
+    for field, value in record.items():
+        if field == "trials":
+            graded |= {**rates, "trials": trials}
+        elif field not in RATES:
+            graded[field] = value
+    digests = results[0]["metadata"]["graderDigests"]
+    return graded | {"metadata": {**(record.get("metadata") or {}), "graderDigests": digests}}
+
+
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:
     """Returns a result as a trial; one that a grader could not grade has no verdict."""
     trial: Record = {"trialNum": number, "output": result["output"], "trajectory": result["trajectory"]}
     trial["duration"] = result["timing"]["total"]
     trial |= {field: result[field] for field in KEPT if field in result}
     trial |= {field: value for field in OF_ONE_RUN if (value := result["metadata"].get(field)) is not None}
-    if graded:
-        score = result.get("score") or {}
-        trial |= {field: score[field] for field in VERDICT if field in score}
-        trial |= {field: result[field] for field in ("scores", "gradedFailed", "graderError") if field in result}
-    return trial
+    return trial | (_verdict_fields(result) if graded else {})
+
+
+def _verdict_fields(result: Record) -> Record:
+    """Returns the fields of a trial that graders give it, from its graded result."""
+    score = result.get("score") or {}
+    fields = {field: score[field] for field in VERDICT if field in score}
+    return fields | {field: result[field] for field in ("scores", "gradedFailed", "graderError") if field in result}
 
 
 def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record) -> Record:

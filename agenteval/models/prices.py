@@ -8,31 +8,11 @@ from typing import Any
 
 def estimated_cost(model: str, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float | None:
     """Returns US dollars at today's list prices; None without the package, or if it does not know the model."""
-    if not _is_known(model):
+    prices = _price_list()
+    if prices is None:
         return None
-    return _price(model, round(input_tokens), round(output_tokens), round(cached_tokens))
-
-
-@cache
-def _is_known(model: str) -> bool:
-    return price_list() is not None and _price(model, 1, 1, 0) is not None
-
-
-@cache
-def price_list() -> Any:
-    """Returns the module genai_prices, or None if it is not installed."""
-    try:
-        import genai_prices
-    except ImportError:
-        return None
-    return genai_prices
-
-
-def _price(model: str, input_tokens: int, output_tokens: int, cached_tokens: int) -> float | None:
-    prices = price_list()
-    usage = prices.Usage(
-        input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=min(cached_tokens, input_tokens)
-    )
+    given, taken, cached = round(input_tokens), round(output_tokens), round(min(cached_tokens, input_tokens))
+    usage = prices.Usage(input_tokens=given, output_tokens=taken, cache_read_tokens=cached)
     provider, _, name = model.rpartition("/")
     for provider_id in dict.fromkeys((provider or None, None)):  # openrouter/… and the like are not in the list
         try:
@@ -40,3 +20,13 @@ def _price(model: str, input_tokens: int, output_tokens: int, cached_tokens: int
         except (LookupError, ValueError):
             continue
     return None
+
+
+@cache
+def _price_list() -> Any:
+    """Returns the module genai_prices, or None if it is not installed."""
+    try:
+        import genai_prices
+    except ImportError:
+        return None
+    return genai_prices

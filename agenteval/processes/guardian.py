@@ -20,7 +20,6 @@ from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_
 NAME = b"agenteval-guard"  # Linux keeps 15 bytes
 HIGHEST_FD = 1 << 16
 LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
-LONGEST_WAIT = 60.0  # seconds until a directory is removed although a process has it in its arguments
 
 
 class Guardian:
@@ -60,13 +59,15 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):  # holding the tool's stdout open would keep the next tool in the pipe waiting
             os.dup2(null, fd)
-        _rename()
+        with suppress(OSError), open("/proc/self/comm", "wb") as file:
+            file.write(NAME)  # so that `pkill -9 ae-run` does not match the guardian
         folders = _read_folders()
         if folders is not None:
             _kill_marked(tool)
             if end_more is not None:
                 end_more()
-            _remove(folders)
+            for folder in folders:
+                discard(os.fsdecode(folder))
     finally:
         os._exit(0)
 
@@ -79,23 +80,6 @@ def _read_folders() -> list[bytes] | None:
         if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
             return None
     return received.split(b"\0")[:-1]
-
-
-def _remove(folders: list[bytes]) -> None:
-    """Removes the directories once no process has them in its arguments: those of a Ray cluster end by themselves."""
-    for folder in folders:
-        end = time.monotonic() + LONGEST_WAIT
-        while _is_named(folder) and time.monotonic() < end:
-            time.sleep(0.1)
-        discard(os.fsdecode(folder))
-
-
-def _is_named(folder: bytes) -> bool:
-    for pid in process_table():
-        with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-            if folder in file.read():
-                return True
-    return False
 
 
 def _kill_marked(tool: int) -> None:
@@ -111,9 +95,3 @@ def _kill_marked(tool: int) -> None:
             return
         time.sleep(pause)
         pause = min(LONGEST_PAUSE, 1.2 * pause)
-
-
-def _rename() -> None:
-    """Changes the name of this process, so that `pkill -9 ae-run` does not match the guardian."""
-    with suppress(OSError), open("/proc/self/comm", "wb") as file:
-        file.write(NAME)

@@ -147,7 +147,7 @@ class LineProcess:
 
     def _write_stdin(self, data: bytes = b"") -> None:
         self.stdin.write(data)
-        if self.stdin.unsent_size:
+        if self.stdin.unsent:
             self.poll.register(self.stdin.fd, select.POLLOUT)
         elif not data:
             self.poll.unregister(self.stdin.fd)

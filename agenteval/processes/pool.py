@@ -50,7 +50,7 @@ class Pool(Generic[T, R]):
         self._emit_failed = False
         self._state = threading.Condition()  # of what follows; never held while something else is waited for
         self._error: BaseException | None = None
-        self._taken = self._running = self._started = 0
+        self._taken = self._running = 0
         self._next = 0  # the first item of an ordered pool that is not finished
         self._waiting: dict[int, list[R]] = {}
         self._finished: set[int] = set()
@@ -66,8 +66,7 @@ class Pool(Generic[T, R]):
         threading.stack_size(STACK)
         self._done, self._signal_done = os.pipe()
         try:
-            with self._state:
-                self._add_worker()
+            self._start_workers()
             self._wait(watch, tick)
         except BaseException as error:  # a signal: no worker takes another item
             self._fail(error)
@@ -107,19 +106,16 @@ class Pool(Generic[T, R]):
 
     # --- workers ---
 
-    def _add_worker(self) -> None:
-        """Starts a worker if there may be one more; called with the state locked."""
-        if self._started == self.workers or self._error is not None:
-            return
-        try:
-            threading.Thread(target=self._serve, daemon=True).start()
-        except RuntimeError:  # the system has no more threads for us
-            if not self._started:
-                raise
-            self.workers = self._started
-        else:
-            self._started += 1
-            self._running += 1
+    def _start_workers(self) -> None:
+        with self._state:  # none of them ends before all are counted
+            for _ in range(self.workers):
+                try:
+                    threading.Thread(target=self._serve, daemon=True).start()
+                except RuntimeError:  # the system has no more threads for us
+                    if not self._running:
+                        raise
+                    break
+                self._running += 1
 
     def _serve(self) -> None:
         try:
@@ -133,12 +129,7 @@ class Pool(Generic[T, R]):
 
     def _work_through(self) -> None:
         """Works on items until there are no more."""
-        grown = False
         while (taken := self._take_item()) is not None:
-            if not grown:  # the next worker starts when this one has found something to do: there may be no more
-                with self._state:
-                    self._add_worker()
-                grown = True
             index, item = taken
             if all(self._deliver(index, result) for result in self.work(item)) and self.ordered:
                 self._finish(index)

@@ -15,8 +15,7 @@ import shutil
 import signal
 import sys
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,7 +49,7 @@ class Command(msgspec.Struct, frozen=True):
     program: str
     argv: list[str]
     cwd: str
-    env: dict[str, str]
+    env: Mapping[str, str]
     stdin: bytes | None = None
     alone: bool = False  # the environment is `env` only, nothing is inherited
 
@@ -295,7 +294,7 @@ class RunningProcess:
         if self.stdin is None:
             return
         self.stdin.write(data)
-        if self.stdin.unsent_size:
+        if self.stdin.unsent:
             self.poll.register(self.stdin.fd, select.POLLOUT)
         elif self.keeps_stdin:
             self._unregister(self.stdin.fd)
@@ -390,30 +389,20 @@ def poll_timeout(seconds: float | None) -> float | None:
 
 
 class PipeWriter:
-    """The write end of a pipe, never blocking: what does not fit is kept until there is room."""
+    """The write end of a pipe, never blocking: what does not fit is `unsent` until there is room."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
-        self.unsent_size = 0
-        self._unsent: deque[memoryview] = deque()
+        self.unsent = bytearray()
 
     def write(self, data: bytes = b"") -> None:
         """Writes as much of what is unsent, and then of `data`, as there is room for."""
-        if data:
-            self._unsent.append(memoryview(data))
-            self.unsent_size += len(data)
+        self.unsent += data
         try:
-            while self._unsent:
-                first = self._unsent[0]
-                written = os.write(self.fd, first[:PIPE_SIZE])
-                self.unsent_size -= written
-                if written < len(first):
-                    self._unsent[0] = first[written:]
-                else:
-                    self._unsent.popleft()
+            while self.unsent:
+                del self.unsent[: os.write(self.fd, self.unsent[:PIPE_SIZE])]
         except BlockingIOError:
             pass
         except OSError:  # the process has closed its stdin, as it is free to do
-            self._unsent.clear()
-            self.unsent_size = 0
+            self.unsent.clear()

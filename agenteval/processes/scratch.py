@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
@@ -19,8 +21,6 @@ from agenteval.processes.remove_tree import remove_tree
 
 PREFIX = "agenteval-"
 LOCK = "lock"
-VARIABLES = ("TMPDIR", "TEMP", "TMP")
-PLACES = ("/tmp", "/var/tmp", "/usr/tmp")
 ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
 SHARED = 0o1777  # as /tmp
 REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
@@ -74,7 +74,10 @@ class Scratch:
             self._path = None
 
     def _make(self) -> str:
-        base, path = _make_private(self._announce)
+        base = os.path.realpath(tempfile.gettempdir())
+        path = os.path.join(base, PREFIX + os.urandom(4).hex())
+        self._announce(path)  # before it is made: a tool that is killed in between leaves nothing
+        os.mkdir(path, 0o700)
         _remove_abandoned(base)
         if self._lock_file >= 0:
             os.close(self._lock_file)
@@ -85,50 +88,26 @@ class Scratch:
 
 def take_file(path: str, size: int, *, wait: float) -> bytes:
     """Removes a file and returns its first `size` bytes; waits up to `wait` seconds until it is not empty."""
-    data = b""
     deadline = time.monotonic() + wait
-    while not (is_written := _size_of(path) > 0) and time.monotonic() < deadline:
+    while not _is_written(path) and time.monotonic() < deadline:
         time.sleep(FILE_INTERVAL)
-    if is_written:
-        with suppress(OSError), open(path, "rb") as file:
-            data = file.read(size)
+    data = b""
     with suppress(OSError):
+        if _is_written(path):
+            with open(path, "rb") as file:
+                data = file.read(size)
         os.unlink(path)
     return data
 
 
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+def _is_written(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 def discard(path: str) -> None:
     """Removes a directory as far as possible: files that an agent made as another user may have to stay."""
     with suppress(OSError):
-        os.rmdir(path)
-        return
-    with suppress(OSError):
         remove_tree(path)
-
-
-def _make_private(announce: Callable[[str], None]) -> tuple[str, str]:
-    """Makes a directory with a new name; returns its parent and its path.
-
-    It is announced before it is made: a tool that is killed in between leaves nothing.
-    """
-    problem = OSError()
-    for base in filter(None, (*map(os.environ.get, VARIABLES), *PLACES)):
-        try:
-            base = os.path.realpath(base)
-            path = os.path.join(base, PREFIX + os.urandom(4).hex())
-            announce(path)
-            os.mkdir(path, 0o700)
-            return base, path
-        except OSError as error:
-            problem = error
-    raise problem
 
 
 def _locked(path: str) -> int:
@@ -143,29 +122,13 @@ def _locked(path: str) -> int:
 
 def _remove_abandoned(base: str) -> None:
     """Removes the directories of tools that were killed together with their guardians."""
-    with suppress(OSError):
-        for path in list(_of_ours(base)):
-            _remove_if_unlocked(path)
-
-
-def _of_ours(base: str) -> Iterator[str]:
-    with os.scandir(base) as entries:
-        for entry in entries:
-            with suppress(OSError):
-                is_ours = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
-                if is_ours and entry.stat(follow_symlinks=False).st_uid == os.getuid():
-                    yield entry.path
-
-
-def _remove_if_unlocked(path: str) -> None:
-    try:
-        fd = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return  # not one of these, or it is being made
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        discard(path)
-    except OSError:
-        pass  # its owner is alive
-    finally:
-        os.close(fd)
+    for lock in glob.glob(os.path.join(glob.escape(base), f"{PREFIX}*", LOCK)):
+        folder = os.path.dirname(lock)
+        with suppress(OSError):  # its owner is alive, or another user
+            fd = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.lstat(folder).st_uid == os.getuid() and not os.path.islink(folder):
+                    discard(folder)
+            finally:
+                os.close(fd)

@@ -40,7 +40,8 @@ def run_pool(
         pool.run(items, None if output.path else output.fd, tick)
         finish()
     except (Stopped, Exception) as reason:
-        _stop(processes)
+        exit_at_once_on_signals()  # on a second signal; the guardian kills the rest
+        processes.stop()
         pool.flush(FLUSH_TIME)
         console.finish()
         if isinstance(reason, Stopped):
@@ -69,11 +70,10 @@ def _close(processes: ProcessSupervisor, console: Console) -> None:
         console.say(left)
 
 
-def _stop(processes: ProcessSupervisor) -> None:
-    """Terminates all processes; on a second signal the tool exits at once, and the guardian kills the rest."""
+def exit_at_once_on_signals() -> None:
+    """Makes the signals that end a tool end it at once."""
     for signum in ENDING_SIGNALS:
         signal.signal(signum, _exit_at_once)
-    processes.stop()
 
 
 def _raise_stopped(signum: int, _frame: FrameType | None) -> None:

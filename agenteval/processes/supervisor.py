@@ -42,7 +42,6 @@ from agenteval.processes.tree import (
 
 OWN_LIMITS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, open files
 PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
-SHORT_LIST = 2048  # bytes: a list of children that is longer may go on
 DESCRIPTORS_EACH = 8
 DESCRIPTORS_BESIDE = 24
 SUSPEND_LOOKS = 20  # at a tree that is being stopped: one that runs as another user may start processes for ever
@@ -79,39 +78,22 @@ class Child:
         os.close(signal_end)
 
 
-class Orphans:
-    """The children of this process that it did not start: orphans that were reparented to it."""
+def orphans(started: Iterable[int]) -> set[int]:
+    """Returns the children of this process that it did not start: orphans that were reparented to it."""
+    try:  # an orphan goes to the first living thread of its new parent, and that is the main thread
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            children = set(map(int, file.read().split()))
+    except OSError:
+        children = {pid for pid, (parent, _) in process_table().items() if parent == os.getpid()}
+    return children.difference(started)
 
-    def __init__(self) -> None:
-        # An orphan goes to the first living thread of its new parent, and that is the main thread. The list is kept
-        # open because it is read at every end of a process.
-        try:
-            self._children: int | None = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
-        except OSError:
-            self._children = None
 
-    def reap(self, started: Iterable[int]) -> set[int]:
-        """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
-        while True:
-            orphans = self.listed(started)
-            exited = set(filter(reap, orphans))
-            if not exited:  # else its children may have become ours after the list was read
-                return orphans
-
-    def listed(self, started: Iterable[int]) -> set[int]:
-        """Returns the orphans, whether they are alive or not."""
-        if self._children is None:
-            children = {pid for pid, (parent, _) in process_table().items() if parent == os.getpid()}
-        else:
-            children = set(map(int, self._read(self._children).split()))
-        return children.difference(started)
-
-    def _read(self, list_of_children: int) -> bytes:
-        listed = more = os.pread(list_of_children, 1 << 16, 0)
-        while len(more) > SHORT_LIST:  # the kernel gives one page at a time
-            more = os.pread(list_of_children, 1 << 16, len(listed))
-            listed += more
-        return listed
+def reap_orphans(started: Iterable[int]) -> set[int]:
+    """Reaps the orphans that have exited; returns those that are alive. `started` are our own children."""
+    while True:
+        found = orphans(started)
+        if not set(filter(reap, found)):  # else its children may have become ours after the list was read
+            return found
 
 
 def reap(pid: int) -> bool:
@@ -142,7 +124,6 @@ class ProcessSupervisor:
         self._lock = threading.Lock()  # of what follows
         # The pid of each process that was started and not yet reaped → its agent's key; 0 is the guardian's.
         self._running: dict[int, int] = {self.guardian.pid: 0}
-        self._orphans = Orphans()
         self._table: tuple[float, Table] = (0.0, {})  # when reading it began, and the table
         self.scratch = Scratch(self.guardian.remove_at_end)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
@@ -216,16 +197,16 @@ class ProcessSupervisor:
         with self._lock:  # from waitpid on, the next start may get the same pid
             status = child.status()
             key = self._running.pop(child.pid)
-        if not self._orphans.listed(self._running):  # as usual; no start under way has to be waited for
+        if not orphans(self._running):  # as usual; no start under way has to be waited for
             return status, False
         with self._starting, self._lock:
-            left = map(find_mark, self._orphans.reap(self._running) - self._given_up.keys())
+            left = map(find_mark, reap_orphans(self._running) - self._given_up.keys())
             return status, any(mark == self._first_mark + key or not is_of(self._pid, mark) for mark in left)
 
     def reap_orphans(self) -> None:
         """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
         with self._starting, self._lock:
-            self._orphans.reap(self._running)
+            reap_orphans(self._running)
 
     # --- end ---
 
@@ -321,7 +302,7 @@ class ProcessSupervisor:
         """
         asked = time.monotonic()
         with self._starting, self._lock:
-            if key is None and len(self._running) == 1 and not self._orphans.listed(self._running):
+            if key is None and len(self._running) == 1 and not orphans(self._running):
                 return set()  # none but the guardian: the process table need not be read
             found = set() if fresh else self._find(key, self._table_since(asked - TABLE_AGE))
             return found or self._find(key, self._table_since(asked))
@@ -338,7 +319,7 @@ class ProcessSupervisor:
         if self._table[0] < moment:
             began = time.monotonic()
             table = process_table()
-            for orphan in self._orphans.reap(self._running):  # started by one that exited while the table was read
+            for orphan in reap_orphans(self._running):  # started by one that exited while the table was read
                 table.setdefault(orphan, (self._pid, orphan))
             table.pop(self.guardian.pid, None)  # not ours to terminate
             for pid in self._given_up.keys() - table.keys():

@@ -231,7 +231,7 @@ def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tup
 def section(place: int, item: Item) -> str:
     """One record: input, output, trajectory, verdicts, and boxes to tick."""
     row, attempt = item.row, item.attempt
-    parts = [f"### {place}. {_id(row.id)}"]
+    parts = [f"### {place}. {_id(item.name)}"]
     if facts := metadata_line(row.metadata or {}):
         parts.append(facts)
     parts += [text_block(*turn) for turn in turns_of(row)]
@@ -353,5 +353,5 @@ def boxes(item: Item) -> str:
     meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None] | AMBIGUOUS
     word = None if item.human is None else "pass" if item.human else "fail"
     note = item.label.note if item.label else None
-    label = Label(id=item.row.id, label=word, note=note, output_hash=output_hash(item.attempt.output))
+    label = Label(id=item.name, label=word, note=note, output_hash=output_hash(item.attempt.output))
     return review_block(label, meanings)

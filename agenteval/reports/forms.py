@@ -14,13 +14,20 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from agenteval.errors import UserError
 from agenteval.streams.console import supports_color
 from agenteval.streams.output import Output
 from agenteval.streams.text import NO_TERMINAL, terminal_columns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WRITE_SIZE = 1 << 16
-EXTENSIONS = {"md": "markdown", "ndjson": "jsonl", "xml": "junit"}  # any other extension is the name of its form
+EXTENSIONS = {  # any other extension is the name of its form
+    "md": ("markdown",),
+    "ndjson": ("jsonl",),
+    "xml": ("junit",),
+    "htm": ("html",),
+    "txt": ("text", "table"),
+}
 
 
 def _say_nothing(_message: str) -> None:
@@ -74,10 +81,18 @@ class ReportForms:
         return [line.strip() for line in paragraph.split("\n")]
 
     def choose(self, asked: str | None, output: str | None, default: str) -> str:
-        """The form that was asked for, else the one that the extension of the output names, else the default."""
+        """The form that was asked for, else the one that the extension of the output names, else the default.
+
+        Raises UserError if there is an extension that no form has.
+        """
         extension = os.path.splitext(output or "")[1].lower().removeprefix(".")
-        named = EXTENSIONS.get(extension, extension)
-        return asked or (named if named in self.names() else default)
+        if asked or not extension:
+            return asked or default
+        names = self.names()
+        form = next((name for name in EXTENSIONS.get(extension, (extension,)) if name in names), None)
+        if form is None:
+            raise UserError(f"-o {output}: no form has this extension; choose one with -f: {', '.join(names)}")
+        return form
 
     def render(self, name: str) -> Form:
         """The function that renders that form."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.streams.files import Spool
-from agenteval.streams.rows import parse_row, row_of
+from agenteval.streams.rows import KeyUse, parse_row, row_of
 from agenteval.streams.source import Refusals, Source, read_checked, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.row import Row, RowWithSteps
@@ -25,10 +25,19 @@ _MARKS_OF_A_VERDICT = (b'"score"', b'"pass"', b"\\u00")  # a name, or an escape 
 
 
 class RowReader:
-    """The rows of a file or a pipe. `seen`, if there is one, is called with the id of each, once."""
+    """The rows of a file or a pipe. `seen`, if there is one, is called with the id of each, once.
 
-    def __init__(self, source: Source, refusals: Refusals, seen: Callable[[str], None] | None = None) -> None:
-        self._source, self._refusals = source, refusals
+    `use` is the key by which the report groups them, if it does.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        refusals: Refusals,
+        seen: Callable[[str], None] | None = None,
+        use: KeyUse | None = None,
+    ) -> None:
+        self._source, self._refusals, self._use = source, refusals, use
         self.seen: Callable[[str], None] = seen or (lambda _id: None)
         self._spool: Spool | None = None
         self._refused: set[int] = set()  # line numbers, of the first of two passes
@@ -47,9 +56,17 @@ class RowReader:
 
     def rows(self, depth: type[R], *, twice: bool = False) -> Iterator[R]:
         """Yields each row, as it comes; `twice` if a second pass follows."""
-        for row in self.lines(partial(parse_row, depth=depth), twice=twice):
+        for row in self.lines(partial(self.row, depth=depth), twice=twice):
             yield row
             self.seen(row.id)
+
+    def row(self, line: bytes, depth: type[R]) -> R:
+        """The row of a line, with the key by which the report groups rows in its metadata."""
+        if self._use is None:
+            return parse_row(line, depth)
+        row = parse_row(line, depth, keys=[self._use.key])
+        self._use.add(row.metadata)
+        return row
 
     def answers(self, depth: type[Row] = RowWithSteps, *, twice: bool = False) -> Iterator[ReportedAnswer]:
         """Yields each answer: of a result one, of trials several."""

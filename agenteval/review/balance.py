@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agenteval.streams.rows import groups_at
+from agenteval.streams.rows import grouped_metadata, groups_at
 from agenteval.streams.text import first_few
 from agenteval.wire.balance import Balance, BalanceCategory, Cases
 from agenteval.wire.records import Record
@@ -29,7 +29,7 @@ class PromptCounts:
 
     def add(self, prompt: Record) -> None:
         """Counts a prompt."""
-        metadata = prompt.get("metadata") or {}
+        metadata = grouped_metadata(prompt, self.key)
         self.total += 1
         names = [name for name in groups_at(metadata, self.key) if name != NONE]
         self.uncategorized += not names

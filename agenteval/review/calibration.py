@@ -1,7 +1,7 @@
-"""Calibration of a grader: graded results are sampled for review and compared with a person's labels.
+"""Calibration of a grader: graded results or trials are sampled for review and compared with a person's labels.
 
-Data flow: graded results → those with a label, as they come, and a random sample of the rest → (a second grader) →
-counts, the records to show, a report. Only the sample and the disagreements are kept in memory.
+Data flow: graded answers, each trial as one → those with a label, as they come, and a random sample of the rest →
+(a second grader) → counts, the records to show, a report. Only the sample and the disagreements are kept in memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from agenteval.errors import BadRecord
+from agenteval.grading.verdict import answers_in
 from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
-from agenteval.streams.rows import result_of
+from agenteval.streams.rows import row_of
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.calibration import (
     VERDICTS,
@@ -105,13 +106,19 @@ class Reservoir(Generic[T]):
 
 
 class Item(NamedTuple):
-    """A record under review, with its label and the second grader's verdict, if there are any."""
+    """An answer under review, with its label and the second grader's verdict, if there are any."""
 
     record: Record
+    """The result; of a trial, the result that it was."""
     row: RowWithSteps
     attempt: Attempt
     label: Label | None = None
     again: Attempt | None = None
+
+    @property
+    def name(self) -> str:
+        """The id of the record; of a trial `ID#N`."""
+        return self.row.name_of(self.attempt)
 
     @property
     def human(self) -> bool | None:
@@ -150,33 +157,41 @@ class Calibration:
 
     def candidates(self, source: Source, refusals: Refusals, seen: Callable[[str], None]) -> Iterator[Item]:
         """Yields the records with a label, as they come, then the sample of the others."""
-        for record, (row, attempt, label) in read_checked(source, self._accept, refusals):
-            count_record(self.records, attempt)
-            seen(row.id)
-            if attempt.grade is None or attempt.agent_failed:
-                self.label_counts.ungraded += label is not None
-            elif label is not None:
-                if label.verdict is None:
-                    self.ambiguous.append(row.id)
-                else:
-                    yield Item(record, row, attempt, label)
-            elif self.sample.drawn_from == "all" or not attempt.grade.pass_:
-                self.reservoir.offer(Item(record, row, attempt))
+        for _record, items in read_checked(source, self._accept, refusals):
+            for item in items:
+                count_record(self.records, item.attempt)
+                grade, label = item.attempt.grade, item.label
+                if grade is None or item.attempt.agent_failed:
+                    self.label_counts.ungraded += label is not None
+                elif label is not None:
+                    if label.verdict is None:
+                        self.ambiguous.append(item.name)
+                    else:
+                        yield item
+                elif self.sample.drawn_from == "all" or not grade.pass_:
+                    self.reservoir.offer(item)
+            seen(items[0].row.id)
         yield from self.reservoir.drawn()
 
-    def _accept(self, record: Record) -> tuple[RowWithSteps, Attempt, Label | None]:
-        """Returns the result and its label; raises BadRecord if the label was used for another record."""
-        row, attempt = result_of(record, RowWithSteps)
-        label = self.labels.get(row.id) if self.labels else None
+    def _accept(self, record: Record) -> list[Item]:
+        """Returns the answers of a record with their labels; raises BadRecord if a label was used for another one."""
+        row = row_of(record, RowWithSteps)
+        if not row.attempts:
+            raise BadRecord('"trials" is empty: there is no answer to review')
+        pairs = zip(answers_in(record), row.attempts, strict=True)
+        return [Item(answer, row, attempt, self._label_of(row.name_of(attempt), attempt)) for answer, attempt in pairs]
+
+    def _label_of(self, name: str, attempt: Attempt) -> Label | None:
+        label = self.labels.get(name) if self.labels else None
         if label is None:
-            return row, attempt, None
-        self._seen.add(row.id)
+            return None
+        self._seen.add(name)
         if not label.is_for(attempt.output):
-            return row, attempt, None
-        if row.id in self._labelled:
-            raise BadRecord(f'duplicate id "{row.id}": its label cannot be for both')
-        self._labelled.add(row.id)
-        return row, attempt, label
+            return None
+        if name in self._labelled:
+            raise BadRecord(f'duplicate id "{name}": its label cannot be for both')
+        self._labelled.add(name)
+        return label
 
     def settle(self, item: Item) -> None:
         """Counts a candidate, and keeps it if it is to be shown."""
@@ -246,7 +261,7 @@ def count_change(changes: VerdictChanges, before: bool, after: bool, *, sampled:
 def listed(item: Item) -> ListedRecord:
     """Returns a record to review, in the form of the report."""
     return ListedRecord(
-        id=item.row.id,
+        id=item.name,
         why=item.why,
         recorded=verdict_of(item.attempt),
         rescored=verdict_of(item.again) if item.again else None,

@@ -91,11 +91,7 @@ def detectable_shift(df: int, level: float, power: float) -> float:
     def rejects(shift: float) -> float:
         return 1 - noncentral_t_below(critical, df, shift) + noncentral_t_below(-critical, df, shift)
 
-    low, high = 0.0, critical + 8
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rejects(middle) < power else (low, middle)
-    return high
+    return _solve(rejects, power)
 
 
 def noncentral_t_below(t: float, df: int, shift: float) -> float:

@@ -45,17 +45,8 @@ def _wait(fd: int, *, for_writing: bool) -> None:
     poll.poll()
 
 
-class _RawStdout(io.RawIOBase):
+class _RawStdout(io.FileIO):
     """Descriptor 1; it raises the errors that a tool reports."""
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return 1
-
-    def isatty(self) -> bool:
-        return os.isatty(1)
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
         try:
@@ -70,5 +61,5 @@ class _RawStdout(io.RawIOBase):
 def replace_stdout() -> None:
     """Makes sys.stdout, on which Click prints help, wait for readiness and fail if descriptor 1 is closed."""
     encoding, errors = getattr(sys.stdout, "encoding", None), getattr(sys.stdout, "errors", None)
-    raw: io.RawIOBase = _RawStdout()
+    raw: io.RawIOBase = _RawStdout(1, "w", closefd=False)
     sys.stdout = io.TextIOWrapper(raw, encoding or "utf-8", errors or "strict", write_through=True)

@@ -8,6 +8,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 from agenteval.errors import CannotGoOn
@@ -30,11 +31,11 @@ def make_directories(path: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a directory") from None
 
 
-def create_file(path: str, mode: int = 0o666) -> int:
+def create_file(path: str) -> int:
     """Creates a file and returns its descriptor; what a crash left there, or a link, is removed first."""
     if os.path.lexists(path):
         os.unlink(path)
-    return os.open(path, NEW, mode)
+    return os.open(path, NEW, 0o666)
 
 
 def replace_file(path: str, content: bytes) -> None:
@@ -65,24 +66,18 @@ class Spool:
     """Bytes that are kept until the input has ended, on disk: memory does not grow with the number of records."""
 
     def __init__(self) -> None:
-        try:
+        with _explained():
             self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
-        except OSError as error:
-            raise _cannot_keep(error) from None
 
     def keep(self, data: bytes) -> None:
         """Keeps these bytes after those that came before."""
-        try:
+        with _explained():
             self.file.write(data)
-        except OSError as error:
-            raise _cannot_keep(error) from None
 
     def rewind(self) -> IO[bytes]:
         """Returns the file, to be read from its start."""
-        try:
+        with _explained():
             self.file.seek(0)  # writes what is left in the buffer
-        except OSError as error:
-            raise _cannot_keep(error) from None
         return self.file
 
     def pieces(self) -> Iterator[bytes]:
@@ -91,5 +86,10 @@ class Spool:
         return iter(lambda: file.read(PIECE), b"")
 
 
-def _cannot_keep(error: OSError) -> CannotGoOn:
-    return CannotGoOn(f"cannot keep the records of a report in a temporary file: {error.strerror}; set TMPDIR")
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = f"cannot keep the records of a report in a temporary file: {error.strerror}; set TMPDIR"
+        raise CannotGoOn(why) from None

@@ -8,7 +8,6 @@ from agenteval.errors import BadRecord
 
 SECONDS = 2.0  # that the search of one text may take
 PER_RECORD = 5.0  # seconds that all texts of a record may take
-FIRST = 0.05  # seconds in which nearly every search ends; other threads have to wait for it
 
 
 class SlowPattern(BadRecord):
@@ -48,16 +47,10 @@ class Pattern:
         return self._within(self._compiled.fullmatch, text, 0, seconds)
 
     def _within(self, search: Any, text: str, at: int, seconds: float) -> Any:
-        problem = "took too long"
         try:
-            return search(text, at, timeout=FIRST if seconds > FIRST else max(0.0, seconds))
+            return search(text, at, timeout=max(0.0, seconds), concurrent=True)
         except TimeoutError:
-            try:
-                return search(text, at, timeout=max(0.0, seconds - FIRST), concurrent=True)
-            except TimeoutError:
-                pass
-            except MemoryError:
-                problem = "took too much memory"
+            problem = "took too long"
         except MemoryError:  # a pattern that calls itself, such as (?R)
             problem = "took too much memory"
         shown = self.text if len(self.text) <= 60 else f"{self.text[:60]}…"

@@ -13,6 +13,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote, unquote
 
 from agenteval.streams.jsonl import encode
 from agenteval.wire.records import Record
@@ -152,8 +153,6 @@ _SETTINGS = (*_KINDS, "PWD", "ACCOUNTKEY", "ACCOUNT_KEY", "SIGNATURE")
 # The second one finds a password with a / in it, although that should be written as %2F.
 _USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
 _ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
-_PERCENT = "(?:%[0-9A-Fa-f]{2})+"
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
 def looks_secret(name: str) -> bool:
@@ -191,18 +190,13 @@ def _passwords_in(value: str) -> Iterator[str]:
         for user in re.findall(users, value):
             name, colon, password = user.partition(":")
             found = password if colon else name if len(name) >= SHORTEST_TOKEN else ""
-            for secret in {found, _unquoted(found)}:
+            for secret in {found, unquote(found)}:
                 if _is_secret(secret):
                     yield secret
                 elif secret and len(name) + len(secret) >= SHORTEST:
                     yield f"{name}:{secret}"  # by itself it is too short to be told from other text
     if "=" in value:
         yield from filter(_is_secret, re.findall(_ASSIGNED, value))
-
-
-def _unquoted(text: str) -> str:
-    """Returns the text with %40 and the like as the characters that they stand for."""
-    return re.sub(_PERCENT, lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -232,9 +226,9 @@ def _in_json(value: str) -> Iterator[str]:
 
 def _in_address(value: bytes) -> Iterator[str]:
     """Yields the forms in a URL: libraries differ in which characters they escape, and in the case of digits."""
-    for kept in (b"", b"/", b"!'()*", b"/!'()*:@&=+$,;"):
-        for digits in ("%{:02X}", "%{:02x}"):
-            form = "".join(chr(byte) if byte in _UNRESERVED or byte in kept else digits.format(byte) for byte in value)
+    for kept in ("", "/", "!'()*", "/!'()*:@&=+$,;"):
+        escaped = quote(value, safe=kept)
+        for form in (escaped, re.sub("%..", lambda found: found[0].lower(), escaped)):
             yield form
             yield form.replace("%20", "+")
 

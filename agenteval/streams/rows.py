@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agenteval.errors import BadRecord
+from agenteval.errors import BadRecord, similar
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Refusals, Source, refuse
 from agenteval.streams.text import plain_text
-from agenteval.wire.records import Record
+from agenteval.wire.records import RUN_METADATA, Record
 from agenteval.wire.row import Attempt, Row, fields_of_kind
 from agenteval.wire.validation import check
 
 R = TypeVar("R", bound=Row)
+
+MOST_NAMES = 20  # of keys in a message
 
 _top_level = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -98,6 +100,12 @@ def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
     return value
 
 
+def grouped_metadata(record: Record, key: str) -> Record:
+    """The metadata of a decoded record, with the field at the top level that the key names if the metadata lacks it."""
+    name, metadata = _first_name(key), record.get("metadata") or {}
+    return metadata if name in metadata or name not in record else {name: record[name], **metadata}
+
+
 def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
     """The groups that a record belongs to by that key, each once: one, or all that a list names; may be empty."""
     value = value_at(metadata, key)
@@ -106,11 +114,41 @@ def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name]
 
 
+class KeyUse:
+    """Whether any record has a key of --by; if none has, the keys that there are, for the message."""
+
+    def __init__(self, option: str, key: str) -> None:
+        self.option, self.key = option, key
+        self._records, self._used = 0, False
+        self._names: dict[str, None] = {}
+
+    def add(self, metadata: Mapping[str, Any] | None) -> None:
+        """Looks at the metadata of a record."""
+        self._records += 1
+        self._used = self._used or bool(groups_at(metadata, self.key))
+        if not self._used and metadata and len(self._names) < MOST_NAMES:
+            self._names |= dict.fromkeys(name for name in metadata if name not in RUN_METADATA)
+
+    def complaint(self) -> str | None:
+        """Says which key to give instead, if there are records and none of them has this one; else None."""
+        if self._used or not self._records:
+            return None
+        found = f"{self.option} {self.key}: no record has this key in its metadata"
+        if not self._names:
+            return f"{found}, nor any other: add it to the prompts, or leave out {self.option}"
+        close = similar(self.key.removeprefix("metadata."), self._names)
+        return f"{found}: {self.option} {close[0]}?" if close else f"{found}; there are {', '.join(self._names)}"
+
+
 def _add_to_metadata(row: Row, line: bytes, key: str) -> None:
     """Copies a field at the top level into the metadata, if a key names it and the metadata has no such value."""
-    name = key.removeprefix("metadata.").split(".")[0]
     if value_at(row.metadata, key) is not None:
         return
+    name = _first_name(key)
     with suppress(msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):  # an odd line, with a huge number
         if (found := _top_level(line).get(name)) is not None:
             row.metadata = {name: msgspec.json.decode(found), **(row.metadata or {})}
+
+
+def _first_name(key: str) -> str:
+    return key.removeprefix("metadata.").split(".")[0]

@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
 from agenteval.streams.jsonl import decode, decode_record
@@ -108,14 +106,16 @@ def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals:
     refusals.refuse(f"{source.name}:{number}", str(error))
 
 
-def read_batches(source: Source, kind: type[T], refusals: Refusals, limit: int) -> Iterator[list[Record]]:
-    """Yields checked records, at most `limit` at a time, without waiting for more once there is one."""
+def read_batches(
+    source: Source, check: Callable[[Record], object], refusals: Refusals, limit: int
+) -> Iterator[list[Record]]:
+    """Yields the records that pass a check, at most `limit` at a time, without waiting for more once there is one."""
     for batch in source.lines():
         records: list[Record] = []
         for count, (number, line) in enumerate(batch, 1):
             try:
                 record = decode_record(line)
-                check(record, kind)
+                check(record)
             except BadRecord as error:
                 if refusals.strict and records:
                     yield records
@@ -146,21 +146,6 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
             yield record, accepted
 
 
-def read_typed(source: Source, kind: type[T], refusals: Refusals) -> Iterator[T]:
-    """Yields only the fields of `kind`, straight from the bytes: the fast way for a tool that passes nothing on."""
-    parse = msgspec.json.Decoder(kind).decode
-    for number, line in chain.from_iterable(source.lines()):
-        try:
-            typed = parse(line)
-        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-            try:
-                typed = check(decode_record(line), kind)
-            except BadRecord as error:
-                refuse(source, number, line, error, refusals)
-                continue
-        yield typed
-
-
 # --- files of another kind ---------------------------------------------------------------------
 
 ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
@@ -168,7 +153,7 @@ CSV = "looks like CSV, not like a JSON object per line; mlr --icsv --ojsonl cat 
 COMPRESSED = "is compressed; read it with {command} {file} | …"
 PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
 RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
-TRIALS = "holds trials, as ae-trials writes them; ae-format, ae-show, ae-gate and ae-compare read them"
+TRIALS = "holds trials, as ae-trials writes them; ae-grade, ae-format, ae-gate and ae-compare read them"
 RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
 PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
 COMPRESSORS = {

@@ -68,8 +68,6 @@ def clip(text: str, columns: int) -> str:
     """The text in at most that many columns, with … where something is left out."""
     if len(text) * 2 <= columns or width(text) <= columns:
         return text
-    if text.isascii():
-        return text[: columns - 1] + "…" if columns > 0 else ""
     used = 0
     for at, char in enumerate(text):
         used += _columns(char)

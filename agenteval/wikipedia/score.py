@@ -16,7 +16,7 @@ import msgspec
 from agenteval.errors import BadRecord, UserError
 from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import read_json
-from agenteval.streams.rows import result_of
+from agenteval.streams.rows import row_of
 from agenteval.wire.evaluation import CriterionResult, EvaluationSummary, QuestionCounts, QuestionScore
 from agenteval.wire.records import LARGEST, GraderResult, Record
 from agenteval.wire.row import Attempt, Row
@@ -50,6 +50,14 @@ class ScoreWeights(NamedTuple):
     gamma: float = 1.5
 
 
+class ScoreRules(NamedTuple):
+    """How a question is scored: the exponents, how to count tokens, and whether those of the judge are among them."""
+
+    weights: ScoreWeights
+    count_text: CountText
+    judge_tokens: bool = True
+
+
 class QuestionTokens(NamedTuple):
     """The tokens used for a question, including the judge's; None if part of them is not known."""
 
@@ -72,13 +80,12 @@ def combined_score(
     return score
 
 
-def score_question(record: Record, weights: ScoreWeights, count_text: CountText) -> tuple[QuestionScore, str | None]:
-    """Returns the figures of a graded record, and the model that judged it; raises BadRecord if it is invalid."""
-    row, attempt = result_of(record, Row)
+def score_answer(record: Record, row: Row, attempt: Attempt, rules: ScoreRules) -> tuple[QuestionScore, str | None]:
+    """Returns the figures of a graded answer, and the model that judged it; raises BadRecord if they are invalid."""
     sources, judge = verdict_of(attempt, SOURCES, "hit_rate"), verdict_of(attempt, JUDGE, "overall_score")
     hit_rate, judge_score = rate_in(sources, SOURCES, "hit_rate"), rate_in(judge, JUDGE, "overall_score")
-    mrr, tokens = rate_in(sources, SOURCES, "mrr"), tokens_of(record, row.turns(TURNS), attempt, judge, count_text)
-    combined = combined_score(hit_rate, judge_score, tokens.total if tokens.positive else None, weights)
+    mrr, tokens = rate_in(sources, SOURCES, "mrr"), tokens_of(record, row.turns(TURNS), attempt, judge, rules)
+    combined = combined_score(hit_rate, judge_score, tokens.total if tokens.positive else None, rules.weights)
     if attempt.agent_failed:
         hit_rate = mrr = judge_score = combined = 0.0
     result = QuestionScore(
@@ -88,7 +95,7 @@ def score_question(record: Record, weights: ScoreWeights, count_text: CountText)
         judge_score=judge_score,
         num_tokens=tokens.total,
         combined_score=combined,
-        id=row.id,
+        id=row.name_of(attempt),
         failed=bool(attempt.failures),
         errors=attempt.failures or None,
         grader_errors=failed_graders(attempt) or None,
@@ -146,14 +153,14 @@ def number_in(verdict: GraderResult | None, grader: str, field: str) -> float | 
 
 
 def tokens_of(
-    record: Record, question: str, attempt: Attempt, judge: GraderResult | None, count_text: CountText
+    record: Record, question: str, attempt: Attempt, judge: GraderResult | None, rules: ScoreRules
 ) -> QuestionTokens:
     """Returns the tokens of agent and judge; if the agent reports none, question and answer are counted."""
-    judged, reported = judge_tokens(judge), attempt.tokens
+    judged, reported = judge_tokens(judge) if rules.judge_tokens else 0.0, attempt.tokens
     if judged is None or (reported is None and attempt.timing.reports_tokens):
         return QuestionTokens(None, missing=True)
     if reported is None:
-        counted = count_text(f"{question}\n{attempt.output}", text_field(record, "model") or "")
+        counted = rules.count_text(f"{question}\n{attempt.output}", text_field(record, "model") or "")
         return QuestionTokens(round(counted + judged), approximate=True, positive=counted > 0)
     if reported < 0:
         return QuestionTokens(None, positive=False)
@@ -179,8 +186,8 @@ def judge_model_of(judge: GraderResult | None) -> str | None:
 class Scoring:
     """Collects the figures of all questions, a few hundred bytes each."""
 
-    def __init__(self, weights: ScoreWeights, count_text: CountText) -> None:
-        self.weights, self.count_text = weights, count_text
+    def __init__(self, rules: ScoreRules) -> None:
+        self.rules = rules
         self.results: list[QuestionScore] = []
         self.metadata: dict[str, dict[str, None]] = {
             name: {} for name in ("ground_truth_file", "search_mode", "judge_model", "model")
@@ -188,19 +195,23 @@ class Scoring:
         """The different values that the records have, in the order in which they came."""
         self._seen: set[str] = set()
 
-    def add(self, record: Record) -> QuestionScore:
-        """Adds a question; raises BadRecord if the record is invalid, or its id was added before."""
-        result, judge_model = score_question(record, self.weights, self.count_text)
-        if result.id in self._seen:
-            raise BadRecord(f'duplicate id "{result.id}": a question counts once')
-        self._seen.add(result.id)
-        self.results.append(result)
-        found = {name: text_field(record, name) for name in ("ground_truth_file", "model")}
-        found |= {"search_mode": text_field(record, "search_mode", "searchMode"), "judge_model": judge_model}
-        for name, value in found.items():
-            if value is not None and len(self.metadata[name]) < MOST_SHOWN:
-                self.metadata[name][value] = None
-        return result
+    def add(self, record: Record) -> list[QuestionScore]:
+        """Adds a question, or one per trial; raises BadRecord if the record is invalid, or its id was added before."""
+        row = row_of(record, Row)
+        if row.id in self._seen:
+            raise BadRecord(f'duplicate id "{row.id}": a question counts once')
+        scored = [score_answer(record, row, attempt, self.rules) for attempt in row.attempts]
+        self._seen.add(row.id)
+        results = [result for result, _ in scored]
+        self.results += results
+        found = {name: [text_field(record, name)] for name in ("ground_truth_file", "model")}
+        found |= {"search_mode": [text_field(record, "search_mode", "searchMode")]}
+        found |= {"judge_model": [judge_model for _, judge_model in scored]}
+        for name, values in found.items():
+            for value in values:
+                if value is not None and len(self.metadata[name]) < MOST_SHOWN:
+                    self.metadata[name][value] = None
+        return results
 
     def agreed(self, name: str) -> str | None:
         """Returns the metadata of that name if all records that have it agree, else None."""
@@ -232,6 +243,9 @@ COUNTED_AS = {f"avg_{name}": name for name in FIGURES} | {"best_combined_score":
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, ">=": operator.ge}
 
 
+RATES = ("avg_hit_rate", "avg_mrr", "avg_judge_score")
+
+
 class Criterion(NamedTuple):
     """A field of the summary, and how it must compare with a minimum."""
 
@@ -247,7 +261,7 @@ def load_criteria(text: str) -> list[Criterion]:
         minima = read_json(text)
         if not isinstance(minima, dict):
             raise UserError(f'{text}: criteria are a JSON object such as {{"avg_hit_rate": 0.8}}')
-    return [Criterion(field_named(name, text), ">", limit(value, f"{text}: {name}")) for name, value in minima.items()]
+    return [criterion(name, ">", value, text) for name, value in minima.items()]
 
 
 def parse_minimum(text: str) -> Criterion:
@@ -259,7 +273,16 @@ def parse_minimum(text: str) -> Criterion:
         equals = ""
     if not equals:
         raise UserError(f"--min {text}: write NAME=VALUE, such as hit_rate=0.8")
-    return Criterion(field_named(name.strip(), "--min"), ">=", limit(number, f"--min {name}"))
+    return criterion(name.strip(), ">=", number, "--min")
+
+
+def criterion(name: str, operator: str, minimum: object, where: str) -> Criterion:
+    """Returns the criterion; raises UserError if there is no such figure, or if it can never be met."""
+    field, least = field_named(name, where), limit(minimum, f"{where}: {name}")
+    if field in RATES and least > 1:
+        meant = f": write {least / 100:g}" if least <= 100 else ""
+        raise UserError(f"{where}: {name} is between 0 and 1, got {least:g}{meant}")
+    return Criterion(field, operator, least)
 
 
 def field_named(name: str, where: str) -> str:

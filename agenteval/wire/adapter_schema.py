@@ -19,7 +19,7 @@ StepKind = Literal["thought", "tool_call", "message", "plan"]
 SessionMode = Literal["stream", "iterative"]
 OutputMode = Literal["jsonpath", "passthrough", "text"]
 PerTurn = Literal["last", "sum"]
-Otherwise = Literal["all", "last"]
+Otherwise = Literal["all", "last", "final"]
 UsageField = Literal["inputTokens", "outputTokens", "cachedTokens", "costUsd"]
 
 Scalar = str | int | float | bool
@@ -199,9 +199,11 @@ class ResultEvent(_Part):
     match_value: Wanted
     """The value there, or several; "*" is any non-null."""
     content_path: Paths = ""
-    """Path of the final text."""
+    """Path of the final text; one that is found and empty is the answer."""
     otherwise: Otherwise = "all"
-    """What the final text is if the event has none: all messages of the turn joined by newlines, or the last one."""
+    """What the final text is if the event has none: all messages of the turn joined by newlines, the last one, or the
+    one that ends the turn (`final`: nothing if a tool call comes after it). If the agent failed without a final text,
+    it is the last message in any case."""
     is_error_path: Paths | None = None
     """The agent failed when any of these finds something true, as `extract.isError`."""
     error_path: Paths | None = None
@@ -222,6 +224,8 @@ class UsagePaths(_Part):
     """Output tokens."""
     cached_tokens: Paths | None = None
     """Input tokens read from a cache."""
+    total_tokens: Paths | None = None
+    """All tokens; the rest of them, beyond input and output, is output, too: some agents count thoughts only here."""
     cost_usd: Paths | None = None
     """Cost in US dollars."""
     per_turn: PerTurn = "last"
@@ -300,6 +304,9 @@ class HeadlessAdapter(_Part):
     """The event with the final text; not given: the turn's last message is the output."""
     usage: UsagePaths | None = None
     """Where tokens and cost are reported."""
+    session_log: str | None = None
+    """Format (of ae-import) of the log that the agent keeps of its session: tokens that it does not print, such as
+    those of sub-agents or of a turn that was cut short, and the model are read there."""
     metadata: Facts | None = None
     """Facts about the run for `metadata` of its result: name → path; the last event that has one counts. The names
     that the suite itself writes there (`turnCount`, `exitCode`, …) are refused; `agent` replaces the schema's name."""

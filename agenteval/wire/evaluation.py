@@ -25,7 +25,7 @@ class QuestionScore(SnakeCase):
     combined_score: float | None
     """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null without a value or tokens."""
     id: Id
-    """The prompt's id."""
+    """The prompt's id; of a trial `ID#N`."""
     failed: bool
     """Whether the agent failed; the figures are those that the graders gave its output."""
     errors: list[str] | None = None

@@ -30,7 +30,7 @@ SCHEMAS: dict[str, Kind] = {
     "CaptureResult": records.Result,
     "TrajectoryStep": records.Step,
     "GraderInput": records.GraderInput,
-    "GraderResult": records.GraderResult,
+    "GraderResult": records.GraderAnswer,
     "TrialResult": records.Trial,
     "TrialEntry": records.TrialEntry,
     "SummaryResult": records.Summary,

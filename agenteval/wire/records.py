@@ -93,6 +93,8 @@ class Timing(Wire):
     """Input tokens that came from a cache."""
     cost_usd: float | None = None
     """Cost in US dollars, as the agent reports it."""
+    tokens_partial: bool | None = None
+    """True if the agent was ended before it reported all tokens: there were more than these."""
 
 
 class Raw(Wire):
@@ -117,6 +119,9 @@ class Raw(Wire):
     """How each turn ended."""
     permissions: list[Permission] | None = None
     """What the agent asked permission for, and the answers."""
+    session_log: dict[str, Any] | None = None
+    """The tokens and the model (`inputTokens`, `outputTokens`, `cachedTokens`, `costUsd`, `model`) that the agent's own
+    log of the session has, sub-agents included."""
     stderr: str | None = None
     """The last 8 KiB of stderr, if there was any."""
     cwd: str | None = None
@@ -143,12 +148,34 @@ class Grade(Wire):
 
 
 class GraderResult(Grade):
-    """What a grader answers."""
+    """The verdict on an answer, as it is recorded."""
 
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
     """What else the grader found, for other tools."""
+
+
+class GraderAnswer(Wire):
+    """What a grader answers."""
+
+    pass_: bool = msgspec.field(name="pass")
+    """Whether the answer is good enough."""
+    score: Rate | msgspec.UnsetType = msgspec.UNSET
+    """How good it is, from 0 to 1; if it is missing, 1 for an answer that passes and 0 for any other."""
+    reasoning: str | None = None
+    """Why, for a reader."""
+    outcome: dict[str, Any] | None = None
+    """What else the grader found, for other tools."""
+
+
+class NamedVerdict(GraderResult):
+    """The verdict of one of several graders."""
+
+    weight: Annotated[float, Meta(gt=0)] | None = None
+    """Its weight in the mean of the scores (`--weight`), if it is not 1."""
+    informational: bool | None = None
+    """Whether it counts neither for `score` nor for whether the record passes (`--informational`)."""
 
 
 class Step(Wire):
@@ -212,14 +239,18 @@ class GraderInput(Gradable):
 
     timing: Timing | None = None
     """When it ran, how long it took, tokens and cost."""
+    trial_num: Annotated[int, Meta(ge=1)] | None = None
+    """Of a trial: its number, from 1."""
 
 
-class Result(GraderInput):
+class Result(Gradable):
     """The result of a prompt: output and trajectory, with times, tokens and, once graded, a score."""
 
+    timing: Timing | None = None
+    """When it ran, how long it took, tokens and cost."""
     score: GraderResult | None = None
     """The verdict; with several graders, it passes if all pass, and the score is their mean."""
-    scores: dict[str, GraderResult] | None = None
+    scores: dict[str, NamedVerdict] | None = None
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
     """What the grader found besides."""
@@ -264,7 +295,7 @@ class TrialEntry(Wire):
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
     """What else the grader found."""
-    scores: dict[str, GraderResult] | None = None
+    scores: dict[str, NamedVerdict] | None = None
     """The verdict of each grader, by its name."""
     graded_failed: bool | None = None
     """Whether graders saw the trial although its agent failed (`--grade-failed`)."""
@@ -337,7 +368,19 @@ class Validation(Wire):
 
 # What a run writes: in a prompt they are left from an earlier run, and no part of it.
 RAW_FIELDS = (
-    *("rawLines", "lineTimes", "turns", "permissions", "stderr", "cwd", "timing", "exitCode", "signal", "timedOut"),
+    *(
+        "rawLines",
+        "lineTimes",
+        "turns",
+        "permissions",
+        "sessionLog",
+        "stderr",
+        "cwd",
+        "timing",
+        "exitCode",
+        "signal",
+        "timedOut",
+    ),
     *("errors", "error", "attempts", "retried"),
 )
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
@@ -352,4 +395,7 @@ RUN_METADATA = frozenset(
 )
 # What schemas read in an agent's output, and --label; the metadata of a prompt may have it, too.
 AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason", "label"))
-GRADER_FIELDS = ("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors")
+GRADER_FIELDS = (
+    *("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors"),
+    "trialNum",
+)

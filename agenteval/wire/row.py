@@ -213,19 +213,14 @@ class Attempt(msgspec.Struct, kw_only=True):
         return self.timing.cost_usd
 
 
-# --- a trial, as it is on the wire --------------------------------------------------------------
+# --- as it is on the wire -----------------------------------------------------------------------
 
 
-class TrialLine(Wire):
-    """The fields of one trial that are read."""
+class AnswerFields(Wire):
+    """The fields that a result and a trial have both."""
 
-    trial_num: Any = None
     output: str | None = None
-    duration: Number | None = None
     timing: Measured | None = None
-    pass_: bool | None = msgspec.field(name="pass", default=None)
-    score: Rate | None = None
-    reasoning: str | None = None
     outcome: Record | None = None
     scores: dict[str, GraderResult] | None = None
     grader_error: GraderErrorText = None
@@ -235,21 +230,14 @@ class TrialLine(Wire):
     graded_failed: bool | None = None
     cwd: str | None = None
 
-    def attempt(self, at: int) -> Attempt:
-        """The trial as an attempt; `at` is its number if it has none."""
-        timing = self.timing or NOT_MEASURED
-        if self.duration is not None:
-            timing = msgspec.structs.replace(timing, total=self.duration)
-        verdict = None
-        if self.pass_ is not None:
-            score = float(self.pass_) if self.score is None else self.score
-            verdict = GraderResult(pass_=self.pass_, score=score, reasoning=self.reasoning, outcome=self.outcome)
+    def as_attempt(self, number: int, timing: Measured, verdict: GraderResult | None, score: float | None) -> Attempt:
+        """The answer as an attempt; `score` is the one that is recorded."""
         return Attempt(
-            number=self.trial_num if type(self.trial_num) is int else at,
+            number=number,
             output=self.output or "",
             timing=timing,
             verdict=verdict,
-            given_score=self.score,
+            given_score=score,
             recorded_scores=self.scores,
             recorded_error=self.grader_error,
             outcome=self.outcome,
@@ -259,6 +247,27 @@ class TrialLine(Wire):
             cwd=self.cwd,
             trajectory=getattr(self, "trajectory", None),
         )
+
+
+class TrialLine(AnswerFields):
+    """The fields of one trial that are read."""
+
+    trial_num: Any = None
+    duration: Number | None = None
+    pass_: bool | None = msgspec.field(name="pass", default=None)
+    score: Rate | None = None
+    reasoning: str | None = None
+
+    def attempt(self, at: int) -> Attempt:
+        """The trial as an attempt; `at` is its number if it has none."""
+        timing, verdict = self.timing or NOT_MEASURED, None
+        if self.duration is not None:
+            timing = msgspec.structs.replace(timing, total=self.duration)
+        if self.pass_ is not None:
+            score = float(self.pass_) if self.score is None else self.score
+            verdict = GraderResult(pass_=self.pass_, score=score, reasoning=self.reasoning, outcome=self.outcome)
+        number = self.trial_num if type(self.trial_num) is int else at
+        return self.as_attempt(number, timing, verdict, self.score)
 
 
 class TrialWithCalls(TrialLine):
@@ -276,7 +285,7 @@ class TrialWithSteps(TrialLine):
 # --- the row ------------------------------------------------------------------------------------
 
 
-class Row(Wire, dict=True):
+class Row(AnswerFields, dict=True, kw_only=True):
     """A prompt and its attempts, without trajectories."""
 
     id: Id
@@ -284,17 +293,7 @@ class Row(Wire, dict=True):
     hint: str | None = None
     metadata: Record | None = None
     model: Any = None
-    output: str | None = None
-    timing: Measured | None = None
     score: GraderResult | None = None
-    scores: dict[str, GraderResult] | None = None
-    outcome: Record | None = None
-    grader_error: GraderErrorText = None
-    tool_errors: bool | None = None
-    errors: list[str] | None = None
-    error: str | None = None
-    graded_failed: bool | None = None
-    cwd: str | None = None
     given_k: Annotated[int, Meta(ge=1, le=MOST_TRIALS)] | None = msgspec.field(name="k", default=None)
     trials: list[TrialLine] | None = None
     given_pass_rate: Rate | None = msgspec.field(name="passRate", default=None)
@@ -316,23 +315,8 @@ class Row(Wire, dict=True):
         """The result as the only attempt, or the trials in order."""
         if self.is_trials:
             return [trial.attempt(at) for at, trial in enumerate(self.trials or (), 1)]
-        return [
-            Attempt(
-                number=1,
-                output=self.output or "",
-                timing=self.timing or NOT_MEASURED,
-                verdict=self.score,
-                given_score=self.score.score if self.score else None,
-                recorded_scores=self.scores,
-                recorded_error=self.grader_error,
-                outcome=self.outcome,
-                tool_errors=self.tool_errors,
-                failures=self.errors or ([self.error] if self.error else []),
-                graded_failed=bool(self.graded_failed),
-                cwd=self.cwd,
-                trajectory=getattr(self, "trajectory", None),
-            )
-        ]
+        score = self.score.score if self.score else None
+        return [self.as_attempt(1, self.timing or NOT_MEASURED, self.score, score)]
 
     def name_of(self, attempt: Attempt) -> str:
         """The name of an attempt in reports: the prompt's id, of a trial `ID#N`."""
@@ -349,18 +333,24 @@ class Row(Wire, dict=True):
         Where no attempt has a verdict, the recorded `passRate` counts. A prompt whose attempts all failed is not
         graded: its run says whether a grader was there at all.
         """
-        known = [attempt for attempt in self.attempts if not attempt.grader_error]
-        if any(attempt.verdict is not None for attempt in known):
-            return sum(attempt.passed for attempt in known), sum(map(_has_verdict, known))
-        if self.is_trials and self.given_pass_rate is not None:
-            return round(self.given_pass_rate * len(known)), len(known)
-        return 0, 0
+        if self.has_only_rate:
+            known = len(self.attempts) - self.grader_errors
+            return round((self.given_pass_rate or 0.0) * known), known
+        found = self.verdicts if any(attempt.verdict and not attempt.grader_error for attempt in self.attempts) else []
+        return sum(found), len(found)
+
+    @property
+    def has_only_rate(self) -> bool:
+        """Whether the record says how many trials passed, but not which."""
+        if not self.is_trials or self.given_pass_rate is None:
+            return False
+        return not any(attempt.verdict and not attempt.grader_error for attempt in self.attempts)
 
     @property
     def verdicts(self) -> list[bool]:
         """Whether each graded attempt passed; an agent that failed did not, with a grader or without."""
         known = [attempt for attempt in self.attempts if not attempt.grader_error]
-        return [attempt.passed for attempt in known if _has_verdict(attempt)]
+        return [attempt.passed for attempt in known if attempt.agent_failed or attempt.verdict is not None]
 
     @property
     def passed(self) -> int:
@@ -430,18 +420,12 @@ class RowWithSteps(Row):
     trials: list[TrialWithSteps] | None = None  # type: ignore[assignment]
 
 
-def _has_verdict(attempt: Attempt) -> bool:
-    """Whether it is known whether it passed: an agent that failed has not."""
-    return attempt.agent_failed or attempt.verdict is not None
-
-
 def combine(verdicts: list[Record]) -> Record:
-    """Returns one score for several: pass if all pass, the mean of the scores; a single one stays as it is."""
+    """Returns one score for several: pass if all pass, the weighted mean of the scores; a single one stays as it is."""
     if len(verdicts) == 1:
-        return verdicts[0]
+        return {field: value for field, value in verdicts[0].items() if field != "weight"}
     reasons = [one["reasoning"] for one in verdicts if not one["pass"] and one.get("reasoning")]
-    combined: Record = {
-        "pass": all(one["pass"] for one in verdicts),
-        "score": sum(one["score"] for one in verdicts) / len(verdicts),
-    }
+    weights = [one.get("weight") or 1 for one in verdicts]
+    weighted = (one["score"] * weight for one, weight in zip(verdicts, weights, strict=True))
+    combined: Record = {"pass": all(one["pass"] for one in verdicts), "score": sum(weighted) / sum(weights)}
     return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})

@@ -100,7 +100,8 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> list[RunRows]:
         else:
             taken = [()] * scenario.n
         drawn = enumerate(zip(scores.tolist(), taken, strict=True))
-        runs.append(RunRows(f"run{number}", {f"p{i}": _row(*values, f"c{i // CLUSTER}") for i, values in drawn}))
+        rows = {f"p{i}": _row(*values, f"c{i // CLUSTER}" if scenario.clustered else None) for i, values in drawn}
+        runs.append(RunRows(f"run{number}", rows, clustered=scenario.clustered))
     return runs
 
 
@@ -113,7 +114,7 @@ def drawn_scores(scenario: Scenario, chances: Any, trials: int, rng: np.random.G
     return rng.beta(inner * CONCENTRATION, (1 - inner) * CONCENTRATION, shape)
 
 
-def _row(scores: Sequence[float], taken: Sequence[float], cluster: str) -> ComparedRow:
+def _row(scores: Sequence[float], taken: Sequence[float], cluster: str | None) -> ComparedRow:
     k = len(scores)
     return ComparedRow(
         k=k,

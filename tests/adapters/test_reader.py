@@ -37,13 +37,8 @@ def say(text: str) -> dict[str, Any]:
 OUTPUTS: list[tuple[str, dict[str, Any] | None, list[Any], list[int] | None, str]] = [
     ("the result", RESULT, [say("a"), {"type": "result", "r": "R"}], None, "R"),
     ("the last result", RESULT, [{"type": "result", "r": "1"}, {"type": "result", "r": "2"}], None, "2"),
-    (
-        "an empty result: the messages",
-        RESULT,
-        [say("a"), say("b"), {"type": "result", "r": ""}],
-        None,
-        "a\nb",
-    ),
+    ("an empty result is the answer", RESULT, [say("a"), say("b"), {"type": "result", "r": ""}], None, ""),
+    ("a result that is null: the messages", RESULT, [say("a"), say("b"), {"type": "result", "r": None}], None, "a\nb"),
     ("no result came: the messages", RESULT, [say("a"), say("b")], None, "a\nb"),
     ("no result configured: the last message", None, [say("a"), say("b")], None, "b"),
     ("any result", RESULT | {"matchPath": "$.r", "matchValue": "*"}, [{"r": None}, {"r": "x"}], None, "x"),

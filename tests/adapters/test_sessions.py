@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from agenteval.adapters.sessions.schema import session_formats
+from agenteval.adapters.sessions.schema import command_line, session_formats
 from agenteval.adapters.values import epoch_milliseconds as milliseconds
-from tests.support.tool import ROOT, Done, run
+from tests.support.tool import ROOT, Done, Record, run
 
 SESSIONS = ROOT / "tests" / "data" / "sessions"
+BOTH = ROOT / "tests" / "data" / "live_and_logged"  # of each agent, what it printed and what it logged in one session
 GOLDEN = ROOT / "tests" / "golden" / "sessions"
 UPDATE = "AE_UPDATE_GOLDEN"  # set it to write the golden files anew, then read the diff
 FIRST = "Please create hello.txt with a shell command, then tell me the answer. The codeword is heliotrope."
@@ -28,9 +30,13 @@ NESTING = ("claude", "goose", "opencode")
 
 
 def logs_of(program: str, folder: Path) -> Path:
-    """Returns the logs of a program as it leaves them; a database is kept as SQL."""
-    copy = folder / program
-    shutil.copytree(SESSIONS / program, copy)
+    """Returns the logs of a program."""
+    return as_left(SESSIONS / program, folder / program)
+
+
+def as_left(logs: Path, copy: Path) -> Path:
+    """Returns a copy of logs as the program leaves them; a database is kept as SQL."""
+    shutil.copytree(logs, copy)
     for dump in copy.glob("*.sql"):
         database = sqlite3.connect(dump.with_suffix(".db"))
         database.executescript(dump.read_text())
@@ -94,6 +100,151 @@ def test_a_session_that_ended_with_an_error_has_failed(program: str, reason: str
     (record,) = [one for one in imported(program, tmp_path).records if "errors" in one]
     assert reason in record["errors"][0] and record["output"] == ""
     assert record["metadata"].get("model") != "<synthetic>"
+
+
+# --- a session as the agent printed it, and as it logged it ----------------------------------------
+
+
+def both_ways(case: str, folder: Path) -> tuple[Record, list[Record]]:
+    """Returns the result of what an agent printed, and those of what it logged meanwhile."""
+    agent = case.partition("/")[0]
+    turns = [file.read_text().splitlines() for file in sorted((BOTH / case).glob("live*.jsonl"))]
+    raw = {
+        "id": "live",
+        "input": ["p"] * len(turns),
+        "rawLines": [line for lines in turns for line in lines],
+        "turns": [{"lines": len(lines)} for lines in turns],
+        "timing": {"start": 0, "end": 1, "total": 1},
+    }
+    (live,) = run("ae-extract", "-s", agent, stdin=json.dumps(raw) + "\n", cwd=folder).expect(0, stderr="").records
+    logs = as_left(BOTH / case / "log", folder / "log")
+    return live, run("ae-import", agent, logs, cwd=folder).expect(0, stderr="").records
+
+
+def calls(record: Record) -> list[Record]:
+    """Returns the tool calls of the agent itself."""
+    return [step for step in record["trajectory"] if step["type"] == "tool_call" and "parentId" not in step]
+
+
+def messages(record: Record) -> list[str]:
+    steps = [step for step in record["trajectory"] if step["type"] == "message"]
+    return [step["content"] for step in steps if "parentId" not in step]
+
+
+def is_printed(call: Record, agent: str) -> bool:
+    """Returns whether the agent prints a call that it logs; codex does not print one that it refuses to carry out."""
+    refusals = ("unsupported call", "failed to parse function arguments", "unable to process image")
+    return agent != "codex" or not str(call.get("output")).startswith(refusals)
+
+
+@pytest.mark.parametrize("case", sorted(f"{path.parent.name}/{path.name}" for path in BOTH.glob("*/*")))
+def test_live_and_imported_records_use_one_vocabulary(case: str, tmp_path: Path) -> None:
+    agent = case.partition("/")[0]
+    live, (logged, *_) = both_ways(case, tmp_path)
+    printed = [call for call in calls(logged) if is_printed(call, agent)]
+    for one, other in zip(calls(live), printed, strict=True):
+        assert (one["name"], one.get("input")) == (other["name"], other.get("input"))
+        if one.get("output"):  # gemini prints nothing, or "", where it logs the text of a file
+            assert one["output"] == other["output"]
+        exit_code_unprinted = agent == "gemini" and "exit 3" in str(one["input"])
+        assert one["status"] == other["status"] or (exit_code_unprinted and other["status"] == "failed")
+    assert live["toolErrors"] == logged["toolErrors"]
+    assert messages(live) == messages(logged) and live["output"] == logged["output"]
+    assert len(calls(live)) >= 1 and "errors" not in live and "errors" not in logged
+
+
+def test_every_agent_with_logs_is_recorded_both_ways() -> None:
+    assert sorted(path.name for path in BOTH.iterdir()) == session_formats()
+
+
+def test_codex_has_not_completed_what_it_refused(tmp_path: Path) -> None:
+    _, (record,) = both_ways("codex/tools", tmp_path)
+    refused = [call for call in calls(record) if not is_printed(call, "codex")]
+    assert [(call["name"], call["status"]) for call in refused] == [
+        ("no_such_tool", "failed"),
+        ("command_execution", "failed"),  # without the argument that it needs
+        ("update_plan", "failed"),  # not a tool of this model
+        ("view_image", "failed"),
+    ]
+
+
+def test_codex_has_not_completed_what_still_ran_at_the_end(tmp_path: Path) -> None:
+    _, (record,) = both_ways("codex/still-running", tmp_path)
+    (call,) = calls(record)
+    assert call["status"] == "pending" and "output" not in call and not record["toolErrors"]
+
+
+def test_a_log_of_codex_without_whole_calls(tmp_path: Path) -> None:
+    """Older versions log a call and its result only: the names and forms are the same, but for the shell."""
+    kept = [line for line in log_of_codex("tools") if '"CommandExecution"' not in line]
+    kept += [line for line in log_of_codex("still-running") if '"CommandExecution"' not in line]
+    old = {"type": "function_call", "name": "shell", "call_id": "old", "arguments": '{"command":["sh","-c","a b"]}'}
+    output = json.dumps({"output": 'a\n"b"', "metadata": {"exit_code": 2, "duration_seconds": 0.1}})
+    result = {"type": "function_call_output", "call_id": "old", "output": output}
+    kept += [json.dumps({"type": "response_item", "payload": item}) for item in (old, result)]
+    log = tmp_path / "rollout-old.jsonl"
+    log.write_text("\n".join(kept))
+    (record,) = run("ae-import", "codex", log, cwd=tmp_path).expect(0, stderr="").records
+    commands = [call for call in calls(record) if call["name"] == "command_execution" and is_printed(call, "codex")]
+    ok, failing, *_, running, oldest = commands
+    assert ok["input"] == "echo hello > hello.txt && echo it-was-written"
+    assert (ok["status"], ok["output"]) == ("completed", "it-was-written\n")
+    assert (failing["status"], failing["output"]) == ("failed", "it-was-written\n")
+    assert running["status"] == "pending"
+    assert (oldest["input"], oldest["status"], oldest["output"]) == ("sh -c 'a b'", "failed", 'a\n"b"')
+
+
+def log_of_codex(case: str) -> list[str]:
+    (file,) = (BOTH / "codex" / case).rglob("rollout-*.jsonl")
+    return file.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["ls", "-l", "a/b.c:d"], "ls -l a/b.c:d"),
+        (["", "a b", "it's"], "'' 'a b' \"it's\""),
+        (["é", "$x", 'say "hi"', "a\\b"], "'é' '$x' 'say \"hi\"' \"a\\\\b\""),
+        (["'$'"], "\"'\"'$'\"'\""),
+        (["echo a ^ b 'c' ü=1,2 100% !x"], "'echo a ''^ b '\"'c' ü=1,2 100% \"'!x'"),
+    ],
+)
+def test_a_command_line_has_the_quotes_of_codex(words: list[str], line: str) -> None:
+    assert command_line(words) == line and shlex.split(line) == words
+
+
+def test_gemini_resumed_within_a_minute_keeps_the_first_turn(tmp_path: Path) -> None:
+    """The file of such a session has both parts, and the second begins with a copy that lacks tool calls and tokens."""
+    _, (record,) = both_ways("gemini/resumed", tmp_path)
+    assert record["input"] == [FIRST, SECOND] and record["metadata"]["turnSteps"] == [4, 1]
+    (call,) = calls(record)
+    assert call["output"] == "it-was-written" and tokens(record) == requests("gemini", 3)
+    assert [step["timestamp"] for step in record["trajectory"]] == sorted(
+        step["timestamp"] for step in record["trajectory"]
+    )
+    assert call["timestamp"] < 1000, "when the first turn called it, not when the session was resumed"
+
+
+def test_gemini_sub_agents_are_read_with_their_session(tmp_path: Path) -> None:
+    _, (record,) = both_ways("gemini/sub-agent", tmp_path)
+    (parent,) = calls(record)
+    children = [step for step in record["trajectory"] if step.get("parentId") == parent["callId"]]
+    assert [step.get("name", step["type"]) for step in children] == [
+        "thought",
+        "message",
+        "run_shell_command",
+        "complete_task",
+    ]
+    assert tokens(record) == requests("gemini", 4)
+    (child,) = (BOTH / "gemini" / "sub-agent").rglob("chats/*/*.jsonl")
+    (alone,) = run("ae-import", "gemini", child, cwd=tmp_path).expect(0, stderr="").records
+    assert alone["input"] == "SUBTASK: run one command", "also readable by itself"
+
+
+def test_an_invalid_call_of_opencode_has_failed(tmp_path: Path) -> None:
+    _, (record,) = both_ways("opencode/tools", tmp_path)
+    (invalid,) = [call for call in calls(record) if call["name"] == "invalid"]
+    assert invalid["status"] == "failed" and invalid["input"]["tool"] == "no_such_tool"
 
 
 # --- what others did to the files -----------------------------------------------------------------

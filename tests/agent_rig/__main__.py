@@ -46,7 +46,7 @@ def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[st
         row = row._replace(version=install(agent, version))
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
-    fitting = [name for name in scenarios if not (agent.without_tools and SCENARIOS[name].needs_tool)]
+    fitting = [name for name in scenarios if SCENARIOS[name].applies_to(agent)]
     command = [*prefix, sys.executable, "-m", "tests.agent_rig.run_scenarios", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:

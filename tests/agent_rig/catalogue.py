@@ -21,6 +21,8 @@ EXIT = "that a command failed"
 RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
 STOP = "that an answer was cut off"
+SUB_AGENT_TOKENS = "the tokens of sub-agents"
+FORGETTING = "a way to switch off its memory across sessions"
 
 
 class Agent(NamedTuple):
@@ -42,6 +44,8 @@ class Agent(NamedTuple):
     """Its token counts include requests beside the task, such as one for a title."""
     without_tools: bool = False
     """It has no tools: it writes files from the text of the answer, if at all."""
+    sub_agents: bool = False
+    """It has a tool that starts a sub-agent."""
     writes_files: bool = True
     time_out: int = 20_000
     """ms until the timeout in the scenario of that name: enough for it to start and to call its tool."""
@@ -61,7 +65,7 @@ CLAUDE = Agent(
     "claude",
     "npm",
     "@anthropic-ai/claude-code",
-    "2.1.325",
+    "2.1.326",
     env={
         "ANTHROPIC_BASE_URL": "{url}",
         "ANTHROPIC_API_KEY": KEY,
@@ -69,13 +73,14 @@ CLAUDE = Agent(
         "CLAUDE_CODE_MAX_RETRIES": "1",  # else ten, over three minutes
         "IS_SANDBOX": "1",  # else it refuses to run as root
     },
+    sub_agents=True,
 )
 
 CODEX = Agent(
     "codex",
     "npm",
     "@openai/codex",
-    "0.166.0",
+    "0.169.0",
     env={"SCRIPTED_KEY": KEY},
     files={
         ".codex/config.toml": f"""\
@@ -95,6 +100,7 @@ request_max_retries = 1
 stream_max_retries = 1
 """
     },
+    sub_agents=True,
     failure="experiencing high demand",
 )
 
@@ -114,8 +120,9 @@ GEMINI = Agent(
             }
         )
     },
-    unreported=frozenset({EXIT, THOUGHTS, THOUGHT_TOKENS, STOP}),
+    unreported=frozenset({EXIT, THOUGHTS, STOP, FORGETTING}),
     counts_side_requests=True,
+    sub_agents=True,
 )
 
 OPENCODE = Agent(
@@ -143,6 +150,7 @@ OPENCODE = Agent(
         )
     },
     unreported=frozenset({RUNNING}),
+    sub_agents=True,
 )
 
 QWEN = Agent(
@@ -163,6 +171,7 @@ QWEN = Agent(
         )
     },
     counts_side_requests=True,
+    sub_agents=True,
     unreported=frozenset({STOP}),
 )
 
@@ -184,8 +193,8 @@ COPILOT = Agent(
 PI = Agent(
     "pi",
     "npm",
-    "@mariozechner/pi-coding-agent",
-    "0.73.1",
+    "@earendil-works/pi-coding-agent",
+    "0.87.1",  # 1.x cannot be installed: packages that it needs are not on npm
     env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
     unreported=frozenset({KILLED}),
     files={

@@ -38,12 +38,12 @@ class Usage(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A reply of the model; with a call, the conversation goes on."""
+    """A reply of the model; with calls, the conversation goes on."""
 
     text: str
     usage: Usage
     thought: str = ""
-    call: Call | None = None
+    calls: tuple[Call, ...] = ()
     cut: bool = False
     """It ends at the limit of tokens."""
 

@@ -40,7 +40,9 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
             _write(home / path, content.replace("{url}", url))
         env = _environment(agent, home, url) | {MARK: mark}
         try:
-            run = _capture(agent, scenario, folder, env, model)
+            for _ in range(scenario.times):
+                model.begin_session()
+                run = _capture(agent, scenario, folder, env, model)
             problems = list(scenario.check(run)) if run.record or scenario.interrupted else _no_record(run)
         finally:
             left = left_processes(mark, GONE_WITHIN)
@@ -51,6 +53,8 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
 def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, str], model: ScriptedModel) -> Run:
     _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
     result, workspaces = folder / "result.jsonl", folder / "work"
+    result.unlink(missing_ok=True)
+    shutil.rmtree(workspaces, ignore_errors=True)
     workspace = workspaces / "prompt-p"
     timeout = scenario.timeout or agent.time_out
     options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from tests.agent_rig.catalogue import (
     CACHED,
     EXIT,
+    FORGETTING,
     KILLED,
     RUNNING,
     STOP,
+    SUB_AGENT_TOKENS,
     THOUGHT_TOKENS,
     THOUGHTS,
     TOKENS,
@@ -28,6 +30,7 @@ from tests.agent_rig.script import (
     FILE,
     REFUSAL,
     REMEMBERED,
+    SECRET,
     SUBMIT,
     THOUGHT,
     Script,
@@ -37,6 +40,7 @@ from tests.agent_rig.server import ScriptedModel
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
 PRINTED = "it-was-written"
+PRINTED_TOO = "so-was-this"
 STARTED = "started.txt"
 FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
 PATIENCE = 400_000  # ms: some agents retry a failing model for five minutes
@@ -78,6 +82,15 @@ class Scenario(NamedTuple):
     interrupted: bool = False
     needs_tool: bool = False
     """It does not apply to agents without tools."""
+    needs_sub_agents: bool = False
+    """It applies only to agents that have sub-agents."""
+    times: int = 1
+    """How many sessions with the same HOME, one after the other; the last one is checked."""
+
+    def applies_to(self, agent: Agent) -> bool:
+        """Returns whether the agent can be put to this test."""
+        has_tool, has_sub_agents = not agent.without_tools, agent.sub_agents
+        return (has_tool or not self.needs_tool) and (has_sub_agents or not self.needs_sub_agents)
 
 
 # --- checks of a record ----------------------------------------------------------------------------
@@ -136,6 +149,63 @@ def timed_out(run: Run) -> Problems:
         yield from _pending(run)
 
 
+def timed_out_later(run: Run) -> Problems:
+    """Checks the tokens of a run that timed out in its second turn: all that were spent, or fewer and marked so."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
+    if not run.record["metadata"].get("timedOut"):
+        yield "timedOut is false"
+    if not run.reports(TOKENS):
+        return
+    timing = run.record["timing"]
+    if timing.get("tokensPartial"):
+        if timing["inputTokens"] > run.model.spent().task.input + run.model.spent().side.input:
+            yield f"inputTokens is {timing['inputTokens']}, more than were spent"
+    else:
+        yield from _tokens(run, with_side_requests=False)
+
+
+def answered_with_nothing(run: Run) -> Problems:
+    """Checks that the empty answer is not replaced by what was said before it, unless the agent failed."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
+    if run.record.get("output", "").strip() and not run.record.get("errors"):
+        yield f"output is {_short(run.record['output'])}"
+
+
+def called_in_parallel(run: Run) -> Problems:
+    """Checks that two calls in one reply are two steps, each with its own result."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    yield from _tokens(run)
+    if not run.reports(TOOLS):
+        return
+    calls = _calls(run)
+    if len(calls) != 2:
+        yield f"{len(calls)} tool calls instead of two: {_short([call['name'] for call in calls])}"
+    for printed in (PRINTED, PRINTED_TOO):  # they may start in any order
+        given = [call for call in calls if printed in json.dumps(call.get("input"))]
+        if len(given) != 1 or printed not in json.dumps(given[0].get("output")):
+            yield f"the output of {printed} is {_short([call.get('output') for call in given])}"
+
+
+def delegated(run: Run) -> Problems:
+    """Checks that the tokens of a sub-agent count, and that its answer is not taken for that of the agent."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    if run.model.sub_agents == 0:
+        yield "there was no sub-agent"
+    if run.reports(SUB_AGENT_TOKENS):
+        yield from _tokens(run)
+
+
+def forgot(run: Run) -> Problems:
+    """Checks that a session does not see what an earlier one committed to the agent's memory."""
+    yield from _no_trouble(run)
+    if run.reports(FORGETTING) == run.model.saw(SECRET):
+        yield "the memory of an earlier session is " + ("there" if run.model.saw(SECRET) else "not there after all")
+
+
 def interrupted(run: Run) -> Problems:
     """Checks that ae-capture exits soon after Ctrl-C."""
     yield from _cut_short(run, code=INTERRUPTED)
@@ -167,6 +237,30 @@ SCENARIOS = {
         Scenario("500", Script("true", status=500), refused),
         Scenario("cut off", Script("true", cut=True), cut_off),
         Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
+        Scenario("empty answer", Script(f"echo {PRINTED}", answer=""), answered_with_nothing, needs_tool=True),
+        Scenario(
+            "parallel calls",
+            Script(f"echo {PRINTED}", commands=(f"echo {PRINTED_TOO}",)),
+            called_in_parallel,
+            needs_tool=True,
+        ),
+        Scenario(
+            "sub-agent",
+            Script("true", sub_agent=True),
+            delegated,
+            timeout=120_000,
+            needs_tool=True,
+            needs_sub_agents=True,
+        ),
+        Scenario("second session", Script("true", memorizes=True), forgot, needs_tool=True, times=2),
+        Scenario(
+            "killed later",
+            Script(f"echo > {STARTED}", waits_again=True),
+            timed_out_later,
+            [PROMPT, PROMPT_AGAIN],
+            timeout=None,
+            needs_tool=True,
+        ),
         Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=None),
         Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
     )
@@ -239,7 +333,7 @@ def _steps(run: Run) -> Problems:
         yield f"steps are {_short(steps)}"
 
 
-def _tokens(run: Run) -> Problems:
+def _tokens(run: Run, *, with_side_requests: bool = True) -> Problems:
     timing = run.record["timing"]
     if not run.reports(TOKENS):
         return
@@ -250,7 +344,7 @@ def _tokens(run: Run) -> Problems:
         ("cachedTokens", main.cached, aside.cached),
         ("outputTokens", main.output - unreported, aside.output),
     ):
-        wanted = task + side * run.agent.counts_side_requests
+        wanted = task + side * (run.agent.counts_side_requests and with_side_requests)
         if name == "cachedTokens" and not run.reports(CACHED):
             continue
         if timing.get(name) != wanted:

@@ -1,8 +1,9 @@
-"""The scripted model: replies with a tool call first, then with the answer."""
+"""The scripted model: replies with tool calls first, then with the answer."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from tests.agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
@@ -16,6 +17,9 @@ AGAIN = "FOLLOWUP"
 REMEMBERED = "I remember. The answer is still 42."
 FORGOTTEN = "I remember nothing."
 REFUSAL = "scripted refusal"
+SUB_TASK = "SUBTASK: name a colour."
+SUB_ANSWER = "The colour is mauve."
+SECRET = "vermilion-otter"  # what the first of two sessions commits to the agent's memory
 
 TASK_USAGE = Usage(input=1200, cached=500, output=57, reasoning=12)
 SIDE_USAGE = Usage(input=7, cached=0, output=3, reasoning=0)  # requests beside the task: for a title, for routing
@@ -35,6 +39,20 @@ SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a c
 RECAP = "ultra-short dashboard line"  # grok asks for a summary of the turn, with all tools
 COMPLETE = "complete"  # gptme ends with this tool
 FINISH = "finish"  # openhands ends with this tool, which gets the answer
+# Tools that start a sub-agent, and the arguments they need beside the task.
+SUB_AGENTS: dict[str, Body] = {
+    "Agent": {"subagent_type": "general-purpose", "run_in_background": False},  # claude
+    "Task": {"subagent_type": "general-purpose"},  # claude, older
+    "agent": {"subagent_type": "general-purpose"},  # qwen
+    "task": {"subagent_type": "general", "agent_type": "general-purpose"},  # opencode, copilot
+    "spawn_agent": {},  # codex
+    "invoke_agent": {"agent_name": "generalist"},  # gemini
+    "spawn_subagent": {"subagent_type": "general-purpose"},  # grok
+}
+WAIT = ("wait_agent", "wait")  # codex: a sub-agent runs until somebody waits for it
+END_SUB_TASK = "complete_task"  # sub-agents of gemini end with this tool
+# Where agents ask the model to keep what it wants to remember: a directory that the system prompt names.
+MEMORY = re.compile(r"(/[^\s\"'`\\\\<>]+/memory)/")
 
 
 class Script(NamedTuple):
@@ -46,6 +64,16 @@ class Script(NamedTuple):
     """The model does not reply any more after the tool call."""
     cut: bool = False
     """The model answers at once, and ends at the limit of tokens."""
+    answer: str = ANSWER
+    """The last reply to the first prompt."""
+    commands: tuple[str, ...] = ()
+    """More commands, called together with the first."""
+    sub_agent: bool = False
+    """The model has a sub-agent do the task, instead of the command."""
+    memorizes: bool = False
+    """The command also writes SECRET where the agent keeps its memory, if the model is told where."""
+    waits_again: bool = False
+    """The model does not reply any more after the tool call of the second prompt."""
     without_tools: bool = False
     """The agent has no tools: the answer holds the file, and a model that `waits` never replies at all."""
 
@@ -56,6 +84,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         return Reply(json.dumps(_filled(request.answer_schema)), SIDE_USAGE)
     if RECAP in request.prompt:
         return Reply("Hello", SIDE_USAGE)
+    if script.sub_agent and SUB_TASK in (text := json.dumps(body)) and CODEWORD not in text:
+        return _from_sub_agent(request)
     shell = next((name for name in SHELLS if name in request.tools), None)
     if shell is None and not script.without_tools:
         return Reply("Hello", SIDE_USAGE)
@@ -63,14 +93,58 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         return Reply(ANSWER, TASK_USAGE, cut=True)
     if script.waits and (request.ends_with_tool_result or shell is None):
         return None
+    if script.waits_again and AGAIN in json.dumps(body):
+        if request.ends_with_tool_result:
+            return None
+        return Reply(BEFORE, TASK_USAGE, THOUGHT, (_shell_call(shell, request, script.command),))
     if AGAIN in request.prompt and not request.ends_with_tool_result:
         remembers = CODEWORD in json.dumps(body)
         return _last(REMEMBERED if remembers else FORGOTTEN, request, body, shell)
     if request.ends_with_tool_result:
-        return _last(ANSWER, request, body, shell)
+        return _after_tool(request, body, script, shell)
     if shell is None:
         return Reply(f"{FILE}\n```\nhello\n```\n\n{ANSWER}", TASK_USAGE)
-    return Reply(BEFORE, TASK_USAGE, THOUGHT, Call(shell, arguments_for(request.tools[shell], script.command)))
+    if script.sub_agent:
+        return Reply(BEFORE, TASK_USAGE, THOUGHT, (_sub_agent_call(request),))
+    command = script.command
+    if script.memorizes and (found := MEMORY.search(json.dumps(body))):
+        command += f"; mkdir -p {found[1]} && echo 'The codeword is {SECRET}.' > {found[1]}/MEMORY.md"
+    calls = [_shell_call(shell, request, each) for each in (command, *script.commands)]
+    return Reply(BEFORE, TASK_USAGE, THOUGHT, tuple(calls))
+
+
+def _after_tool(request: ModelRequest, body: Body, script: Script, shell: str | None) -> Reply:
+    """Returns the reply to the result of a tool: the answer, unless a sub-agent has to be waited for."""
+    wait = next((name for name in WAIT if name in request.tools), None)
+    if script.sub_agent and wait and SUB_ANSWER not in (text := json.dumps(body)):
+        agents = re.findall(r"agent_id\W+([0-9a-f-]{36})", text)
+        given = {"targets": agents, "ids": agents, "timeout_ms": 20_000}
+        known = request.tools[wait].get("properties") or {}
+        return Reply("", TASK_USAGE, calls=(Call(wait, {name: given[name] for name in given if name in known}),))
+    return _last(script.answer, request, body, shell)
+
+
+def _shell_call(shell: str | None, request: ModelRequest, command: str) -> Call:
+    assert shell is not None
+    return Call(shell, arguments_for(request.tools[shell], command))
+
+
+def _from_sub_agent(request: ModelRequest) -> Reply:
+    """Returns the reply to the request of a sub-agent, which has the task but not the user's prompt."""
+    if END_SUB_TASK not in request.tools:
+        return Reply(SUB_ANSWER, TASK_USAGE)
+    arguments = dict.fromkeys(request.tools[END_SUB_TASK].get("properties") or {}, SUB_ANSWER)
+    return Reply("", TASK_USAGE, calls=(Call(END_SUB_TASK, arguments),))
+
+
+def _sub_agent_call(request: ModelRequest) -> Call:
+    name = next(name for name in SUB_AGENTS if name in request.tools)
+    schema = request.tools[name]
+    known = schema.get("properties") or {}
+    needed = _filled(schema) if schema.get("required") else {}
+    arguments = {**needed, **{key: value for key, value in SUB_AGENTS[name].items() if key in known}}
+    task = next(key for key in ("prompt", "message", "objective", "task") if key in known)
+    return Call(name, {**arguments, task: SUB_TASK})
 
 
 def _last(text: str, request: ModelRequest, body: Body, shell: str | None) -> Reply:
@@ -80,10 +154,10 @@ def _last(text: str, request: ModelRequest, body: Body, shell: str | None) -> Re
     elif COMPLETE in request.tools:
         ending = Call(COMPLETE, {})
     elif FINISH in request.tools:
-        return Reply("", TASK_USAGE, call=Call(FINISH, {**_filled(request.tools[FINISH]), "message": text}))
+        return Reply("", TASK_USAGE, calls=(Call(FINISH, {**_filled(request.tools[FINISH]), "message": text}),))
     else:
         return Reply(text, TASK_USAGE)
-    return Reply(text, TASK_USAGE, call=ending)
+    return Reply(text, TASK_USAGE, calls=(ending,))
 
 
 # --- arguments ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.agent_rig.apis import api_at
 from tests.agent_rig.conversation import Body, Usage
-from tests.agent_rig.script import REFUSAL, SIDE_USAGE, Script, reply_to
+from tests.agent_rig.script import CODEWORD, REFUSAL, SIDE_USAGE, SUB_TASK, Script, reply_to
 from tests.support.http_server import Request, Response, json_response, serving
 
 MODEL_NAMES = ("scripted-model",)
@@ -32,6 +32,8 @@ class ScriptedModel:
         self.script, self.log = script, log
         self.replies: list[Usage] = []
         self.refused = 0
+        self.sub_agents = 0
+        self._seen: list[str] = []
         self.waiting = threading.Event()
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -44,6 +46,15 @@ class ScriptedModel:
         with self._lock, self.log.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**entry, **answer}) + "\n")
         return response
+
+    def begin_session(self) -> None:
+        """Forgets the requests and replies of an earlier session."""
+        self.replies.clear()
+        self._seen.clear()
+
+    def saw(self, text: str) -> bool:
+        """Returns whether the text was in a request of the session before the result of a tool was."""
+        return any(text in seen for seen in self._seen)
 
     def spent(self) -> Spent:
         """Returns the sums of the reported tokens, for the task and beside it."""
@@ -62,7 +73,12 @@ class ScriptedModel:
         if self.script.status != 200:
             self.refused += 1
             return api.refuse(self.script.status, REFUSAL)
-        reply = reply_to(api.read(body), body, self.script)
+        asked = api.read(body)
+        text = json.dumps(body)
+        if not asked.ends_with_tool_result and CODEWORD in text:
+            self._seen.append(text)
+        self.sub_agents += SUB_TASK in text and CODEWORD not in text
+        reply = reply_to(asked, body, self.script)
         if reply is None:
             self.waiting.set()
             self._over.wait()

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.agent_rig.catalogue import FORGETTING
+
 PASS = "pass"
 REFUSED = re.compile(r"it refuses (\S+) of the adapter")
 INTRO = """\
@@ -24,6 +26,11 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
 | cut off | the answer ends at the limit of tokens | `stopReason` is `length`, unless the agent itself fails |
 | child left | the tool leaves a background process running | the answer is there |
+| empty answer | after the tool call the model answers with nothing | `output` is empty, not what was said before |
+| parallel calls | the model calls two tools at once | two steps, each with its own input and output; tokens |
+| sub-agent | the agent has a sub-agent do the task | tokens of both; the output is the agent's own |
+| second session | the first one writes into the agent's memory | the second one does not see it |
+| killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
 | time-out | the tool outlasts 20 s (openhands: 60 s) | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
@@ -99,7 +106,10 @@ def _notes(row: Row) -> list[str]:
     said = " ".join(problem for problems in row.problems.values() for problem in problems)
     if flags := sorted(set(REFUSED.findall(said))):
         return [f"- {row.agent} does not run: it refuses {', '.join(flags)}, and `errors` of the record says so."]
-    notes = [f"- {row.agent} does not report {', '.join(row.unreported)}."] if row.unreported else []
+    unreported = [fact for fact in row.unreported if fact != FORGETTING]
+    notes = [f"- {row.agent} does not report {', '.join(unreported)}."] if unreported else []
+    if FORGETTING in row.unreported:
+        notes.append(f"- {row.agent} does not have {FORGETTING}.")
     if not row.isolated:
         notes.append(f"- {row.agent} ran without a network namespace.")
     for scenario, problems in row.problems.items():

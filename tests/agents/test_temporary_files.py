@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_the_next_tool_removes_what_is_abandoned_and_nothing_else(
     (base / "agenteval-link").symlink_to("other")
     for name in names[:2]:
         (base / name / "lock").touch()
-    monkeypatch.setenv("TMPDIR", str(base))
+    monkeypatch.setattr(tempfile, "tempdir", str(base))
     announced: list[str] = []
     with (base / "agenteval-used" / "lock").open() as used:
         fcntl.flock(used, fcntl.LOCK_EX)
@@ -174,7 +175,7 @@ def test_a_directory_that_was_removed_is_not_made_again(tmp_path: Path, monkeypa
 
 
 def test_nothing_is_left_that_a_thread_makes_while_all_is_removed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(base))
+    monkeypatch.setattr(tempfile, "tempdir", str(base))
 
     def make_directories(scratch: Scratch) -> None:
         with suppress(OSError):  # as it is no longer there

@@ -498,7 +498,7 @@ def test_the_label_file_is_no_output(tmp_path: Path) -> None:
     labels = write(tmp_path / "l.jsonl", {"id": "a", "pass": True})
     before = labels.read_bytes()
     file = graded(tmp_path, {"a": True})
-    calibrate(file, "--labels", labels, "-o", labels, cwd=tmp_path).expect(2).says("is the input too")
+    calibrate(file, "--labels", labels, "-o", labels, "-f", "json", cwd=tmp_path).expect(2).says("is the input too")
     assert labels.read_bytes() == before
 
 
@@ -530,3 +530,26 @@ def test_labels_of_failures_alone_claim_no_recall(tmp_path: Path) -> None:
     assert found["passRate"]["interval"][0] < 0.62 < found["passRate"]["interval"][1]
     text = calibrate(file, "--labels", more, cwd=tmp_path).expect(0, stderr="").stdout
     assert "The grader passed 80.0% of 100 records. **A person would pass 62.0%** (95 % interval" in text
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+def test_the_trials_of_a_prompt_are_reviewed_one_by_one(tmp_path: Path) -> None:
+    """A trial is drawn, ticked, labelled and graded again as a record named ID#N."""
+    answers = [{"trialNum": n, "output": text, **FAIL} for n, text in enumerate(("Paris", "Rome", "In Paris"), 1)]
+    trials = {"id": "a", "input": "question a", "hint": "Paris", "k": 3, "trials": answers, "passRate": 0.0}
+    write(tmp_path / "trials.jsonl", trials)
+    calibrate("trials.jsonl", "-o", "review.md", cwd=tmp_path).expect(0)
+    document = (tmp_path / "review.md").read_text()
+    assert listed(document) == ["a\\#1", "a\\#2", "a\\#3"]
+    (tmp_path / "ticked.md").write_text(tick(document, {"a\\#1": "pass", "a\\#2": "fail"}))
+    calibrate("--read", "ticked.md", "-o", "labels.jsonl", cwd=tmp_path).expect(0)
+    assert [(label["id"], label["pass"]) for label in read(tmp_path / "labels.jsonl")] == [
+        ("a#1", True),
+        ("a#2", False),
+    ]
+    found = report("trials.jsonl", "--labels", "labels.jsonl", "-g", "ae-grader-hint", cwd=tmp_path)
+    assert (found["records"]["total"], found["labels"]["used"]) == (3, 2)
+    assert found["changes"]["failToPass"] == 2, "Paris and In Paris have the hint"
+    assert found["rescored"]["agreement"] == 1.0 and found["recorded"]["n"] == 2

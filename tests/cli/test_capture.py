@@ -74,7 +74,17 @@ def piped_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 def timeless(value: Any) -> Any:
     """A record without what differs from run to run; the order of its fields is kept to be compared too."""
     if isinstance(value, dict):
-        times = ("start", "end", "total", "sessionCreation", "firstResponse", "timestamp", "duration", "lineTimes", "runId")
+        times = (
+            "start",
+            "end",
+            "total",
+            "sessionCreation",
+            "firstResponse",
+            "timestamp",
+            "duration",
+            "lineTimes",
+            "runId",
+        )
         return [(key, timeless(inner)) for key, inner in value.items() if key not in times]
     return [timeless(inner) for inner in value] if isinstance(value, list) else value
 

@@ -217,7 +217,7 @@ def test_stdin_is_one_of_the_runs(three: Path) -> None:
         (["trials.jsonl", "--run", "b:trials.jsonl", "--input-format", "capture"], {}, "expects results"),
         (["a.jsonl", "trials.jsonl"], {}, "trials.jsonl: holds trials, and a.jsonl holds results"),
         (["trials.jsonl", "empty.jsonl", "a.jsonl"], {}, "a.jsonl: holds results, and trials.jsonl holds trials"),
-        (["a.jsonl", "b.jsonl", "-o", "b.jsonl"], {}, "is the input too"),
+        (["a.jsonl", "b.jsonl", "-o", "b.jsonl", "-f", "json"], {}, "is the input too"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_QUALITY": "much"}, "COMPARE_QUALITY must be a number"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_LATENCY": "nan"}, "COMPARE_LATENCY must be a number"),
         (

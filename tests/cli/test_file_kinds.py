@@ -32,14 +32,10 @@ READERS: dict[str, list[object]] = {
     [
         (RAW, "holds raw records, as ae-run writes them; ae-extract"),
         (PROMPT, "holds prompts; ae-run"),
-        (TRIALS, "trials"),
     ],
 )
 def test_readers_of_results_name_another_kind_once(tool: str, record: Record, says: str, tmp_path: Path) -> None:
     file = write(tmp_path / "in.jsonl", *({**record, "id": str(number)} for number in range(9)))
-    if record is TRIALS and tool in ("ae-format", "ae-summarize"):
-        assert run(tool, file, cwd=tmp_path).expect(0, stderr="").ids[0].startswith("0"), "these read trials, too"
-        return
     (tmp_path / "old").write_text("precious")
     run(tool, file, *READERS[tool], "-o", "old", cwd=tmp_path).expect(2).says("in.jsonl: ", says)
     assert (tmp_path / "old").read_text() == "precious"

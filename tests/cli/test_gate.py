@@ -76,7 +76,7 @@ def test_conditions_on_results(condition: str, code: int) -> None:
 def test_a_line_has_figure_limit_and_interval() -> None:
     done = gate("--min", "passRate=0.9", "--max", "errorRate=0.02").expect(1)
     first, second = done.stdout.splitlines()
-    assert first.startswith("FAIL  passRate >= 0.9: 0.8 (8 of 10 passed; 95 % interval 0.49")
+    assert first.startswith("FAIL  passRate >= 0.9: 0.8 (8 of 10 passed, all graded; 95 % interval 0.49")
     assert second.startswith("pass  errorRate <= 0.02: 0 (0 of 10 agents failed; 95 % interval 0 to 0.27")
 
 
@@ -99,12 +99,15 @@ def test_confident_takes_the_bound_of_the_interval(condition: str, code: int) ->
 def test_failed_agents_and_grader_errors_count() -> None:
     records = [*RESULTS, FAILED, ERRED]
     done = gate("--max", "errorRate=0.05", "--max", "graderErrors=0", "--max", "ungradedRate=0.05", records=records)
-    assert [line.partition(":")[2].partition(" (")[0] for line in done.expect(1).stdout.splitlines()] == [
+    first, *lines = done.expect(1).stdout.splitlines()
+    assert first == "FAIL  gradedRate >= 0.95: 0.916667 (11 of 12 graded: 1 grader error)"
+    assert [line.partition(":")[2].partition(" (")[0] for line in lines] == [
         " 0.0833333",
         " 1",
         " 0.0833333",
     ]
-    assert "8 of 11 passed" in gate("--min", "passRate=0.1", records=records).expect(0).stdout
+    args = ["--min", "passRate=0.1", "--min-graded", "0.9"]
+    assert "8 of 11 passed, 11 of 12 graded: 1 grader error;" in gate(*args, records=records).expect(0).stdout
 
 
 @pytest.mark.parametrize("name", ["costUsd", "tokens", "p90"])
@@ -124,7 +127,14 @@ def test_nothing_graded_does_not_pass(records: list[Record], condition: str) -> 
     ("args", "says"),
     [
         ("--min pass=0.8", "there is no figure 'pass'; known are passRate, score, errorRate"),
-        ("--max passAt0=1", "there is no figure 'passAt0'"),
+        ("--max pass@0=1", "there is no figure 'pass@0'"),
+        ("--min passAt2=0.5", "there is no figure 'passAt2': write pass@2=0.5"),
+        ("--min passExp3=0.5", "write pass^3=0.5"),
+        ("--min passRate=80", "passRate is between 0 and 1: write passRate=0.8"),
+        ("--max errorRate=2.5", "write errorRate=0.025"),
+        ("--min pass^K=60", "write pass^K=0.6"),
+        ("--min score=-1", "score is between 0 and 1"),
+        ("--min passRate=0.8 --min-graded 95", "write 0.95"),
         ("--min passRate", "write passRate=VALUE"),
         ("--min passRate=", "is not a number"),
         ("--min passRate=nan", "is not a number"),
@@ -139,15 +149,100 @@ def test_a_wrong_condition_is_a_usage_error(args: str, says: str) -> None:
 
 
 def test_trials_are_estimated_without_bias_and_clustered() -> None:
-    args = ["--min", "passRate=0.8", "--min", "passExp2=0.7", "--min", "passExpK=0.5", "--min", "passAtK=1"]
-    lines = gate(*args, "--min", "passAt5=0", records=TRIALS).expect(1).stdout.splitlines()
-    assert lines[0].startswith("pass  passRate >= 0.8: 0.8125 (13 of 16 passed; ")
+    args = ["--min", "passRate=0.8", "--min", "pass^2=0.7", "--min", "pass^K=0.5", "--min", "pass@K=1"]
+    lines = gate(*args, "--min", "pass@5=0", records=TRIALS).expect(1).stdout.splitlines()
+    assert lines[0].startswith("pass  passRate >= 0.8: 0.8125 (13 of 16 passed, all graded; ")
     two = sum(pass_exp(4, passed, 2) or 0 for passed in PASSES) / 4
-    assert f": {two:.6g} (over 4 prompts; " in lines[1]
-    assert ": 0.5 (over 4 prompts; " in lines[2] and ": 1 (over 4 prompts; " in lines[3]
-    assert lines[4] == "FAIL  passAt5 >= 0: not known: no prompt has 5 graded trials"
+    assert f": {two:.6g} (over 4 prompts, all graded; " in lines[1]
+    assert ": 0.5 (over 4 prompts, " in lines[2] and ": 1 (over 4 prompts, " in lines[3]
+    assert lines[4] == "FAIL  pass@5 >= 0: not known: no prompt has 5 graded trials"
     wilson = "0.5699"  # the lower bound if 16 trials were independent
     assert wilson not in lines[0]
+
+
+def value(line: str) -> float:
+    return float(line.partition(": ")[2].partition(" ")[0])
+
+
+def test_a_figure_is_called_what_the_record_calls_it() -> None:
+    records = [{**trials(f"t{passes}", passes), "passAtK": 0.25, "passExpK": 0.125} for passes in (1, 2, 3)]
+    lines = gate("--min", "passAtK=0", "--min", "passExpK=0", records=records).expect(0).stdout.splitlines()
+    assert [value(line) for line in lines] == [0.25, 0.125]
+
+
+def test_without_the_fields_the_plug_in_values_are_computed() -> None:
+    args = ["--min", "passAtK=0", "--min", "passExpK=0", "--min", "pass^K=0"]
+    at, exp, unbiased = map(value, gate(*args, records=TRIALS).expect(0).stdout.splitlines())
+    rates = [passes / 4 for passes in PASSES]
+    assert at == pytest.approx(sum(1 - (1 - rate) ** 4 for rate in rates) / 4, abs=1e-6)
+    assert exp == pytest.approx(sum(rate**4 for rate in rates) / 4, abs=1e-6)
+    assert unbiased == 0.5
+
+
+# --- what is not known cannot pass --------------------------------------------------------------
+
+UNGRADED = [{"id": f"u{number}", "output": "x"} for number in range(4)]
+GRADER_ERRORS = [{**ERRED, "id": f"e{number}"} for number in range(3)]
+
+
+@pytest.mark.parametrize("confident", [[], ["--confident"]])
+@pytest.mark.parametrize("condition", ["passRate=0.2", "score=0.1"])
+def test_answers_that_are_not_graded_do_not_leave_the_denominator_in_silence(
+    condition: str, confident: list[str]
+) -> None:
+    records = [*(graded(number) for number in range(3)), *UNGRADED, *GRADER_ERRORS]
+    first, second = gate("--min", condition, *confident, records=records).expect(1).stdout.splitlines()
+    missing = "3 of 10 graded: 4 ungraded, 3 grader errors"
+    assert first == f"FAIL  gradedRate >= 0.95: 0.3 ({missing})"
+    assert second.startswith("FAIL  ") and missing in second
+    done = gate("--min", condition, *confident, "--min-graded", "0.3", records=records).expect(0)
+    assert done.stdout.startswith("pass  ") and missing in done.stdout
+
+
+def test_what_is_missing_fails_a_gate_on_cost_too() -> None:
+    records = [*RESULTS, ERRED]
+    lines = gate("--max", "costUsd=5", records=records).expect(1).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["FAIL  gradedRate >= 0.95", "pass  costUsd <= 5"]
+
+
+def test_one_in_twenty_may_be_missing() -> None:
+    records = [graded(number) for number in range(19)]
+    assert (
+        "19 of 20 graded: 1 ungraded" in gate("--min", "passRate=1", records=[*records, UNGRADED[0]]).expect(0).stdout
+    )
+    gate("--min", "passRate=1", "--min-graded", "1", records=[*records, UNGRADED[0]]).expect(1)
+
+
+def test_trials_that_are_not_graded_do_not_pass() -> None:
+    records = [trials(f"t{at}", 4) for at in range(4)]
+    for entry in records[0]["trials"][:2]:
+        del entry["pass"]
+        entry["graderError"] = "g: exit 2"
+    lines = gate("--min", "passRate=0.9", "--min", "pass^K=0.9", records=records).expect(1).stdout.splitlines()
+    assert lines[0] == "FAIL  gradedRate >= 0.95: 0.875 (14 of 16 graded: 2 grader errors)"
+    assert all(line.startswith("FAIL") for line in lines)
+    assert "over 3 of 4 prompts with 4 graded trials" in lines[2]
+
+
+def test_a_category_that_is_not_graded_does_not_pass() -> None:
+    records = [*(graded(number) for number in range(40)), {**graded(41), "metadata": {"category": "rare"}}, UNGRADED[0]]
+    records[-1]["metadata"] = {"category": "rare"}
+    done = gate("--min", "passRate=0.9", "--by", "category", records=records).expect(1)
+    assert "FAIL  gradedRate >= 0.95 [rare]: 0.5 (1 of 2 graded: 1 ungraded)" in done.stdout
+    assert done.stdout.startswith("pass  passRate >= 0.9: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("categry", "--by categry: no record has this key in its metadata: --by category?"),
+        ("metadata.colour", "--by metadata.colour: no record has this key in its metadata; there are category"),
+    ],
+)
+def test_a_key_that_no_record_has_does_not_pass(key: str, says: str) -> None:
+    done = gate("--min", "passRate=0.5", "--by", key).expect(1)
+    done.says(says)
+    assert len(done.stdout.splitlines()) == 1
 
 
 def test_by_category() -> None:

@@ -107,7 +107,6 @@ def worker(tmp_path: Path) -> Iterator[Callable[..., FilterWorker]]:
 
     yield start
     for one in started:
-        one.stop()
         one.finish()
 
 

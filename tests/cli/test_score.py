@@ -292,3 +292,29 @@ def test_from_results_to_the_evaluation(tmp_path: Path) -> None:
     alone = run("ae-grade", "results.jsonl", "-g", "ae-grader-sources", cwd=tmp_path).expect(0)
     summary = json.loads(run("ae-score", stdin=alone.out).expect(0).stdout)["summary"]
     assert (summary["avg_hit_rate"], summary["avg_mrr"]) == (pytest.approx(2 / 3), 0.5)
+
+
+# --- trials ---------------------------------------------------------------------------------------
+
+
+def test_each_trial_is_a_question_of_its_own() -> None:
+    made = [question("x", 1, 1, 1.0, 1000), question("x", 0, 0, 0.5, 3000)]
+    fields = ("output", "timing", "scores")
+    trials = [
+        {"trialNum": n, **{field: one[field] for field in fields}, "pass": True, "score": 0.5}
+        for n, one in enumerate(made, 1)
+    ]
+    record = {"id": "x", "input": "What of x?", "k": 2, "trials": trials, "metadata": made[0]["metadata"]}
+    found = evaluated("--criteria", "minimum", records=[record], code=1, says="avg_hit_rate 0.500")
+    assert [one["id"] for one in found["results"]] == ["x#1", "x#2"]
+    assert (found["num_questions"], found["summary"]["avg_hit_rate"]) == (2, 0.5)
+    assert [one["num_tokens"] for one in found["results"]] == [1000, 3000]
+    assert found["metadata"]["search_mode"] == "evaluation" and found["metadata"]["judge_model"] == "offline"
+
+
+def test_no_judge_tokens_counts_only_the_agents() -> None:
+    record = question("x", 1, 1, 1.0, 1000)
+    record["scores"]["judge"]["outcome"] |= {"input_tokens": 2900, "output_tokens": 100}
+    with_judge, without = evaluated(records=[record]), evaluated("--no-judge-tokens", records=[record])
+    assert [found["results"][0]["num_tokens"] for found in (with_judge, without)] == [4000, 1000]
+    assert [found["results"][0]["combined_score"] for found in (with_judge, without)] == [0.5, 1.0]

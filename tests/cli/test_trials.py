@@ -120,7 +120,7 @@ def test_a_grader_error_counts_neither_way(tmp_path: Path) -> None:
     grader = script(tmp_path / "grader", f"case $(cat) in *trial-2*) exit 3;; *) {answer};; esac")
     args = ["--shell", "true", "--workspace-dir", "ws", "-k", 3, "-g", grader]
     done = run("ae-trials", *args, stdin=prompts("x"), cwd=tmp_path).expect(1)
-    assert "p1: grader grader: exited with code 3" in done.messages[0], done
+    assert "p1#2: grader grader: exited with code 3" in done.messages[0], done
     [record] = done.records
     assert (record["passRate"], record["graderErrors"]) == (1.0, 1)
     assert record["passAt"] == {"1": 1.0, "2": 1.0, "3": None}, "three of two cannot be estimated"

@@ -16,8 +16,19 @@ from agenteval.comparison import figures
 from agenteval.comparison.comparison import CompareSettings, head_to_head, weighted_results
 from agenteval.comparison.pairing import Scores, by_scores, winner
 from agenteval.comparison.preference import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
-from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows, RunSource, compared_row, read_run, read_runs
-from agenteval.comparison.run_names import NamedRun, distinct_labels, label_runs, named_run
+from agenteval.comparison.rows import (
+    ComparedRow,
+    NamedRun,
+    RowOptions,
+    RunRows,
+    RunSource,
+    compared_row,
+    distinct_labels,
+    label_runs,
+    named_run,
+    read_run,
+    read_runs,
+)
 from agenteval.errors import UserError
 from agenteval.reports.comparison.markdown import render
 from agenteval.reports.forms import ReportContext

@@ -326,7 +326,7 @@ def test_arguments_for_trl_are_objects_and_otherwise_text() -> None:
         [pair] = export("dpo", trial("a", [True, False]), args=args).records
         for message in (line["messages"][1], (pair.get("chosen") or pair["preferred_output"])[0]):
             assert type(message["tool_calls"][0]["function"]["arguments"]) is kind
-    export("csv", *every_status(), args=("--for", "trl"), code=2).says("--for trl is for -f sft and -f dpo")
+    export("csv", *every_status(), args=("--for", "trl"), code=2).says("--for has no effect on csv")
 
 
 def test_a_pass_without_words_is_no_example() -> None:

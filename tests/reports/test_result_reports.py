@@ -69,7 +69,7 @@ def test_every_form_has_a_render_and_says_what_it_is(kind: str) -> None:
         (None, "report.markdown", "markdown"),
         (None, "a.md/report", "json"),
         (None, "report.json", "json"),
-        (None, "report.txt", "json"),
+        (None, "report.txt", "table"),
         ("json", "report.md", "json"),
         ("markdown", "report.json", "markdown"),
     ],

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenteval.errors import BadRecord, CannotGoOn, ClosedPipe, StrictStop, UserError
+from agenteval.grading.verdict import check_gradable
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output, WrittenRecords, open_output, read_written
-from agenteval.streams.source import CHUNK, Source, read_batches, read_records, read_typed
+from agenteval.streams.source import CHUNK, Source, read_batches, read_records
 from agenteval.streams.text import whole_number
 from agenteval.wire.records import Gradable
 
@@ -230,18 +231,10 @@ def test_read_records_reports_and_goes_on(tmp_path: Path) -> None:
     assert [where for where, _ in refusals.refused] == [f"{tmp_path}/in.jsonl:2", f"{tmp_path}/in.jsonl:4"]
 
 
-def test_read_typed_agrees_with_read_records(tmp_path: Path) -> None:
-    refusals, typed = Refused(), Refused()
-    records = list(read_records(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals))
-    rows = list(read_typed(source(tmp_path / "in.jsonl", MIXED), Gradable, typed))
-    assert [row.id for row in rows] == [record["id"] for record in records]
-    assert typed.refused == refusals.refused
-
-
 def test_read_batches_keeps_to_the_limit(tmp_path: Path) -> None:
-    batches = list(read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, Refused(), 2))
+    batches = list(read_batches(source(tmp_path / "in.jsonl", MIXED), check_gradable, Refused(), 2))
     assert [[record["id"] for record in batch] for batch in batches] == [["a"], ["b"], ["c"], ["d"]]
-    assert max(len(batch) for batch in read_batches(source(tmp_path / "g", GOOD_4), Gradable, Refused(), 3)) == 3
+    assert max(len(batch) for batch in read_batches(source(tmp_path / "g", GOOD_4), check_gradable, Refused(), 3)) == 3
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
@@ -249,7 +242,7 @@ def test_strict_hands_on_what_was_good_before(limit: int, tmp_path: Path) -> Non
     refusals = Refused(strict=True)
     seen = []
     with pytest.raises(StrictStop):
-        for batch in read_batches(source(tmp_path / "in.jsonl", MIXED), Gradable, refusals, limit):
+        for batch in read_batches(source(tmp_path / "in.jsonl", MIXED), check_gradable, refusals, limit):
             seen += [record["id"] for record in batch]
     assert seen == ["a"] and len(refusals.refused) == 1
 

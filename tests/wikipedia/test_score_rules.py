@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from agenteval.errors import BadRecord, UserError
+from agenteval.streams.rows import row_of
 from agenteval.wikipedia.score import (
+    ScoreRules,
     ScoreWeights,
     Scoring,
     check_criteria,
     combined_score,
     load_criteria,
     parse_minimum,
-    score_question,
+    score_answer,
 )
 from agenteval.wire.evaluation import QuestionScore
+from agenteval.wire.row import Row
 
 Outcome = dict[str, Any]
 
@@ -41,7 +44,8 @@ def graded(sources: Outcome | None = None, judge: Outcome | None = None, **more:
 
 
 def scored(given: dict[str, Any]) -> QuestionScore:
-    return score_question(given, ScoreWeights(), count_letters)[0]
+    row = row_of(given, Row)
+    return score_answer(given, row, row.attempts[0], ScoreRules(ScoreWeights(), count_letters))[0]
 
 
 # --- the combined score -------------------------------------------------------------------------
@@ -197,7 +201,7 @@ def test_refused(given: dict[str, Any], says: str) -> None:
 
 
 def scoring(*records: dict[str, Any]) -> Scoring:
-    made = Scoring(ScoreWeights(), count_letters)
+    made = Scoring(ScoreRules(ScoreWeights(), count_letters))
     for number, given in enumerate(records):
         made.add({**given, "id": str(number)})
     return made

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agenteval.errors import BadRecord
-from agenteval.wire.records import GRADER_FIELDS, Gradable, GraderResult, Prompt, Raw, Result, Step
+from agenteval.wire.records import GRADER_FIELDS, Gradable, GraderResult, Prompt, Raw, Result, Step, TrialEntry
 from agenteval.wire.validation import check, explain
 
 PROMPT = {"id": "a", "input": "x"}
@@ -108,8 +108,8 @@ def test_explain_leaves_no_backtick_and_no_path_language() -> None:
         assert "`" not in explain(message) and "$." not in explain(message), explain(message)
 
 
-def test_grader_fields_are_fields_of_a_result() -> None:
-    fields = {field.encode_name for field in msgspec.structs.fields(Result)}
+def test_grader_fields_are_fields_of_a_result_or_a_trial() -> None:
+    fields = {field.encode_name for kind in (Result, TrialEntry) for field in msgspec.structs.fields(kind)}
     assert set(GRADER_FIELDS) <= fields
 
 

@@ -83,7 +83,7 @@ def _is_child(file: str, schema: SessionSchema) -> bool:
     sub_agents = schema.log.sub_agents
     names = [os.path.basename(pattern).split("{id}") for pattern in sub_agents.files] if sub_agents else []
     name = os.path.basename(file)
-    return any(name.startswith(before) and name.endswith(after) for before, after in names)
+    return any(before and name.startswith(before) and name.endswith(after) for before, after in names)
 
 
 def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[RecordedSession]:
@@ -101,11 +101,11 @@ def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Itera
 
 def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int) -> RecordedSession:
     session = RecordedSession(schema, path)
-    for event in _revised(_events(path, schema, refusals), schema):
+    for event in log_events(path, schema, refusals):
         session.add(event)
         if depth < DEEPEST and (found := session.sub_agent(event)) is not None:
             agent, call = found
-            if session.is_open_to(call) and (child := _child_file(path, agent, schema)) is not None:
+            if session.is_open_to(call) and (child := _child_file(path, session.id, agent, schema)) is not None:
                 session.nest(_read_file(child, schema, refusals, depth + 1), call)
     if schema.log.cwd_file and session.cwd is None:
         with suppress(OSError), open(os.path.join(os.path.dirname(path), schema.log.cwd_file)) as file:
@@ -113,37 +113,80 @@ def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int)
     return session
 
 
-def _child_file(path: str, agent: str, schema: SessionSchema) -> str | None:
+def _child_file(path: str, session_id: Any, agent: str, schema: SessionSchema) -> str | None:
     """Returns the log of a sub-agent, None if it is not there."""
     assert schema.log.sub_agents is not None
-    if os.sep in agent:
+    session_id = as_text(session_id)
+    if os.sep in agent or os.sep in session_id:
         return None
     folder, name = os.path.split(path)
     for pattern in schema.log.sub_agents.files:
-        file = pattern.replace("{stem}", os.path.splitext(name)[0]).replace("{id}", agent)
+        file = pattern.replace("{stem}", os.path.splitext(name)[0])
+        file = file.replace("{session}", session_id).replace("{id}", agent)
         if os.path.isfile(found := os.path.join(folder, file)) and not os.path.samefile(found, path):
             return found
     return None
 
 
+def log_events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterable[Event]:
+    """Returns the events of a log, each once: the last of those with the same key, and tool calls as a whole."""
+    return _with_whole_calls(_revised(_events(path, schema, refusals), schema), schema)
+
+
 def _events(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[Event]:
     """Yields the events of a log, and those within them."""
-    for event in read_objects(path, refusals):
-        yield event
-        inner = schema.nested(event)
-        if type(inner) is list:
-            yield from (item for item in inner if type(item) is dict)
+    for line in read_objects(path, refusals):
+        events = [line]
+        while events:
+            event = events.pop()
+            schema.rewrite(event)
+            yield event
+            inner = schema.nested(event)
+            if type(inner) is list:
+                events += [item for item in reversed(inner) if type(item) is dict]
 
 
 def _revised(events: Iterable[Event], schema: SessionSchema) -> Iterable[Event]:
-    """Returns the events in order, of those with the same key the last, in the place of the first."""
+    """Returns the events in order; one with the key of an earlier one replaces its fields, but not its place and time.
+
+    A program that resumes a session may write its messages again, with less than it knew when they were new.
+    """
     if schema.log.key is None:
         return events
+    time = schema.time_field
     kept: dict[object, Event] = {}
     for event in events:
         key = schema.key(event)
-        kept[key if type(key) is str else len(kept)] = event
+        if type(key) is not str:
+            kept[len(kept)] = event
+        elif (earlier := kept.get(key)) is None:
+            kept[key] = event
+        else:
+            kept[key] = {**earlier, **event, **({time: earlier[time]} if time in earlier else {})}
     return kept.values()
+
+
+def _with_whole_calls(events: Iterable[Event], schema: SessionSchema) -> Iterable[Event]:
+    """Returns the events; one that reports a call as a whole takes the place of those that report it in parts."""
+    if (whole := schema.whole_calls) is None:
+        return events
+    events = list(events)
+    ended: set[Any] = set()
+    calls: dict[Any, Event | None] = {}
+    for event in events:
+        if all_hold(whole.turn_end, event):
+            ended.add(whole.turn(event))
+        elif all_hold(whole.tests, event):
+            calls[whole.id(event)] = {**event, "afterTurn": True} if whole.turn(event) in ended else event
+    found = []
+    for event in events:
+        call = whole.id(event)
+        if type(call) is not str or call not in calls:
+            found.append(event)
+        elif (first := calls[call]) is not None:
+            found.append(first)
+            calls[call] = None
+    return found
 
 
 # --- databases ------------------------------------------------------------------------------------
@@ -298,7 +341,8 @@ class RecordedSession:
             ident = as_text(usage.id(event)) or (len(self._usages) if usage.adds_up else 0)
             self._usages[ident] = numbers
 
-    def _usage(self) -> Usage:
+    def usage(self) -> Usage:
+        """Returns the tokens and cost so far, those of sub-agents that are nested included."""
         names = self.schema.usage.counts if self.schema.usage else {}
         sums = {name: total(*(usage.get(name) for usage in self._usages.values())) for name in names}
         return {name: number for name, number in sums.items() if number is not None}
@@ -331,7 +375,7 @@ class RecordedSession:
                 "turnCount": len(turns),
                 **({"turnSteps": self._turn_steps()} if len(turns) > 1 else {}),
             },
-            "timing": {"start": start, "end": end, "total": end - start, **self._usage()},
+            "timing": {"start": start, "end": end, "total": end - start, **self.usage()},
             "toolErrors": reading.tool_errors,
         }
         if reading.errors:

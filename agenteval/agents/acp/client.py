@@ -54,6 +54,7 @@ class Client:
         self._lines = 0
         self._handler = RequestHandler(cwd, deny=deny, files=files)
         self._session: Any = None
+        self._cancelled = False  # whether the turn's time is over
         self._logins: list[str] = []
         self._last_id = 0
         self._on_result: Callable[[Any], bytes] = lambda _result: b""
@@ -79,6 +80,13 @@ class Client:
         if self.first_update is None and _is_progress(message):
             self.first_update = time.monotonic()
         return self._serve(message) if running and "id" in message else b""
+
+    def time_over(self) -> bytes:
+        """Returns the notification that ends the turn; an agent may answer the prompt with what it has so far."""
+        if self._session is None or self.done:
+            return b""
+        self._cancelled = True
+        return rpc.message_line({"method": "session/cancel", "params": {"sessionId": self._session}})
 
     def _serve(self, request: Message) -> bytes:
         answer = self._handler.serve(request)
@@ -135,6 +143,9 @@ class Client:
 
     def _prompted(self, result: Any) -> bytes:
         self.ends.append((self._lines, time.monotonic()))
+        if self._cancelled:
+            self._end()
+            return b""
         reason = result.get("stopReason") if isinstance(result, dict) else None
         if isinstance(reason, str) and reason in INCOMPLETE:
             return self._fail(AFTER_DENIAL if reason == CANCELLED and self._denied() else INCOMPLETE[reason])

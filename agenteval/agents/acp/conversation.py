@@ -13,6 +13,7 @@ from agenteval.processes.process import PIPE_SIZE, Command, Outcome, RunningProc
 from agenteval.processes.supervisor import ProcessSupervisor
 
 EXIT_GRACE = 0.5  # seconds in which a process that is done has to exit by itself
+CANCEL_GRACE = 1.0  # seconds in which a process that ran out of time may answer with what it has
 
 
 class ProcessPeer(Protocol):
@@ -24,6 +25,10 @@ class ProcessPeer(Protocol):
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to write to stdin in reply to a line; nothing is written once the process has ended."""
+        ...
+
+    def time_over(self) -> bytes:
+        """Returns what to write to stdin, if anything, so that the process ends a turn whose time is over."""
         ...
 
 
@@ -98,7 +103,7 @@ class ConversingProcess(RunningProcess):
         self._follow_peer()
 
     def _replies_unread(self) -> bool:
-        return self.stdin is not None and self.stdin.unsent_size > PIPE_SIZE
+        return self.stdin is not None and len(self.stdin.unsent) > PIPE_SIZE
 
     def _follow_peer(self) -> None:
         """Starts the time limit anew with a new turn, and lets the process exit when the peer is done."""
@@ -117,5 +122,10 @@ class ConversingProcess(RunningProcess):
         self._write_stdin()
 
     def _miss_deadline(self) -> None:
-        self.timed_out = not self.exiting
-        self._terminate()
+        first = not (self.exiting or self.timed_out)
+        self.timed_out = self.timed_out or first
+        if first and (request := self.peer.time_over()):
+            self.deadline = time.monotonic() + CANCEL_GRACE
+            self._write_stdin(request)
+        else:
+            self._terminate()

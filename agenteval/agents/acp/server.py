@@ -244,6 +244,10 @@ class ServedSession:
         self.reader.take([line.decode("utf-8", "replace")])
         return b""
 
+    def time_over(self) -> bytes:
+        """Returns nothing: a command line cannot be asked to end its turn."""
+        return b""
+
     # --- one turn, in its thread ---
 
     def _run_turn(self, text: str) -> Message:

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import math
-
 import click
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.options import input_argument, output_option, strict_option
+from agenteval.cli.options import NumberRange, input_argument, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.terminal import chart
 from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
+from agenteval.streams.rows import KeyUse, grouped_metadata
 from agenteval.streams.source import Source
 from agenteval.streams.text import pretty_json
 
 
-def percentage(_ctx: click.Context, param: click.Parameter, value: float) -> float:
-    """Refuses nan, which Click accepts as a number."""
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"{value} is not a percentage", param=param)
-    return value
-
-
-@tool("ae-balance")
+@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key of --key"})
 @input_argument("PROMPTS")
-@click.option("-k", "--key", default="category", help="Metadata key; a.b is b inside a.")
+@click.option("-k", "--key", metavar="KEY", help="Metadata key; a.b is b inside a.  [default: category]")
 @click.option(
     "-t",
     "--threshold",
-    type=float,
-    callback=percentage,
+    type=NumberRange(0, 1_000_000),
     default=50,
     metavar="PERCENT",
     help="A category with less than this share of an even distribution is underrepresented.",
 )
 @output_option
 @strict_option
-def main(path: str | None, key: str, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
+def main(path: str | None, key: str | None, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
     """Report how evenly a set of prompts covers its categories, as one JSON object.
 
     PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key:
@@ -60,12 +51,17 @@ def main(path: str | None, key: str, threshold: float, output: str | None, stric
     console = Console("ae-balance", strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    counts = PromptCounts(key)
+    counts = PromptCounts(key or "category")
+    use = KeyUse("--key", counts.key)
     for prompt in Prompts(source, console):
         counts.add(prompt)
+        use.add(grouped_metadata(prompt, counts.key))
     found = counts.balance(threshold)
     target.open()
     target.write_bytes(pretty_json(found))
     target.close()
     console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
-    return FAILED if console.refused else OK
+    complaint = use.complaint() if key else None
+    if complaint:
+        console.say(complaint)
+    return FAILED if console.refused or complaint else OK

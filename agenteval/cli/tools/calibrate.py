@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agenteval.cli.options import (
+    NumberRange,
     count_option,
     grader_option,
     grader_options,
@@ -18,6 +19,7 @@ from agenteval.cli.options import (
     progress_option,
     seed_option,
     strict_grading_option,
+    verdict_options,
 )
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
@@ -157,9 +159,10 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 )
 @grader_option(required=False)
 @grader_options
+@verdict_options()
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
-@click.option("--min-agreement", type=click.FloatRange(0, 1), metavar="X", help="Exit 1 if it is below.")
-@click.option("--min-kappa", type=click.FloatRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option
@@ -183,7 +186,8 @@ def main(
 ) -> int:
     """Find out how far a grader can be trusted: draw records that did not pass for a person to review.
 
-    RESULTS is the output of ae-grade (or stdin). The document has each drawn record with boxes to tick;
+    RESULTS is the output of ae-grade, results or trials (or stdin); a trial counts as a record of its own,
+    named ID#N. The document has each drawn record with boxes to tick;
     --read turns the ticks into labels, and --labels compares the verdicts with them: the pass rate as a
     person would grade the run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with
     its 95 % interval, and first of all the records on which they disagree.
@@ -213,12 +217,13 @@ def main(
             )
         source = Source(path)
         return read_document(source, Output(output, inputs=[source], lazy=True), console)
+    form = FORMS.choose(form, output, "markdown")
     if labels is None and (min_agreement is not None or min_kappa is not None):
         raise UserError("--min-agreement and --min-kappa need --labels")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
-    texts = graders["grader"]
-    names = [spec.name for spec in named_graders(texts, stream=graders["stream"])] if texts else []
+    chosen = {name: graders[name] for name in ("stream", "limits", "weights", "informational")}
+    names = [spec.name for spec in named_graders(graders["grader"], **chosen)]
     source = Source(path)
     label_source = Source(labels) if labels is not None else None
     target = Output(output, inputs=[source, *([label_source] if label_source else [])], lazy=True)
@@ -229,7 +234,7 @@ def main(
     go_through(calibration, source, target, console, **graders, debug=debug)
     report = calibration.report()
     target.open()
-    FORMS.write(FORMS.choose(form, output, "markdown"), calibration, target)
+    FORMS.write(form, calibration, target)
     report_omissions(calibration, report, console)
     met = meets(report, console, agreement=min_agreement, kappa=min_kappa)
     return OK if met and not console.refused and not calibration.changes.grader_errors else FAILED

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from agenteval.cli.options import (
+    NumberRange,
     grader_options,
     number_in,
     output_option,
@@ -21,14 +22,13 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
-from agenteval.comparison.figures import Report
 from agenteval.comparison.pairing import missing_prompts, prompt_ids, without_changed_inputs
-from agenteval.comparison.preference import Ask, rank_prompts
+from agenteval.comparison.preference import rank_prompts
 from agenteval.comparison.preference import remarks as preference_remarks
-from agenteval.comparison.rows import RowOptions, RunRows, RunSource, find_format, read_runs
-from agenteval.comparison.run_names import label_runs, named_runs
+from agenteval.comparison.rows import RowOptions, RunRows, RunSource, find_format, label_runs, named_runs, read_runs
 from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.errors import FAILED, OK, UserError
+from agenteval.grading.run import comparison_grader
 from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -100,24 +100,6 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None) -> Strate
 # --- the work -----------------------------------------------------------------------------------
 
 
-def open_grader(grader: str, sources: Sequence[RunSource], **options: Any) -> Ask:
-    """Starts the comparison grader, which gets records that are read again from the files."""
-    from agenteval.grading.run import comparison_grader
-
-    ask = comparison_grader(grader, **options)
-    for source in sources:
-        source.make_seekable()
-    return ask
-
-
-def open_runs(paths: Sequence[str], *, twice: bool) -> list[RunSource]:
-    """The files; a pipe is copied to a temporary file if it is to be read `twice`."""
-    sources = [RunSource(path) for path in paths]
-    for source in sources if twice else ():
-        source.make_seekable()
-    return sources
-
-
 def page_wishes(runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console) -> dict[str, Any]:
     """What a page needs besides the report: the records, read again when they are written."""
     from agenteval.reports.comparison.html import prompt_lines
@@ -140,14 +122,6 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
                 f"{run.label}: {counted(len(run.changed), 'prompt')} with another input than before left out: "
                 f"{first_few(run.changed, CHANGED_SHOWN)} (--ignore-input compares them all the same)"
             )
-
-
-def say_remarks(report: Report, console: Console) -> None:
-    """Says what a reader of the figures should know about the files."""
-    preference = preference_remarks(report.preference) if report.preference else ()
-    for remark in [*remarks(report), *preference]:
-        console.say(remark)
-    console.finish()
 
 
 @tool(NAME, exit_status={1: EXIT_1})
@@ -176,14 +150,14 @@ def say_remarks(report: Report, console: Console) -> None:
 @click.option(
     "--margin",
     metavar="D",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=0.05,
     help="How much lower a pass rate may be and still count as no worse.",
 )
 @click.option(
     "--min-compared",
     metavar="SHARE",
-    type=click.FloatRange(0, 1),
+    type=NumberRange(0, 1),
     default=0.9,
     help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )
@@ -268,11 +242,13 @@ def main(
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
     form = FORMS.choose(form, output, "table" if output in (None, "-") and os.isatty(1) else "json")
-    sources = open_runs([path for _, path in files], twice=form == "html")
+    sources = [RunSource(path) for _, path in files]
+    for source in sources if form == "html" or grader else ():
+        source.make_seekable()  # records are read again
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor({} if no_redact else os.environ)
     grading |= {"redact": redact, "trace": console.say if debug else None}
-    ask = open_grader(grader, sources, **grading) if grader else None
+    ask = comparison_grader(grader, **grading) if grader else None
     options, trials = RowOptions(by, cluster_by), find_format(sources, input_format) == "trials"
     comparison = Comparison(trials=trials, options=options)
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
@@ -283,7 +259,9 @@ def main(
     say_missing(runs, console)
     rankings = rank_prompts(runs, sources, comparison.payload, ask, console, reverse=not one_order) if ask else None
     report = comparison.compare(runs, settings, rankings, time.time())
-    say_remarks(report, console)
+    for remark in [*remarks(report), *(preference_remarks(report.preference) if report.preference else ())]:
+        console.say(remark)
+    console.finish()
     wishes = page_wishes(runs, sources, by, console) if form == "html" else {}
     FORMS.write(form, report, out, **wishes)
     if out.path is not None:

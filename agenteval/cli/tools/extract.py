@@ -77,40 +77,30 @@ def main(
     target = Output(output, inputs=[source])
     target.encode = redact.line
     console.begin(None, "records")
+    records = read_records(source, Raw, console)
     if explain:
-        records = read_records(source, Raw, console)
         write_explanations(records, adapter.config, schema, target, console)
     else:
-        extraction = Extraction(source, target, console, SchemaFit(schema, console.say), adapter, keep_raw=keep_raw)
-        extraction.run()
+        write_results(records, adapter, SchemaFit(schema, console.say), target, console, keep_raw=keep_raw)
     console.finish()
     target.close()
     return FAILED if console.refused else OK
 
 
-class Extraction:
+def write_results(
+    records: Iterable[Record], adapter: Adapter, fit: SchemaFit, target: Output, console: Console, *, keep_raw: bool
+) -> None:
     """Writes the result of each record, and notices whether the schema takes anything from them."""
 
-    def __init__(
-        self, source: Source, target: Output, console: Console, fit: SchemaFit, adapter: Adapter, *, keep_raw: bool
-    ) -> None:
-        self.source, self.target, self.console, self.fit = source, target, console, fit
-        self.adapter, self.keep_raw = adapter, keep_raw
+    def failed(raw: Record, error: Exception) -> Record:
+        return failed_result(raw, adapter, console.fault(raw["id"], error))
 
-    def run(self) -> None:
-        """Works through the input."""
-        for raw in read_records(self.source, Raw, self.console):
-            result = guarded(raw, self._extract, self._unread)
-            write_record(self.target, result, self.console)
-            self.fit.add(raw, result)
-            self.console.advance(raw["id"])
-        self.fit.finish()
-
-    def _extract(self, raw: Record) -> Record:
-        return result_of(raw, self.adapter, keep_raw=self.keep_raw)
-
-    def _unread(self, raw: Record, error: Exception) -> Record:
-        return failed_result(raw, self.adapter, self.console.fault(raw["id"], error))
+    for raw in records:
+        result = guarded(raw, lambda raw: result_of(raw, adapter, keep_raw=keep_raw), failed)
+        write_record(target, result, console)
+        fit.add(raw, result)
+        console.advance(raw["id"])
+    fit.finish()
 
 
 def write_explanations(

@@ -7,13 +7,23 @@ from typing import Any
 import click
 
 from agenteval.cli.options import count_option, input_argument, output_option, progress_option, strict_option
-from agenteval.cli.report_options import form_option, write_results
+from agenteval.cli.report_options import form_option, refuse_ignored, write_results
 from agenteval.cli.tool import tool
-from agenteval.errors import UserError
 from agenteval.reports.forms import ReportForms
+from agenteval.streams.rows import KeyUse
 
 NAME = "ae-format"
 FORMS = ReportForms("results")
+GROUPED = ("html", "junit", "parquet")  # with --by or without
+READ_BY = {
+    "--by": ("table", "markdown", *GROUPED),
+    "--raw-csv": ("csv",),
+    "--limit": ("html",),
+    "--no-trajectories": ("html",),
+    "--all": ("sft", "dpo"),
+    "--against": ("dpo",),
+    "--for": ("sft", "dpo"),
+}
 
 
 @tool(NAME)
@@ -72,7 +82,8 @@ def main(
 
     html is one file that opens from disk and loads nothing: figures, a table to search and filter,
     and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
-    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata.
+    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata; a key that no
+    record has is reported, with exit 1. An option that the form does not read is refused.
 
     sft and dpo say on stderr what they leave out, and why. dpo pairs every answer that passed with
     every one that did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes
@@ -87,12 +98,13 @@ def main(
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
     """
     form = FORMS.choose(form, output, "jsonl")
-    if against is not None and form != "dpo":
-        raise UserError(f"--against FILE makes pairs of two runs: -f dpo reads it, {form} does not")
-    if reader and form not in ("sft", "dpo"):
-        raise UserError(f"--for {reader} is for -f sft and -f dpo, training data; {form} is for other programs")
-    if every and form not in ("sft", "dpo"):
-        raise UserError(f"--all is for -f sft and -f dpo; {form} has every record already")
+    given = {"--by": by is not None, "--raw-csv": raw_csv, "--limit": limit is not None, "--all": every}
+    given |= {"--no-trajectories": no_trajectories, "--against": against is not None, "--for": reader is not None}
+    refuse_ignored(form, given, READ_BY)
+    groups = form in GROUPED or (by is not None and form in READ_BY["--by"])
+    use = KeyUse("--by", by or "category") if groups else None
     wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
     wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader or ""}
-    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, against=against, **wishes)
+    return write_results(
+        NAME, FORMS, form, path, output, progress=progress, strict=strict, against=against, use=use, **wishes
+    )

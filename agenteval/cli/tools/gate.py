@@ -8,9 +8,27 @@ from collections.abc import Sequence
 
 import click
 
-from agenteval.cli.options import Parsed, input_argument, number_in, output_option, parse_milliseconds, strict_option
+from agenteval.cli.options import (
+    NumberRange,
+    Parsed,
+    input_argument,
+    number_in,
+    output_option,
+    parse_milliseconds,
+    strict_option,
+)
 from agenteval.cli.tool import tool
-from agenteval.comparison.gate import NAMES, TIMES, Checked, RunFigures, Threshold, check_all, is_known
+from agenteval.comparison.gate import (
+    NAMES,
+    OLD_NAME,
+    TIMES,
+    Checked,
+    RunFigures,
+    Threshold,
+    check_all,
+    is_known,
+    is_rate,
+)
 from agenteval.comparison.run_summary import NO_GROUP
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
 from agenteval.reports.figures import UNKNOWN
@@ -19,7 +37,7 @@ from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output
-from agenteval.streams.rows import groups_at, read_rows
+from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
 from agenteval.streams.text import one_line
 from agenteval.wire.row import Row
@@ -27,6 +45,10 @@ from agenteval.wire.row import Row
 NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
+EXIT_1 = (
+    "a condition does not hold, a figure is not known, too few records are graded, no record has the key of --by, "
+    "or lines were refused"
+)
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -36,7 +58,7 @@ def parse_condition(text: str) -> tuple[str, float]:
     """NAME=VALUE as the name of a figure and a limit; ValueError says what is wrong with it."""
     name, equals, value = text.partition("=")
     if not is_known(name):
-        raise ValueError(f"there is no figure {name!r}; known are {', '.join(NAMES)}")
+        raise ValueError(unknown_figure(name, equals + value))
     if not equals:
         raise ValueError(f"{text} has no value: write {name}=VALUE")
     if name in TIMES and value[-1:].isalpha():
@@ -44,7 +66,17 @@ def parse_condition(text: str) -> tuple[str, float]:
     limit = number_in(value)
     if not math.isfinite(limit):
         raise ValueError(f"{text}: {value!r} is not a number")
+    if is_rate(name) and not 0 <= limit <= 1:
+        meant = f": write {name}={limit / 100:g}" if 1 < limit <= 100 else ""
+        raise ValueError(f"{text}: {name} is between 0 and 1{meant}")
     return name, limit
+
+
+def unknown_figure(name: str, rest: str) -> str:
+    """What to write in place of a name that no figure has."""
+    if old := OLD_NAME.fullmatch(name):
+        return f"there is no figure {name!r}: write pass{'@' if old[1] == 'At' else '^'}{old[2]}{rest}"
+    return f"there is no figure {name!r}; known are {', '.join(NAMES)}"
 
 
 CONDITION = Parsed("condition", parse_condition)
@@ -53,15 +85,16 @@ CONDITION = Parsed("condition", parse_condition)
 # --- the work -----------------------------------------------------------------------------------
 
 
-def read_figures(source: Source, console: Console, by: str | None) -> tuple[RunFigures, dict[str, RunFigures]]:
-    """The figures of the whole file and, if wanted, of each category."""
+def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[RunFigures, dict[str, RunFigures]]:
+    """The figures of the whole file and, if wanted, of each category; none if no record has the key."""
     whole, groups = RunFigures(), dict[str, RunFigures]()
-    for row in read_rows(source, Row, console, keys=[by] if by else []):
+    for row in read_rows(source, Row, console, keys=[use.key] if use else []):
         whole.add(row)
-        if by is not None:
-            for group in groups_at(row.metadata, by) or [NO_GROUP]:
+        if use is not None:
+            use.add(row.metadata)
+            for group in groups_at(row.metadata, use.key) or [NO_GROUP]:
                 groups.setdefault(group, RunFigures()).add(row)
-    return whole, groups
+    return whole, {} if use and use.complaint() else groups
 
 
 def append_summary(path: str, text: str) -> None:
@@ -72,16 +105,6 @@ def append_summary(path: str, text: str) -> None:
             file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
-
-
-def check_figures(
-    whole: RunFigures, groups: dict[str, RunFigures], conditions: Sequence[Threshold], confident: bool
-) -> list[Checked]:
-    """Every condition on the whole run, then on each category."""
-    checks = check_all(whole, conditions, confident=confident)
-    for group, figures in sorted(groups.items()):
-        checks += check_all(figures, conditions, confident=confident, group=group)
-    return checks
 
 
 # --- as text ------------------------------------------------------------------------------------
@@ -125,15 +148,17 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     return "\n".join([heading, "", *table(header, rows, names=2), "", *facts, "", ""])
 
 
-@tool(
-    NAME,
-    exit_status={
-        1: "a condition does not hold, a figure is not known, nothing is graded, or lines were refused",
-    },
-)
+@tool(NAME, exit_status={1: EXIT_1})
 @input_argument("GRADED")
 @click.option("--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Least value; repeatable.")
 @click.option("--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Largest value; repeatable.")
+@click.option(
+    "--min-graded",
+    metavar="SHARE",
+    type=NumberRange(0, 1),
+    default=0.95,
+    help="Least share of records (or trials) with a grade; below it nothing passes.",
+)
 @click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
 @click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
@@ -143,6 +168,7 @@ def main(
     path: str | None,
     least: tuple[tuple[str, float], ...],
     most: tuple[tuple[str, float], ...],
+    min_graded: float,
     confident: bool,
     by: str | None,
     summary: str | None,
@@ -159,22 +185,27 @@ def main(
       score                   mean score; an agent that failed counts as 0
       errorRate, errors       agents that failed: share, count
       toolErrorRate           share of records in which a tool call failed
-      graderErrorRate, graderErrors, ungradedRate, ungraded, graded
+      graderErrorRate, graderErrors, ungradedRate, ungraded, gradedRate, graded
                               records whose grader erred, without a grade, with one: share or count
       p50, p90, p99           time of a record in milliseconds; a limit may have a unit (30s)
       costUsd, tokens         totals of what the agents reported
-      passAt1 … passAtK       trials: at least one of so many passes, unbiased; K is the k of the file
-      passExp1 … passExpK     trials: all of so many pass, unbiased
+      pass@1 … pass@K         trials: at least one of so many passes, unbiased; K is the k of the file
+      pass^1 … pass^K         trials: all of so many pass, unbiased
+      passAtK, passExpK       trials: the mean of these fields of the records: 1-(1-p)^k and p^k, biased
 
-    A figure that is not known does not pass: a cost that no agent reported, pass^k of results. Nothing
-    passes if nothing is graded. With --confident the interval decides: its lower bound for --min, its
-    upper bound for --max; counts and totals have no interval. The trials of a prompt are a cluster.
+    What is not known cannot pass. A line on grades shows how many records are graded, and counts the
+    others by name: ungraded, grader errors. If fewer than --min-graded are, it fails, and so does the
+    gate; an agent that failed counts as graded, and has not passed. A cost that no agent reported and
+    pass^k of results are not known, either.
+
+    With --confident the interval decides: its lower bound for --min, its upper bound for --max; counts
+    and totals have no interval. The trials of a prompt are a cluster.
 
     Examples:
       ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02
       ae-gate graded.jsonl --min passRate=0.8 --confident --max costUsd=5 --max p90=30s
-      ae-gate trials.jsonl --min passExpK=0.6 --by category
-      ae-gate graded.jsonl --min passRate=0.8 --summary "$GITHUB_STEP_SUMMARY"
+      ae-gate trials.jsonl --min 'pass^K=0.6' --by category
+      ae-gate graded.jsonl --min passRate=0.8 --min-graded 1 --summary "$GITHUB_STEP_SUMMARY"
     """
     if not least and not most:
         raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help has the names)")
@@ -184,14 +215,20 @@ def main(
     console = Console(NAME, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source])
-    whole, groups = read_figures(source, console, by)
-    checks = check_figures(whole, groups, conditions, confident)
+    use = KeyUse("--by", by) if by else None
+    whole, groups = read_figures(source, console, use)
+    checks = check_all(whole, conditions, confident=confident, min_graded=min_graded)
+    for group, figures in sorted(groups.items()):
+        checks += check_all(figures, conditions, confident=confident, min_graded=min_graded, group=group)
     for checked in checks:
         target.write_bytes(f"{line(checked)}\n".encode())
     target.close()
     if not whole.graded:
         console.say(f"{source.name}: nothing is graded, so nothing passes")
-    passed = bool(whole.graded) and all(checked.holds for checked in checks) and not console.refused
+    complaint = use.complaint() if use else None
+    if complaint:
+        console.say(complaint)
+    passed = bool(whole.graded) and all(found.holds for found in checks) and not complaint and not console.refused
     if summary:
         append_summary(summary, job_summary(whole, checks, os.path.basename(source.name), passed))
     return OK if passed else FAILED

@@ -1,4 +1,4 @@
-"""ae-grade: results → graded results."""
+"""ae-grade: results or trials → the same records, graded."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
     strict_grading_option,
+    verdict_options,
 )
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import FAILED, OK
 from agenteval.grading.resume import GradedRecords
 from agenteval.grading.run import GraderRun
+from agenteval.grading.verdict import check_gradable
 from agenteval.streams.console import Console
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source, read_batches
-from agenteval.wire.records import Gradable, Record
+from agenteval.wire.records import Record
 
 
 @tool("ae-grade", exit_status=OF_GRADING)
 @input_argument("RESULTS")
 @grader_option(required=True)
 @grader_options
+@verdict_options()
 @grade_failed_option
 @output_option
 @append_options
@@ -45,17 +48,20 @@ def main(
     debug: bool,
     **graders: Any,
 ) -> int:
-    """Apply one or more graders to results.
+    """Apply one or more graders to results or trials.
 
-    RESULTS is JSONL with `id` and `output` (or stdin). GRADER is an executable (grader input on stdin,
-    result on stdout), a Python file with a `grade` function, package.module:function, a .js, .mjs or
-    .ts module that exports `grade`, or one of the suite's own (ae-grader-hint), with arguments if
-    quoted. A result is {"pass": true, "score": 1.0, "reasoning": "…"}; with several graders each is
-    kept in `scores`, and `score` is pass = all, score = mean. Order is kept.
+    RESULTS is JSONL with `id` and `output`, or the trials of ae-trials (or stdin). GRADER is an executable
+    (grader input on stdin, result on stdout), a Python file with a `grade` function, package.module:function,
+    a .js, .mjs or .ts module that exports `grade`, or one of the suite's own (ae-grader-hint), with
+    arguments if quoted. A result is {"pass": true, "score": 1.0, "reasoning": "…"}; a missing score is 1
+    or 0. With several graders each verdict is kept in `scores`, and `score` is pass = all, score = mean
+    (see --weight). Each trial is graded, and passRate, passAtK and the like are computed anew. Order is kept.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-hint -o graded.jsonl
       ae-grade results.jsonl -g ./grader.py -g style=./style.sh -j 4 -o graded.jsonl --resume
+      ae-grade results.jsonl -g ae-grader-hint -g style=./style.sh --weight hint=3 --informational style
+      ae-grade trials.jsonl -g ./corrected.py --grader-timeout 2m -o graded.jsonl
       ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
 
     A record with `errors` (its agent failed) is not given to any grader and does not pass, unless
@@ -75,7 +81,7 @@ def main(
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:
-        batches = read_batches(source, Gradable, console, limit)
+        batches = read_batches(source, check_gradable, console, limit)
         return earlier.undone(batches) if earlier else batches
 
     all_graded = run(undone, lambda graded: graded)

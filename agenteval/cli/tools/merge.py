@@ -7,7 +7,7 @@ import click
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import output_option, strict_option
 from agenteval.cli.tool import tool
-from agenteval.cluster.merge import PREFERENCES, ShardFile, ShardIndex, report, rows_in_order
+from agenteval.cluster.merge import PREFERENCES, ShardFile, ShardIndex, in_order, report
 from agenteval.errors import FAILED, OK
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
@@ -52,8 +52,8 @@ def main(
     index = ShardIndex(shards, console, prefer)
     target.open()
     missing: list[str] = []
-    for row in rows_in_order(index, Prompts(expected, console) if expected else None, missing, console):
-        target.write_bytes(index.record(row) + b"\n")
+    for record in in_order(index, Prompts(expected, console) if expected else None, missing, console):
+        target.write_bytes(record + b"\n")
     target.close()
     report(index, missing, prompts or "", console)
     return FAILED if console.refused or missing else OK

@@ -30,13 +30,6 @@ def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
     return PilotRun(name=source.name, prompts=len(pilot), trials=trials, pass_rate=mean_rate(pilot))
 
 
-def check_question(question: Question, pilots: list[PilotRun]) -> None:
-    """Raises UserError if no pass rate differs so much."""
-    rate = pilots[0].pass_rate if question.rate is None else question.rate
-    if not other_rates(rate, question.detect):
-        raise UserError(f"no pass rate differs from {rate:g} by {question.detect:g}: give a smaller --detect")
-
-
 @tool(NAME)
 @click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
 @click.option("--detect", type=NumberRange(0.001, 1), default=0.05, help="Difference to show.")
@@ -86,6 +79,7 @@ def main(
       ae-plan trials.jsonl --detect 0.1 -k 3
       ae-plan old.jsonl new.jsonl --power 0.9 -f json | jq '.options[] | [.k, .prompts]'
     """
+    form = FORMS.choose(form, output, "text")
     if len(paths) > MOST_PILOTS:
         raise UserError("at most two pilot runs: one of each agent")
     if len(paths) > 1 and paths.count("-") > 1:
@@ -96,10 +90,12 @@ def main(
     pilots = [read_pilot(source, console) for source in sources]
     runs = [pilot_run(source, pilot) for source, pilot in zip(sources, pilots, strict=True)]
     question = Question(detect, power, rate, between, correlation)
-    check_question(question, runs)
+    base = runs[0].pass_rate if rate is None else rate
+    if not other_rates(base, detect):
+        raise UserError(f"no pass rate differs from {base:g} by {detect:g}: give a smaller --detect")
     available = prompts or (runs[0].prompts if runs else None)
     plan = make_plan(question, pilots, trials=trials, available=available)
     plan.pilots = runs
     target.open()
-    FORMS.write(FORMS.choose(form, output, "text"), plan, target)
+    FORMS.write(form, plan, target)
     return FAILED if console.refused else OK

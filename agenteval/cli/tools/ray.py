@@ -9,7 +9,6 @@ import click
 
 from agenteval.cli.agent_options import parse_size
 from agenteval.cli.options import (
-    F,
     Parsed,
     append_options,
     count_option,
@@ -24,7 +23,7 @@ from agenteval.errors import UserError
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.output import Output, open_output
+from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
@@ -44,12 +43,6 @@ def parse_resources(text: str) -> dict[str, float]:
         if not name or not 0 <= found[name] < float("inf"):
             raise ValueError(f"{part!r} is not NAME=AMOUNT, such as cpu=2 or mem=4G")
     return found
-
-
-def takes_filter(function: F) -> F:
-    """Makes the words after `--` the command of the filter."""
-    function.takes_command = True  # type: ignore[attr-defined]
-    return function
 
 
 @tool("ae-ray", exit_status={1: EXIT_1})
@@ -79,7 +72,6 @@ def takes_filter(function: F) -> F:
 @output_option
 @append_options
 @progress_option
-@takes_filter
 def main(
     path: str | None,
     address: str,
@@ -118,7 +110,9 @@ def main(
             raise UserError(f"--file {file}: give a path below this directory that exists")
     source = Source(path)
     target = open_output(output, source, append=append, resume=resume)
-    keep_stdout_clean(target)
+    if target.path is None:
+        target.fd = os.dup(1)
+    os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, secrets)
     try:
@@ -134,6 +128,9 @@ def main(
         return work_through(dispatcher, source, target.written.ids, target, console)
     finally:
         cluster.close()
+
+
+main.takes_command = True  # the words after `--` are the command of the filter
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -166,10 +163,3 @@ def slot_request(resources: dict[str, float]) -> SlotRequest:
     """Returns what each slot asks for."""
     others = {name: value for name, value in resources.items() if name not in ("cpu", "gpu", "mem")}
     return SlotRequest(resources.get("cpu", SLOT_CPUS), resources.get("gpu", 0), int(resources.get("mem", 0)), others)
-
-
-def keep_stdout_clean(target: Output) -> None:
-    """Has Ray, and what it starts, print to stderr: stdout carries records only."""
-    if target.path is None:
-        target.fd = os.dup(1)
-    os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""ae-score: graded results → evaluation.json: means, the combined score, and whether criteria are met."""
+"""ae-score: graded results or trials → evaluation.json: means, the combined score, and whether criteria are met."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from agenteval.streams.output import Output
 from agenteval.streams.source import Source, read_checked
 from agenteval.wikipedia.score import (
     Criterion,
+    ScoreRules,
     ScoreWeights,
     Scoring,
     check_criteria,
@@ -63,7 +64,7 @@ def evaluate(scoring: Scoring, criteria: list[Criterion], given: Mapping[str, st
         timestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         num_questions=len(scoring.results),
         summary=summary,
-        metadata=EvaluationMetadata(**metadata, **scoring.weights._asdict()),
+        metadata=EvaluationMetadata(**metadata, **scoring.rules.weights._asdict()),
         criteria=check_criteria(criteria, summary) if criteria else None,
         results=scoring.results,
     )
@@ -100,6 +101,7 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
 @weight_option("gamma", ScoreWeights().gamma, "the judge's score")
 @click.option("--criteria", metavar="NAME|FILE", help="Exit 1 unless met: minimum, target, or a JSON file of minima.")
 @click.option("--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 below this mean; repeatable.")
+@click.option("--no-judge-tokens", is_flag=True, help="Count only the agent's tokens: leave out those of the judge.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Add to the metadata; repeatable.")
 @form_option(FORMS, "json")
 @output_option
@@ -112,6 +114,7 @@ def main(
     gamma: float,
     criteria: str | None,
     minima: tuple[str, ...],
+    no_judge_tokens: bool,
     meta: tuple[str, ...],
     form: str | None,
     output: str | None,
@@ -121,12 +124,14 @@ def main(
 ) -> int:
     """Evaluate graded results: means, one combined score, and whether criteria are met.
 
-    GRADED is the output of ae-grade (or stdin). For each question:
+    GRADED is the output of ae-grade, results or trials (or stdin). A trial counts as a question of its own,
+    named ID#N. For each question:
       hit_rate, mrr   from the outcome of the grader named `sources` (ae-grader-sources), else its score
       judge_score     outcome.overall_score of the one named `judge` (ae-grader-judge), else its score
-      num_tokens      the agent's input and output tokens plus the judge's. If the agent reports none,
-                      question and answer are counted: fewer than it used, and marked tokens_approximate;
-                      if only part of them is reported, num_tokens is null and left out of the means
+      num_tokens      the agent's input and output tokens plus the judge's (see --no-judge-tokens). If the
+                      agent reports none, question and answer are counted: fewer than it used, and marked
+                      tokens_approximate; if only part of them is reported, num_tokens is null and left
+                      out of the means
       combined_score  hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta
     If no grader has that name, the one whose outcome has hit_rate or overall_score is used.
 
@@ -155,19 +160,20 @@ def main(
       ae-score graded.jsonl --beta 0 -f table | less -S
       ae-grade results.jsonl -g sources=ae-grader-sources -g judge=ae-grader-judge | ae-score -o evaluation.md
     """
+    form = FORMS.choose(form, output, "json")
     wanted = [*(load_criteria(criteria) if criteria else ()), *map(parse_minimum, minima)]
     given = own_metadata(meta)
     console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    scoring = Scoring(ScoreWeights(alpha, beta, gamma), count_text)
+    scoring = Scoring(ScoreRules(ScoreWeights(alpha, beta, gamma), count_text, judge_tokens=not no_judge_tokens))
     console.begin(None, "records")
-    for _record, result in read_checked(source, scoring.add, console):
-        console.advance(result.id, Ending.AGENT_FAILED if result.failed else None)
+    for record, results in read_checked(source, scoring.add, console):
+        console.advance(record["id"], Ending.AGENT_FAILED if any(result.failed for result in results) else None)
     console.finish()
     evaluation = evaluate(scoring, wanted, given, time.time())
     target.open()
     own = {key: value for key, value in given.items() if key not in scoring.metadata}
-    FORMS.write(FORMS.choose(form, output, "json"), EvaluationReport(evaluation, own), target)
+    FORMS.write(form, EvaluationReport(evaluation, own), target)
     all_met = report(evaluation, scoring, given, console)
     return OK if all_met and not console.refused else FAILED

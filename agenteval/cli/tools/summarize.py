@@ -7,14 +7,25 @@ import click
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import write_results
 from agenteval.cli.tool import tool
+from agenteval.errors import UserError
 from agenteval.reports.summary import FORMS
 
 NAME = "ae-summarize"
 
 
+def choose_form(markdown: bool, output: str | None) -> str:
+    """markdown if an option or the extension of the output asks for it; UserError if the extension is neither's."""
+    try:
+        return FORMS.choose("markdown" if markdown else None, output, "jsonl")
+    except UserError:
+        raise UserError(f"-o {output}: this tool writes FILE.jsonl, or FILE.md with --markdown") from None
+
+
 @tool(NAME)
 @input_argument("RESULTS")
-@click.option("-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges.")
+@click.option(
+    "-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges; so is -o FILE.md."
+)
 @click.option("--for-web", is_flag=True, help="Markdown in which no text of an agent is markup, for a web page.")
 @output_option
 @strict_option
@@ -46,5 +57,5 @@ def main(
       ae-summarize results.jsonl | jq -r 'select(.duration > 10000) | .id'
       ae-summarize graded.jsonl --markdown -o results.md
     """
-    form = "markdown" if markdown or for_web else "jsonl"
+    form = choose_form(markdown or for_web, output)
     return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, for_web=for_web)

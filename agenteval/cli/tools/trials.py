@@ -22,11 +22,11 @@ from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.run_summary import TrialPrompts
 from agenteval.errors import BadRecord, UserError
-from agenteval.grading.verdict import OF_ONE_RUN, VERDICT, ending_of, trial_of, trials_record
+from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
-from agenteval.wire.records import TRIALS_FIELDS, Record
+from agenteval.wire.records import Record
 
 DEFAULT_K = 5
 
@@ -101,7 +101,7 @@ class Trials:
                 return None
         if self.graded and not graded:
             run.save(prompt, result, number)
-            result = run.grade(result)
+            result = run.grade({**result, "trialNum": number})
             if result is None:
                 return None
         trial = trial_of(result, number, graded=self.graded)
@@ -117,11 +117,15 @@ class Trials:
         if resumption.fate(prompt["id"]) in (None, Fate.RUN):
             return None
         record = resumption.stored(prompt["id"])
-        trial = next((trial for trial in record["trials"] if trial["trialNum"] == number), None)
-        if trial is None or (again and trial.get("errors")):
+        answers = answers_in(self.run.with_fields(record, prompt))
+        numbers: list[int] = [trial["trialNum"] for trial in record["trials"]]
+        if number not in numbers:
+            return None
+        trial, result = record["trials"][numbers.index(number)], answers[numbers.index(number)]
+        if again and trial.get("errors"):
             return None
         alike = resumption.is_graded_alike(prompt, record) and not (again and trial.get("graderError"))
-        result = answer_of(self.run.with_fields(record, prompt), trial)
+        result = {"timing": {"total": trial.get("duration")}, **result}
         if self.graded and not alike:
             return without_verdict(result), None
         return (result | {"score": {"pass": trial["pass"]}} if "pass" in trial else result), trial
@@ -154,16 +158,6 @@ class Trials:
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
         started = self.run.was_started(prompt["id"], trial["trialNum"])
         self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded), started=started)
-
-
-def answer_of(record: Record, trial: Record) -> Record:
-    """Returns a trial of a record as the result that it was."""
-    prompt = {field: value for field, value in record.items() if field not in TRIALS_FIELDS}
-    not_of_result = (*VERDICT, *OF_ONE_RUN, "duration", "trialNum")
-    own = {field: value for field, value in trial.items() if field not in not_of_result}
-    of_trial = {field: trial[field] for field in OF_ONE_RUN if field in trial}
-    timing = {"timing": {"total": trial["duration"]}} if "duration" in trial else {}
-    return prompt | timing | {"metadata": {**record["metadata"], **of_trial}} | own
 
 
 def _refuse_another_k(path: str, k: int) -> None:

@@ -14,6 +14,7 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
     strict_grading_option,
+    verdict_options,
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
@@ -96,6 +97,7 @@ class ValidationCounts:
 @input_argument("PROMPTS")
 @grader_option(required=True)
 @grader_options
+@verdict_options()
 @output_option
 @strict_grading_option
 @progress_option

@@ -19,7 +19,6 @@ from agenteval.reports.page.overview import Overview, status_counts
 from agenteval.reports.page.rows import STATUSES, PageRow, search_text
 from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.rows import parse_row
 from agenteval.wire.records import Record
 from agenteval.wire.row import RowWithCalls
 
@@ -34,7 +33,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     rows, texts = ChunkWriter("rows"), ChunkWriter("texts")
 
     def add(line: bytes) -> tuple[PageRow, str]:
-        row = parse_row(line, RowWithCalls)
+        row = results.row(line, RowWithCalls)
         return overview.add(row), search_text(row)
 
     lines = results.lines(add, twice=True)

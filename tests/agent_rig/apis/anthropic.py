@@ -27,7 +27,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
         "role": "assistant",
         "model": body.get("model"),
         "content": _blocks(reply, thinking="thinking" in body),
-        "stop_reason": "tool_use" if reply.call else "max_tokens" if reply.cut else "end_turn",
+        "stop_reason": "tool_use" if reply.calls else "max_tokens" if reply.cut else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": reply.usage.input - reply.usage.cached,
@@ -45,13 +45,11 @@ def refuse(status: int, message: str) -> Response:
 
 
 def _blocks(reply: Reply, thinking: bool) -> list[Body]:
-    blocks: list[Body] = [{"type": "text", "text": reply.text}]
+    blocks: list[Body] = [{"type": "text", "text": reply.text}] if reply.text else []
     if reply.thought and thinking:
         blocks.insert(0, {"type": "thinking", "thinking": reply.thought, "signature": "c2lnbmVk"})
-    if reply.call:
-        call = {"name": reply.call.name, "input": reply.call.arguments}
-        blocks.append({"type": "tool_use", "id": new_id("toolu"), **call})
-    return blocks
+    calls = [{"name": call.name, "input": call.arguments} for call in reply.calls]
+    return blocks + [{"type": "tool_use", "id": new_id("toolu"), **call} for call in calls]
 
 
 def _events(message: Body) -> Iterator[Body]:

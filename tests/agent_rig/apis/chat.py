@@ -39,7 +39,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
     }
     head: Body = {"id": new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
     message = _message(reply)
-    reason = "tool_calls" if reply.call else "length" if reply.cut else "stop"
+    reason = "tool_calls" if reply.calls else "length" if reply.cut else "stop"
     if not body.get("stream"):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return json_response({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
@@ -54,9 +54,9 @@ def _message(reply: Reply) -> Body:
     message: Body = {"role": "assistant", "content": reply.text}
     if reply.thought:
         message["reasoning_content"] = reply.thought
-    if reply.call:
-        function = {"name": reply.call.name, "arguments": json.dumps(reply.call.arguments)}
-        message["tool_calls"] = [{"id": new_id("call"), "type": "function", "function": function}]
+    if reply.calls:
+        functions = [{"name": call.name, "arguments": json.dumps(call.arguments)} for call in reply.calls]
+        message["tool_calls"] = [{"id": new_id("call"), "type": "function", "function": each} for each in functions]
     return message
 
 
@@ -66,8 +66,8 @@ def _deltas(message: Body) -> Iterator[Body]:
         yield {"reasoning_content": message["reasoning_content"]}
     for piece in halves(message["content"]):
         yield {"content": piece}
-    for call in message.get("tool_calls", ()):
+    for index, call in enumerate(message.get("tool_calls", ())):
         function = call["function"]
-        yield {"tool_calls": [{**call, "index": 0, "function": {**function, "arguments": ""}}]}
+        yield {"tool_calls": [{**call, "index": index, "function": {**function, "arguments": ""}}]}
         for piece in halves(function["arguments"]):
-            yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}

@@ -52,9 +52,9 @@ def _parts(reply: Reply) -> list[Body]:
     parts: list[Body] = [{"text": reply.text}]
     if reply.thought:
         parts.insert(0, {"text": reply.thought, "thought": True})
-    if reply.call:
-        call = {"name": reply.call.name, "args": reply.call.arguments}
-        parts.append({"functionCall": call, "thoughtSignature": "c2lnbmVk"})
+    for call in reply.calls:
+        function = {"name": call.name, "args": call.arguments}
+        parts.append({"functionCall": function, "thoughtSignature": "c2lnbmVk"})
     return parts
 
 

@@ -19,8 +19,17 @@ def read(body: Body) -> ModelRequest:
         items = [{"type": "message", "role": "user", "content": items}]
     texts = [text_of(item.get("content")) for item in items if item.get("role") == "user"]
     ends_with_tool_result = bool(items) and str(items[-1].get("type")).endswith("_output")
-    tools = {tool["name"]: tool.get("parameters") or {} for tool in body.get("tools") or [] if "name" in tool}
+    tools = {tool["name"]: tool.get("parameters") or {} for _, tool in _tools(body)}
     return ModelRequest(texts[-1] if texts else "", ends_with_tool_result, tools)
+
+
+def _tools(body: Body) -> Iterator[tuple[str | None, Body]]:
+    """Yields each tool that has a name, and the namespace that it is in."""
+    for tool in body.get("tools") or []:
+        if tool.get("type") == "namespace":
+            yield from ((tool["name"], each) for each in tool["tools"])
+        elif "name" in tool:
+            yield None, tool
 
 
 def write(reply: Reply, body: Body, request: Request) -> Response:
@@ -34,7 +43,7 @@ def write(reply: Reply, body: Body, request: Request) -> Response:
         "status": "incomplete" if reply.cut else "completed",
         "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
-        "output": _items(reply),
+        "output": _items(reply, {tool["name"]: namespace for namespace, tool in _tools(body) if namespace}),
         "usage": {
             "input_tokens": usage.input,
             "input_tokens_details": {"cached_tokens": usage.cached},
@@ -54,17 +63,18 @@ def refuse(status: int, message: str) -> Response:
     return json_response({"error": {"message": message, "type": "server_error", "param": None, "code": None}}, status)
 
 
-def _items(reply: Reply) -> list[Body]:
+def _items(reply: Reply, namespaces: dict[str, str]) -> list[Body]:
     text = {"type": "output_text", "text": reply.text, "annotations": []}
-    items: list[Body] = [
-        {"type": "message", "id": new_id("msg"), "role": "assistant", "status": "completed", "content": [text]}
-    ]
+    message = {"type": "message", "id": new_id("msg"), "role": "assistant", "status": "completed", "content": [text]}
+    items: list[Body] = [message] if reply.text else []
     if reply.thought:
         summary = [{"type": "summary_text", "text": reply.thought}]
         items.insert(0, {"type": "reasoning", "id": new_id("rs"), "summary": summary, "encrypted_content": "c2VhbGVk"})
-    if reply.call:
-        call = {"name": reply.call.name, "arguments": json.dumps(reply.call.arguments), "status": "completed"}
-        items.append({"type": "function_call", "id": new_id("fc"), "call_id": new_id("call"), **call})
+    for call in reply.calls:
+        function = {"name": call.name, "arguments": json.dumps(call.arguments), "status": "completed"}
+        if call.name in namespaces:
+            function["namespace"] = namespaces[call.name]
+        items.append({"type": "function_call", "id": new_id("fc"), "call_id": new_id("call"), **function})
     return items
 
 

@@ -1,0 +1,131 @@
+"""What the log of an agent's session says about tokens and model, which its output may not.
+
+Agents do not print the tokens of sub-agents, or those of a turn that was cut short, but most write them into the log of
+the session. The log is found by the session's id; a sub-agent has a log of its own, which belongs to that of the
+session.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from functools import cache
+from urllib.parse import quote
+
+from agenteval.adapters.sessions.logs import RecordedSession, log_events, log_files
+from agenteval.adapters.sessions.schema import SessionSchema, load_session_schema
+from agenteval.adapters.values import total
+from agenteval.errors import BadRecord, UserError
+from agenteval.streams.jsonl import decode
+from agenteval.streams.source import read_objects
+from agenteval.wire.records import Record
+
+NAMED_BY = 8  # characters of the session's id that the name of its log has at least
+
+_schema = cache(load_session_schema)
+
+
+def session_log(name: str, session_id: str, env: Mapping[str, str]) -> Record | None:
+    """Returns the tokens and the model in the log of a session and of its sub-agents; None if there is no such log.
+
+    `name` is that of a session schema, `env` the agent's environment.
+    """
+    schema = _schema(name)
+    sessions: list[RecordedSession] = []
+    with suppress(OSError, UserError, sqlite3.Error):
+        for root in _roots(schema, env):
+            read = _in_databases if schema.log.database else _in_files
+            sessions = [session for session in read(root, schema, session_id) if session.usage()]
+            if sessions:
+                break
+    if not sessions:
+        return None
+    usages = [session.usage() for session in sessions]
+    sums = {field: total(*(usage.get(field) for usage in usages)) for field in usages[0]}
+    found: Record = {field: number for field, number in sums.items() if number is not None}
+    return {**found, **({"model": sessions[0].model} if sessions[0].model else {})}
+
+
+def _roots(schema: SessionSchema, env: Mapping[str, str]) -> Iterator[str]:
+    """Yields the folders of logs that exist for an agent with this environment."""
+    for root in schema.log.roots:
+        path = re.sub(r"\$(\w+)", lambda found: env.get(found[1]) or found[0], root)
+        path = re.sub(r"^~", lambda _: env.get("HOME") or os.path.expanduser("~"), path)
+        if "$" not in path and os.path.isdir(path):
+            yield path
+
+
+def _in_files(root: str, schema: SessionSchema, session_id: str) -> Iterator[RecordedSession]:
+    """Yields the session, then its sub-agents."""
+    files = list(log_files(root, schema))
+    for file in files:
+        if session_id[:NAMED_BY] in os.path.basename(file) and (session := _read(file, schema)).id == session_id:
+            yield session
+            yield from _beside(file, session_id, schema)
+            since = (session.start or 0) / 1000
+            yield from _started_by({session_id}, [other for other in files if _changed(other) >= since], schema)
+            return
+
+
+def _read(file: str, schema: SessionSchema) -> RecordedSession:
+    session = RecordedSession(schema, file)
+    for event in log_events(file, schema, _Unreported()):
+        session.add(event)
+    return session
+
+
+def _beside(file: str, session_id: str, schema: SessionSchema) -> Iterator[RecordedSession]:
+    """Yields the sub-agents in files that are named after the session or its log."""
+    folder, name = os.path.split(file)
+    names = {"{stem}": os.path.splitext(name)[0], "{session}": session_id}
+    for pattern in schema.log.sub_agents.files if schema.log.sub_agents else []:
+        if found := next((word for word in names if word in pattern), None):
+            beside = pattern.replace(found, glob.escape(names[found])).replace("{id}", "*")
+            files = sorted(glob.glob(os.path.join(glob.escape(folder), beside)))
+            yield from (_read(child, schema) for child in files)
+
+
+def _started_by(parents: set[str], files: Iterable[str], schema: SessionSchema) -> Iterator[RecordedSession]:
+    """Yields the sessions that name one of these as the one that started them, and those started by them."""
+    if schema.log.parent is None:
+        return
+    for file in sorted(files, key=_changed):
+        first = next(iter(read_objects(file, _Unreported())), {})
+        if schema.parent(first) in parents:
+            session = _read(file, schema)
+            parents.add(session.id)
+            yield session
+
+
+def _changed(file: str) -> float:
+    with suppress(OSError):
+        return os.stat(file).st_mtime
+    return 0.0
+
+
+def _in_databases(root: str, schema: SessionSchema, session_id: str) -> Iterator[RecordedSession]:
+    """Yields the session, then its sub-agents."""
+    query = schema.log.database
+    assert query is not None
+    for file in log_files(root, schema):
+        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(file))}?mode=ro", uri=True)) as database:
+            family = database.execute(query.family, (session_id,)).fetchall() if query.family else [(session_id,)]
+            for (ident,) in family:
+                session = RecordedSession(schema, f"{file}:{ident}")
+                for (text,) in database.execute(query.events, (ident,)):
+                    with suppress(BadRecord):
+                        session.add(decode(text))
+                yield session
+
+
+class _Unreported:
+    """Takes note of nothing: the last line of a log may be cut off if the agent was killed."""
+
+    strict = False
+
+    def refuse(self, where: str, why: str) -> None:
+        """Ignores a line that cannot be read."""

@@ -1,0 +1,125 @@
+"""What cannot be meant is refused in one line that says what to type instead, before anything is read or written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import Record, jsonl, run, write
+
+GRADED: Record = {"id": "a", "input": "q", "output": "x", "score": {"pass": True, "score": 1.0}}
+PROMPTS: list[Record] = [{"id": "a", "input": "q", "metadata": {"category": "ui", "difficulty": "easy"}}]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "graded.jsonl", {**GRADED, "metadata": {"category": "ui"}, "suite": "smoke"})
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (
+            ["ae-format", "-o", "report.xlsx"],
+            "-o report.xlsx: no form has this extension; choose one with -f: atif, csv",
+        ),
+        (["ae-format", "-o", "report.json"], "choose one with -f: atif, csv"),
+        (["ae-compare", "graded.jsonl", "-o", "report.pdf"], "choose one with -f: html, json, markdown, table"),
+        (["ae-score", "-o", "evaluation.csv"], "choose one with -f: json, markdown, table"),
+        (["ae-calibrate", "-o", "sample.html"], "choose one with -f: json, markdown"),
+        (["ae-plan", "-o", "plan.md"], "choose one with -f: json, text"),
+        (
+            ["ae-summarize", "-o", "summary.csv"],
+            "-o summary.csv: this tool writes FILE.jsonl, or FILE.md with --markdown",
+        ),
+    ],
+)
+def test_an_extension_that_no_form_has(args: list[str], says: str, file: Path) -> None:
+    tool, *options = args
+    run(tool, file.name, *options, cwd=file.parent).expect(2).says(says)
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(("name", "starts"), [("s.md", "#"), ("s.jsonl", "{"), ("s", "{")])
+def test_the_extension_chooses_the_form_of_a_summary(name: str, starts: str, file: Path) -> None:
+    run("ae-summarize", file, "-o", name, cwd=file.parent).expect(0)
+    assert (file.parent / name).read_text().startswith(starts)
+
+
+@pytest.mark.parametrize(
+    ("form", "option", "meant"),
+    [
+        ("jsonl", "--by category", "give -f with one of table, markdown, html, junit, parquet"),
+        ("csv", "--by category", "--by has no effect on csv"),
+        ("jsonl", "--raw-csv", "leave it out, or give -f csv"),
+        ("csv", "--limit 3", "give -f html"),
+        ("table", "--no-trajectories", "give -f html"),
+        ("html", "--all", "give -f with one of sft, dpo"),
+        ("sft", "--against graded.jsonl", "give -f dpo"),
+        ("csv", "--for trl", "give -f with one of sft, dpo"),
+    ],
+)
+def test_an_option_that_the_form_ignores(form: str, option: str, meant: str, file: Path) -> None:
+    run("ae-format", file.name, "-f", form, *option.split(), cwd=file.parent).expect(2).says(meant)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["ae-format"],
+        ["ae-gate", "--min", "passRate=0.5"],
+        ["ae-balance"],
+        ["ae-grade", "-g", "ae-grader-hint"],
+        ["ae-run", "--simple", "echo {}"],
+        ["ae-capture", "--simple", "echo {}"],
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_stdin_beside_a_file(args: list[str], before: bool, file: Path) -> None:
+    tool, *options = args
+    inputs = ["--stdin", file.name] if before else [file.name, "--stdin"]
+    done = run(tool, *inputs, *options, stdin=jsonl(GRADED), cwd=file.parent).expect(2)
+    done.says("--stdin beside graded.jsonl: leave out --stdin to read the file")
+    assert done.out == b""
+    run("ae-format", "--stdin", "-", stdin=jsonl(GRADED)).expect(0, stderr="")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["ae-score", "--min", "hit_rate=80"], "--min: hit_rate is between 0 and 1, got 80: write 0.8"),
+        (["ae-plan", "--pass-rate", "80"], "80 is above 1: write 0.8"),
+        (["ae-plan", "--pass-rate", "0.8", "--detect", "5"], "5 is above 1: write 0.05"),
+        (["ae-calibrate", "--labels", "graded.jsonl", "--min-agreement", "90"], "90 is above 1: write 0.9"),
+        (["ae-compare", "--fail-if-worse", "--margin", "5"], "5 is above 1: write 0.05"),
+    ],
+)
+def test_a_percentage_is_not_a_rate(args: list[str], says: str, file: Path) -> None:
+    tool, *options = args
+    run(tool, file.name, *options, cwd=file.parent).expect(2).says(says)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html", "junit", "parquet"])
+def test_a_key_that_no_record_has(form: str, file: Path) -> None:
+    def formatted(key: str) -> list[str]:
+        return ["ae-format", file.name, "-f", form, "--by", key, "-o", "report"]
+
+    run(*formatted("categori"), cwd=file.parent).expect(1).says(
+        "no record has this key in its metadata: --by category?"
+    )
+    for key in ("category", "metadata.category", "suite"):  # a field of the record itself will do
+        run(*formatted(key), cwd=file.parent).expect(0, stderr="")
+    run("ae-format", file.name, "-f", form, "-o", "report", cwd=file.parent).expect(0, stderr="")
+
+
+def test_a_key_without_any_metadata() -> None:
+    done = run("ae-format", "-f", "table", "--by", "category", stdin=jsonl(GRADED)).expect(1)
+    done.says("no record has this key in its metadata, nor any other: add it to the prompts, or leave out --by")
+
+
+def test_a_key_that_no_prompt_has() -> None:
+    done = run("ae-balance", "-k", "dificulty", stdin=jsonl(*PROMPTS)).expect(1)
+    done.says("--key dificulty: no record has this key in its metadata: --key difficulty?")
+    run("ae-balance", "-k", "suite", stdin=jsonl({**PROMPTS[0], "suite": "smoke"})).expect(0, stderr="")
+    run("ae-balance", stdin=jsonl({"id": "a", "input": "q"})).expect(0)  # nobody asked for a key
