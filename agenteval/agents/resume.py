@@ -242,7 +242,7 @@ class JournalEntry(Wire):
         """Whether the agent was asked the same."""
         metadata = self.record.get("metadata")
         asked = metadata.get("promptDigest") if isinstance(metadata, dict) else None
-        return asked == prompt_digest(prompt) if asked else self.input == prompt["input"]
+        return prompt_digest(prompt) == asked if asked else bool(self.input == prompt["input"])
 
 
 class WrittenLine(Wire, forbid_unknown_fields=True):
