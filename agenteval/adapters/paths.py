@@ -102,7 +102,7 @@ def _getter(keys: tuple[Key, ...]) -> Getter:
     if not keys:
         return lambda value, event=None: value
     if len(keys) > 2 or any(isinstance(key, int) or key.isdigit() for key in keys):
-        return lambda value, event=None: _walk(value, keys)
+        return _walker(keys)
     first, second = keys[0], keys[-1]
     if len(keys) == 1:
         return lambda value, event=None: value.get(first) if type(value) is dict else None
@@ -114,17 +114,22 @@ def _getter(keys: tuple[Key, ...]) -> Getter:
     return get
 
 
-def _walk(value: Any, keys: tuple[Key, ...]) -> Any:
-    for key in keys:
-        if type(value) is dict:
-            value = value.get(key)
-        elif type(value) is list:
-            # `$.list.0` is `$.list[0]` in agent-eval-harness, because it is in JavaScript
-            index = key if isinstance(key, int) else whole_number(key)
-            value = value[index] if index is not None and -len(value) <= index < len(value) else None
-        else:
-            return None
-    return value
+def _walker(keys: tuple[Key, ...]) -> Getter:
+    """Returns the same for any number of keys, those of list items among them."""
+    # `$.list.0` is `$.list[0]` in agent-eval-harness, because it is in JavaScript
+    steps = [(key, key if isinstance(key, int) else whole_number(key)) for key in keys]
+
+    def walk(value: Any, event: Any = None) -> Any:
+        for key, index in steps:
+            if type(value) is dict:
+                value = value.get(key)
+            elif type(value) is list and index is not None and -len(value) <= index < len(value):
+                value = value[index]
+            else:
+                return None
+        return value
+
+    return walk
 
 
 def _over_items(text: str, outer: Path, inner: Path, *, of_objects: bool = False) -> Path:

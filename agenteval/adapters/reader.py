@@ -66,16 +66,23 @@ class Adapter:
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> None:
         """Applies the rules to lines."""
-        apply = self._apply_unfolded if self._unfold else self.rules.apply
+        events = self._events(lines, times, out)
+        if self._unfold is None:
+            self.rules.apply(events, out)
+        else:
+            for event in events:
+                self._apply_unfolded(event, out)
+
+    def _events(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> Iterator[Event]:
+        """Yields the event of each line that has one, and sets its time."""
         for line, time in zip(lines, chain(times, repeat(None)), strict=False):
             try:
                 event = _decode(line)
             except _DECODE_ERRORS:
                 event = None
-            if type(event) is not dict and (event := self._decode_otherwise(line, out)) is None:
-                continue
-            out.time = time
-            apply(event, out)
+            if type(event) is dict or (event := self._decode_otherwise(line, out)) is not None:
+                out.time = time
+                yield event
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
@@ -84,8 +91,7 @@ class Adapter:
 
     def _apply_unfolded(self, event: Event, out: Trajectory) -> None:
         first = len(out.steps)
-        for one in self._unfolded(event, out):
-            self.rules.apply(one, out)
+        self.rules.apply(self._unfolded(event, out), out)
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took
@@ -293,8 +299,10 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     if "hint" in raw:
         result["hint"] = raw["hint"]
     result["trajectory"] = reading.trajectory
+    reason = (adapter.config.exit_reasons or {}).get(str(raw.get("exitCode")))
     result["metadata"] = {
         **(raw.get("metadata") or {}),
+        **({"stopReason": reason} if reason else {}),
         **reading.facts,
         **({"model": log["model"]} if "model" in log else {}),
         "agent": _own_name(reading) or adapter.config.name,

@@ -8,7 +8,7 @@ that match it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -39,7 +39,7 @@ SESSION_ID = "$.session_id"  # where the session id is by default
 Event = dict[str, Any]
 Test = Callable[[Any], bool]
 Value = Callable[[Any, Any], Any]  # item, event → what a path finds; the item is the event itself, or in a list of it
-Fields = frozenset[str | int | None]
+Fields = frozenset[str | int] | None  # the fields of an event in which paths begin; None: any
 Act = Callable[[Any, Any, Trajectory], object]  # item, event, trajectory
 
 
@@ -223,14 +223,11 @@ def _any_true(values: list[Value]) -> Value:
 # --- rules for steps ----------------------------------------------------------------------------
 
 
-ANY: Fields = frozenset((None,))
-
-
 class Rule(msgspec.Struct, frozen=True):
     """What to do with an event or, with `item`, with each item of its list that fits.
 
     `lone`: its match is a single condition, agent-eval-harness' form. `also`: later rules get the event, too. `fields`:
-    the act takes nothing from an event with none of these fields; None among them stands for any.
+    the act takes nothing from an event with none of these fields.
     """
 
     tests: Tests
@@ -238,7 +235,7 @@ class Rule(msgspec.Struct, frozen=True):
     act: Act
     lone: bool = False
     also: bool = False
-    fields: Fields = ANY
+    fields: Fields = None
 
 
 def output_events(config: HeadlessAdapter) -> dict[str, OutputEvent]:
@@ -299,7 +296,7 @@ def _text_act(kind: str, found: dict[str, list[Value]], is_piece: bool | Value) 
     ident = _first(found["id"]) if found.get("id") else None
 
     def piece(item: Any, event: Any, out: Trajectory) -> None:
-        out.piece(kind, content(item, event), ident(item, event) if ident else None)
+        out.piece(kind, content(item, event), ident and ident(item, event))
 
     def whole(item: Any, event: Any, out: Trajectory) -> None:
         out.text(kind, content(item, event))
@@ -312,31 +309,32 @@ def _text_act(kind: str, found: dict[str, list[Value]], is_piece: bool | Value) 
 def _tool_act(found: dict[str, list[Value]]) -> Act:
     """Returns what takes in a call or a result, and the times that the agent itself gives."""
 
-    def first(name: str) -> Value:
-        return _first(found.get(name, []))
+    def first(name: str) -> Value | None:
+        return _first(found[name]) if found.get(name) else None
 
     ident, name, given, output, status, duration = map(first, ("id", "title", "input", "output", "status", "duration"))
     permission, piece, start, end = map(first, ("permission", "outputDelta", "start", "end"))
-    failed = _any_true(found.get("isError", []))
+    failed = _any_true(found["isError"]) if found.get("isError") else None
     is_call = not any(found.get(name) for name in ("output", "status", "isError", "duration"))
     # An event that names no tool can only be the result of a call.
     otherwise = "pending" if found.get("title") or found.get("input") else "completed"
 
     def ask(item: Any, event: Any, out: Trajectory) -> Any:
-        return out.ask(ident(item, event), name(item, event), given(item, event), permission(item, event))
+        asked = permission and permission(item, event)
+        return out.ask(ident and ident(item, event), name and name(item, event), given and given(item, event), asked)
 
     def call(item: Any, event: Any, out: Trajectory) -> Any:
-        return out.call(ident(item, event), name(item, event), given(item, event))
+        return out.call(ident and ident(item, event), name and name(item, event), given and given(item, event))
 
     def report(item: Any, event: Any, out: Trajectory) -> Any:
         return out.report(
-            ident(item, event),
-            name(item, event),
-            given(item, event),
-            output(item, event),
-            status(item, event),
-            failed(item, event),
-            duration(item, event),
+            ident and ident(item, event),
+            name and name(item, event),
+            given and given(item, event),
+            output and output(item, event),
+            status and status(item, event),
+            failed and failed(item, event),
+            duration and duration(item, event),
             otherwise,
         )
 
@@ -344,8 +342,8 @@ def _tool_act(found: dict[str, list[Value]]) -> Act:
 
     def act(item: Any, event: Any, out: Trajectory) -> None:
         step = take_in(item, event, out)
-        out.add_output(step, piece(item, event))
-        out.clock(step, start(item, event), end(item, event))
+        out.add_output(step, piece and piece(item, event))
+        out.clock(step, start and start(item, event), end and end(item, event))
 
     return act if found.keys() & {"outputDelta", "start", "end"} else take_in
 
@@ -372,7 +370,7 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     if config.usage:
         tests, _ = compile_match(compiler, config.usage.match, "usage.match", with_items=False)
         act = _usage_act(compiler, "usage", config.usage)
-        actions.append(Rule(tests, None, act, fields=ANY if tests else _fields(_usage_paths(config.usage))))
+        actions.append(Rule(tests, None, act, fields=None if tests else _fields(_usage_paths(config.usage))))
     if config.metadata:
         facts = {name: _first(_values(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()}
 
@@ -382,14 +380,20 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
         act = compiler.traced("metadata", note)
         actions.append(Rule((), None, act, fields=_fields([*config.metadata.values()])))
     path = compiler.path((config.resume and config.resume.session_id_path) or SESSION_ID, "resume.sessionIdPath")
-    act = lambda item, event, out: out.name_session(path.get(event), event.get("session_id"))  # noqa: E731
-    actions.append(Rule((), None, act, fields=_fields([path.text, SESSION_ID])))
+    get = path.get
+
+    def name_session(item: Any, event: Any, out: Trajectory) -> None:
+        found = get(event)
+        out.name_session(found, event.get("session_id") if found is None else None)
+
+    actions.append(Rule((), None, name_session, fields=_fields([path.text, SESSION_ID])))
     return actions
 
 
 def _fields(paths: list[Paths]) -> Fields:
-    """Returns the fields of an event in which these paths begin."""
-    return frozenset(first_key(text) for texts in paths for text in as_list(texts))
+    """Returns the fields of an event in which these paths begin; None if one of them may begin in any."""
+    keys = [first_key(text) for texts in paths for text in as_list(texts)]
+    return None if None in keys else frozenset(key for key in keys if key is not None)
 
 
 def _usage_paths(usage: UsagePaths | None) -> list[Paths]:
@@ -438,7 +442,8 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
 MISSED = object()  # returned by an act that found nothing to take: later rules get the event
 
 Candidate = tuple[Tests, Act, bool]  # the bool: whether no later rule gets the event
-Choice = tuple[list[Candidate], list[Rule], Fields]  # for steps; other actions and their fields
+Action = tuple[Fields, Tests, Act]
+Choice = tuple[list[Candidate], list[Action], Fields]  # for steps; for the rest, and in which fields all of it begins
 
 
 class RuleSet:
@@ -453,27 +458,30 @@ class RuleSet:
         tests = [test for rule in (*steps, *actions) for test in rule.tests if test.words is not None]
         counts = Counter(test.path.text for test in tests)
         path = max((test.path for test in tests), key=lambda path: counts[path.text], default=compile_path(""))
-        self._key, self._get_key = path.text, path.get
+        self._key, self._get_word = path.text, path.get
+        names = [key for key in path.keys or () if isinstance(key, str)]
+        self._name = names[0] if path.keys and len(names) == len(path.keys) == 1 else None  # of a field, the usual case
         words = {word for test in tests if test.path.text == path.text for word in test.words or ()}
         self._by_word = {word: self._choice_for(word) for word in words}
         self._other = self._choice_for(None)
         self._of_list = self._choice_for(None, is_list=True)
 
-    def apply(self, event: Event, out: Trajectory) -> None:
-        """Applies the rules to an event."""
-        word = self._get_key(event)
-        if type(word) is str:
-            steps, actions, fields = self._by_word.get(word, self._other)
-        else:
-            steps, actions, fields = self._of_list if type(word) is list else self._other
-        for tests, act, takes in steps:
-            if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
-                break
-        if None in fields or not fields.isdisjoint(event):
-            for action in actions:
-                tests, is_there = action.tests, None in action.fields or not action.fields.isdisjoint(event)
-                if is_there and (not tests or all_hold(tests, event)):
-                    action.act(event, event, out)
+    def apply(self, events: Iterable[Event], out: Trajectory) -> None:
+        """Applies the rules to events."""
+        name, by_word, other = self._name, self._by_word, self._other
+        for event in events:
+            word = event.get(name) if name else self._get_word(event)
+            if type(word) is str:
+                steps, actions, fields = by_word.get(word, other)
+            else:
+                steps, actions, fields = self._of_list if type(word) is list else other
+            for tests, act, takes in steps:
+                if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
+                    break
+            if fields is None or not fields.isdisjoint(event):
+                for needed, tests, act in actions:
+                    if (needed is None or not needed.isdisjoint(event)) and (not tests or all_hold(tests, event)):
+                        act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
@@ -488,9 +496,10 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        actions = list(possible(self.actions))
-        fields = frozenset(field for rule in actions for field in rule.fields)
-        return _ordered(list(possible(self.steps))), actions, fields
+        actions = [(rule.fields, rule.tests, rule.act) for rule in possible(self.actions)]
+        needed = [fields for fields, _, _ in actions if fields is not None]
+        every = frozenset[str | int]().union(*needed) if len(needed) == len(actions) else None
+        return _ordered(list(possible(self.steps))), actions, every
 
 
 def _ordered(rules: list[Rule]) -> list[Candidate]:

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from agenteval.adapters.values import as_text, error_texts, is_true, joined, json_object, milliseconds, status_of
+from agenteval.adapters.values import (
+    UNCHANGED,
+    as_text,
+    error_texts,
+    is_true,
+    joined,
+    json_object,
+    milliseconds,
+    status_of,
+)
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
 from agenteval.wire.records import LARGEST, Richness
 
@@ -15,7 +24,6 @@ MOST_STEPS = 100_000  # of a record: 60 MB
 Step = dict[str, Any]
 Time = int | float | None
 
-UNCHANGED = "unchanged"  # as status: the event adds to what is known of the call, and leaves its status
 UNEXPLAINED = "the agent reports an error"
 DENIED = "denied"
 PERMISSIONS = ("allowed", DENIED)
@@ -50,6 +58,7 @@ class Trajectory:
         self.pieces: list[str] = []
         self.open_kind = ""  # the type of the step that the pieces make, "" if there are no pieces
         self._message: Any = None  # the id that the pieces came with
+        self._pieces_parent: Any = None
         self._open: dict[str | int | None, Step] = {}  # oldest first; a call without an id has a number as its key
         self._closed: dict[str | None, Step] = {}
         self._count = 0
@@ -147,14 +156,14 @@ class Trajectory:
         An empty piece is ignored, unless it begins a message and gives its id.
         """
         text = content if type(content) is str else as_text(content)
-        other = self.open_kind != kind or self._last.get("parentId") != self.parent
+        other = self.open_kind != kind or self._pieces_parent != self.parent
         if not text and (message is None or content is None or (other and self.pieces)):
             return
-        if self.pieces and (other or (message is not None and message != self._message)):
-            self._join()
-        if not self.pieces:
+        if other or (message is not None and message != self._message):
+            if self.pieces:
+                self._join()
             self._add({"type": kind, "content": ""})
-            self.open_kind, self._message = kind, message
+            self.open_kind, self._message, self._pieces_parent = kind, message, self.parent
         self.pieces.append(text)
 
     def step_of(self, ident: str) -> Step | None:
@@ -201,11 +210,9 @@ class Trajectory:
         self, ident: Any, name: Any, given: Any, output: Any, word: Any, flag: Any, duration: Any, otherwise: str
     ) -> Step:
         """Takes in a call, its progress or result, and returns the step; `otherwise` is the status by default."""
-        if flag is not None and flag is not False and is_true(flag):
+        if flag and is_true(flag):
             status = "failed"
-        elif word == UNCHANGED and not flag:
-            status = UNCHANGED
-        elif word is None or (status := status_of(word) or "") == "":
+        elif (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":
             return self.call(ident, name, given)

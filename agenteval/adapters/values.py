@@ -14,12 +14,14 @@ from agenteval.streams.redaction import replace_texts
 from agenteval.streams.text import whole_number
 from agenteval.wire.records import LARGEST
 
+UNCHANGED = "unchanged"  # as status: the event adds to what is known of the call, and leaves its status
 STATUS_WORDS = {
     "pending": "pending queued scheduled created requested waiting proposed",
     "in_progress": "in_progress inprogress running started executing working active streaming updated",
     "completed": "completed complete success succeeded successful ok okay done finished passed true",
     "failed": "failed failure fail error errored cancelled canceled aborted rejected denied declined refused "
     "timeout timed_out timedout interrupted killed crashed false",
+    UNCHANGED: UNCHANGED,
 }
 STOP_WORDS = {
     "length": "length max_tokens max_output_tokens token_limit context_window_exceeded model_context_window_exceeded "
@@ -70,9 +72,9 @@ def any_true(values: list[Any]) -> bool | None:
 
 def status_of(word: Any) -> str | None:
     """Returns the status that an agent's own word stands for; None for an unknown word."""
-    if type(word) is bool:
-        return "completed" if word else "failed"
-    return (_STATUS.get(word) or _STATUS.get(_normal(word))) if type(word) is str else None
+    if type(word) is str:
+        return _STATUS.get(word) or _STATUS.get(_normal(word))
+    return ("completed" if word else "failed") if type(word) is bool else None
 
 
 def stop_reason(found: list[Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -50,7 +51,7 @@ MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; nan, which Click would accept, is not, and a percentage is not a share."""
+    """A number within bounds; nan and inf, which Click would accept, are not, and a percentage is not a share."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it cannot be compared."""
@@ -58,8 +59,8 @@ class NumberRange(click.FloatRange):
         if self.max is not None and self.max <= 1 < given <= 100:
             self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail("nan is not a number to compare with", param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a number to compare with", param, ctx)
         return number
 
 

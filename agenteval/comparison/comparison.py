@@ -125,11 +125,8 @@ class Comparison:
             return pairing.by_scores(self.plain_scores)
 
         def weighted(_id: str, rows: Rows) -> PromptScores:
-            if self.trials:
-                scores = weighted_trials(rows, weights)
-                return PromptScores(scores, scores)
-            scores = weighted_results(rows, weights)
-            return PromptScores(scores, equal_if_graded_alike(rows, scores))
+            scores = weighted_trials(rows, weights) if self.trials else weighted_results(rows, weights)
+            return PromptScores(scores, scores)
 
         return weighted
 
@@ -280,17 +277,6 @@ def weighted_results(rows: Rows, weights: Weights) -> Scores:
     }
 
 
-def equal_if_graded_alike(rows: Rows, scores: Scores) -> Scores:
-    """The scores, but the same for runs with the same grade: a millisecond does not win a prompt."""
-    graded = grades(rows)
-    best: dict[float, float] = {}
-    for label, grade in graded.items():
-        score = scores[label]
-        if grade is not None and score is not None:
-            best[grade] = max(score, best.get(grade, score))
-    return {label: score if (grade := graded[label]) is None else best.get(grade) for label, score in scores.items()}
-
-
 def grades(rows: Rows) -> Scores:
     """The grader's scores, one that passed above any that did not."""
     return {label: None if row.score is None else row.score + 2 * row.passed for label, row in rows.items()}
@@ -313,11 +299,11 @@ def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> wire.HeadToHead
     by_grade = WinCounts(runs, lambda _id, rows: grades(rows))
     for id, rows in shared_prompts(runs):
         judged = strategy(id, rows)
-        by_grade.count(id, rows, grades(rows))
         prompts.append(
             wire.PromptComparison(
                 id=id,
                 winner=wins.count(id, rows, judged.standing),
+                quality_winner=by_grade.count(id, rows, grades(rows)),
                 scores=judged.scores,
                 latencies={label: row.duration for label, row in rows.items()},
                 had_errors={label: row.unreliable for label, row in rows.items()},

@@ -24,7 +24,7 @@ from agenteval.models.prices import estimated_cost
 from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.rows import groups_at, parse_row, value_at
+from agenteval.streams.rows import KeyUse, groups_at, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Input, Richness
@@ -383,7 +383,9 @@ def first_record(source: RunSource) -> str | None:
     return None
 
 
-def read_run(label: str, source: Source, console: Console, *, trials: bool, options: RowOptions) -> RunRows:
+def read_run(
+    label: str, source: Source, console: Console, *, trials: bool, options: RowOptions, uses: Sequence[KeyUse] = ()
+) -> RunRows:
     """The rows of one file; a line that cannot be used is reported and left out."""
     rows: dict[str, ComparedRow] = {}
     for batch in source.lines():
@@ -395,8 +397,10 @@ def read_run(label: str, source: Source, console: Console, *, trials: bool, opti
                 continue
             if why := _why_not_kept(row, rows, trials):
                 console.refuse(f"{source.name}:{number}", why)
-            else:
-                rows[row.id] = compared_row(row, number, options)
+                continue
+            rows[row.id] = compared_row(row, number, options)
+            for use in uses:
+                use.add(row.metadata)
     return RunRows(label, with_failures_graded(rows), clustered=options.cluster_by is not None)
 
 
@@ -415,13 +419,17 @@ def read_runs(
     trials: bool,
     options: RowOptions,
     counted: bool,
+    uses: Sequence[KeyUse] = (),
 ) -> list[RunRows]:
-    """All runs, one after the other; `counted` if they are what the progress shows."""
+    """All runs, one after the other; `counted` if they are what the progress shows.
+
+    `uses` are the keys that the user asked for, each to learn whether any record has it.
+    """
     if counted:
         console.begin(len(files), "runs")
     runs = []
     for label, source in files:
-        runs.append(read_run(label, source, console, trials=trials, options=options))
+        runs.append(read_run(label, source, console, trials=trials, options=options, uses=uses))
         if counted:
             console.advance(f"{label}: {len(runs[-1].rows)} {'prompts' if trials else 'results'}")
     return runs

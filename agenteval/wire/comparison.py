@@ -193,13 +193,15 @@ class PromptComparison(Wire, gc=False):
     id: str
     """The prompt's id."""
     winner: str | None
-    """The run that won it; null on a tie, or if fewer than two have a score."""
+    """The run that won it, by the strategy; null on a tie, or if fewer than two have a score."""
     scores: dict[str, float | None]
     """Score of each run, by the strategy; null if it has none."""
     latencies: dict[str, float | None]
     """Milliseconds each run took; null if not measured."""
     had_errors: dict[str, bool]
     """Whether the agent or a tool failed, for each run."""
+    quality_winner: str | None = None
+    """The run with the best grade; null on a tie, or if fewer than two are graded."""
     reasoning: str | None = None
     """Reasoning of the comparison grader."""
     grader_error: str | None = None
@@ -229,9 +231,9 @@ class HeadToHead(Wire):
     prompts: list[PromptComparison]
     """Prompt by prompt."""
     pairwise: list[Pairwise]
-    """Every two runs, by the strategy; two equal grades are a tie whatever else differs."""
+    """Every two runs, by the strategy: with `weighted`, of two equal grades the faster run wins."""
     quality: list[Pairwise] | None = None
-    """Every two runs, by the grades alone."""
+    """Every two runs, by the grades alone: equal grades are a tie."""
 
 
 class McNemar(Wire):

@@ -157,6 +157,13 @@ def test_every_agent_with_logs_is_recorded_both_ways() -> None:
     assert sorted(path.name for path in BOTH.iterdir()) == session_formats()
 
 
+@pytest.mark.parametrize("agent", session_formats())
+def test_an_empty_answer_is_not_replaced_by_what_was_said_before_it(agent: str, tmp_path: Path) -> None:
+    _, (record,) = both_ways(f"{agent}/empty-answer", tmp_path)
+    assert messages(record) == ["Step 1."] and record["output"] == ""
+    assert "costUsd" not in record["timing"] or agent == "pi", "unknown, not 0"
+
+
 def test_codex_has_not_completed_what_it_refused(tmp_path: Path) -> None:
     _, (record,) = both_ways("codex/tools", tmp_path)
     refused = [call for call in calls(record) if not is_printed(call, "codex")]

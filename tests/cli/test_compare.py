@@ -97,7 +97,7 @@ def test_figures_of_agent_eval_harness(tmp_path: Path) -> None:
         left, right = HARNESS_SCORES[prompt["id"]]
         assert prompt["scores"] == pytest.approx({"left": left, "right": right}, rel=1e-12)
         assert prompt["winner"] == ("left" if left > right else "right")
-        assert set(prompt) == {"id", "winner", "scores", "latencies", "hadErrors"}
+        assert set(prompt) <= {"id", "winner", "qualityWinner", "scores", "latencies", "hadErrors"}
 
 
 # --- the tool -----------------------------------------------------------------------------------
@@ -236,6 +236,18 @@ def test_usage_errors(three: Path, args: list[str], env: dict[str, str], said: s
     assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith("ae-compare: ")
     assert said in done.stderr
+
+
+def test_a_race_is_won_by_the_faster_run(tmp_path: Path) -> None:
+    for label, total in {"slow": 9000, "fast": 10}.items():
+        timing = {"start": 0, "end": total, "total": total}
+        score = {"pass": True, "score": 1.0 if label == "slow" else 0.5}
+        write(tmp_path / f"{label}.jsonl", {"id": "a", "input": "q", "output": "x", "timing": timing, "score": score})
+    weights = {"COMPARE_QUALITY": "0", "COMPARE_LATENCY": "1"}
+    found = compared("slow.jsonl", "fast.jsonl", cwd=tmp_path, env=weights)["headToHead"]
+    assert_contains(found["pairwise"][0], {"aWins": 0, "bWins": 1, "ties": 0})
+    assert_contains(found["quality"][0], {"aWins": 1, "bWins": 0, "ties": 0})
+    assert (found["prompts"][0]["winner"], found["prompts"][0]["qualityWinner"]) == ("fast", "slow")
 
 
 def test_weights_from_the_environment(three: Path) -> None:

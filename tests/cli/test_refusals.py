@@ -123,3 +123,14 @@ def test_a_key_that_no_prompt_has() -> None:
     done.says("--key dificulty: no record has this key in its metadata: --key difficulty?")
     run("ae-balance", "-k", "suite", stdin=jsonl({**PROMPTS[0], "suite": "smoke"})).expect(0, stderr="")
     run("ae-balance", stdin=jsonl({"id": "a", "input": "q"})).expect(0)  # nobody asked for a key
+
+
+def test_a_key_of_a_comparison_that_no_record_has(file: Path) -> None:
+    other = write(file.parent / "other.jsonl", {**GRADED, "metadata": {"category": "ui"}})
+    runs = (file.name, other.name)
+    done = run("ae-compare", *runs, "--by", "categori", cwd=file.parent).expect(1)
+    done.says("--by categori: no record has this key in its metadata: --by category?")
+    run("ae-compare", *runs, "--cluster-by", "document", cwd=file.parent).expect(1)
+    run("ae-compare", *runs, "--by", "suite", cwd=file.parent).expect(0, stderr="")
+    run("ae-compare", *runs, "--by", "category", "-f", "table", cwd=file.parent).expect(2).says("no effect on table")
+    run("ae-compare", *runs, "--one-order", cwd=file.parent).expect(2).says("add -g GRADER")

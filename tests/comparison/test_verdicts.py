@@ -42,13 +42,13 @@ def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
     assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600, then 0.599 on 40 prompts; ")
 
 
-def test_milliseconds_do_not_win_prompts() -> None:
+def test_milliseconds_win_prompts_by_weight_but_not_by_grade() -> None:
     report = compare(results("a", [1.0] * 14, duration=10.0), results("b", [1.0] * 14, duration=9000.0))
-    [pairwise] = report.head_to_head.pairwise
-    assert (pairwise.a_wins, pairwise.b_wins, pairwise.ties) == (0, 0, 14)
-    assert report.head_to_head.quality == report.head_to_head.pairwise
+    [pairwise], [quality] = report.head_to_head.pairwise, report.head_to_head.quality or []
+    assert (pairwise.a_wins, pairwise.b_wins, pairwise.ties) == (14, 0, 0)
+    assert (quality.a_wins, quality.b_wins, quality.ties) == (0, 0, 14)
     prompt = report.head_to_head.prompts[0]
-    assert prompt.winner is None
+    assert (prompt.winner, prompt.quality_winner) == ("a", None)
     assert (prompt.scores["a"] or 0) > (prompt.scores["b"] or 0), "the weighted score stays in the report"
 
 

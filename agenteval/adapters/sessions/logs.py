@@ -345,7 +345,10 @@ class RecordedSession:
         """Returns the tokens and cost so far, those of sub-agents that are nested included."""
         names = self.schema.usage.counts if self.schema.usage else {}
         sums = {name: total(*(usage.get(name) for usage in self._usages.values())) for name in names}
-        return {name: number for name, number in sums.items() if number is not None}
+        found = {name: number for name, number in sums.items() if number is not None}
+        if found.get("costUsd") == 0 and any(found.values()):
+            del found["costUsd"]  # the program knows no price of its model
+        return found
 
     # --- result ---
 
@@ -365,7 +368,7 @@ class RecordedSession:
         result: Record = {
             "id": ident,
             "input": turns[0] if len(turns) == 1 else turns,
-            "output": reading.output,
+            "output": reading.output or (reading.last_message() if reading.errors else ""),
             "trajectory": steps,
             "metadata": {
                 **{name: fact for name, fact in facts.items() if type(fact) is str and fact},

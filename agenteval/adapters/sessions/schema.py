@@ -185,6 +185,7 @@ class SessionSchema:
         self.name: str = raw["name"]
         self.log = log
         self.adapter = Adapter(parse_headless(msgspec.json.encode(raw | NO_COMMAND), source), source)
+        self.adapter.otherwise = "final"  # a turn that ends with a tool call has no answer
         self._compiler = SchemaCompiler(source)
         self.id, self.time = self._find(log.id, "id"), self._find(log.time, "time")
         self.cwd, self.branch = self._find(log.cwd, "cwd"), self._find(log.branch, "branch")

@@ -23,7 +23,7 @@ from agenteval.streams.text import pretty_json
 @click.option(
     "-t",
     "--threshold",
-    type=NumberRange(0, 1_000_000),
+    type=NumberRange(0),
     default=50,
     metavar="PERCENT",
     help="A category with less than this share of an even distribution is underrepresented.",

@@ -19,7 +19,7 @@ from agenteval.cli.options import (
     seed_option,
     strict_grading_option,
 )
-from agenteval.cli.report_options import form_option
+from agenteval.cli.report_options import form_option, refuse_ignored
 from agenteval.cli.tool import tool
 from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
 from agenteval.comparison.pairing import missing_prompts, prompt_ids, without_changed_inputs
@@ -33,6 +33,7 @@ from agenteval.reports.forms import ReportForms
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
+from agenteval.streams.rows import KeyUse
 from agenteval.streams.text import counted, first_few, whole_number
 from agenteval.wire.comparison import StrategyName
 
@@ -88,10 +89,12 @@ def read_settings(
     return CompareSettings(strategy)
 
 
-def choose_strategy(strategy: StrategyName | None, grader: str | None) -> StrategyName:
+def choose_strategy(strategy: StrategyName | None, grader: str | None, one_order: bool) -> StrategyName:
     """The strategy asked for; custom if there is only a grader."""
     if strategy == "custom" and not grader:
         raise UserError("--strategy custom needs a comparison grader: -g GRADER")
+    if one_order and not grader:
+        raise UserError("--one-order is about a comparison grader: leave it out, or add -g GRADER")
     if grader and strategy not in (None, "custom"):
         raise UserError(f"a comparison grader (-g) has no part in --strategy {strategy}; use --strategy custom")
     return "custom" if grader else strategy or "weighted"
@@ -142,7 +145,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
 )
 @seed_option("bootstrap")
-@click.option("--by", metavar="KEY", default="category", help="Key below metadata: a breakdown by it.")
+@click.option("--by", metavar="KEY", help="Key below metadata: a breakdown by it.  [default: category]")
 @click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
 @click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
 @click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is shown to be worse than the first.")
@@ -174,7 +177,7 @@ def main(
     output: str | None,
     input_format: str,
     seed: int,
-    by: str,
+    by: str | None,
     cluster_by: str | None,
     ignore_input: bool,
     fail_if_worse: bool,
@@ -216,7 +219,7 @@ def main(
 
     Strategies, by which a prompt is won:
       weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
-                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); equal grades are a tie;
+                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); headToHead.quality has the wins by grade alone;
                    trials: passAtK, passExpK and 1 - flakiness, weighted by COMPARE_CAPABILITY (0.4),
                    COMPARE_RELIABILITY (0.4) and COMPARE_CONSISTENCY (0.2)
       statistical  results: score; trials: pass rate. Adds the bootstrap interval of the mean latency,
@@ -238,10 +241,11 @@ def main(
       ae-compare baseline.jsonl now.jsonl --fail-if-worse --by difficulty -o report.md
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
-    strategy = choose_strategy(strategy, grader)
+    strategy = choose_strategy(strategy, grader, one_order)
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
     form = FORMS.choose(form, output, "table" if output in (None, "-") and os.isatty(1) else "json")
+    refuse_ignored(form, {"--by": by is not None}, {"--by": ("html", "json", "markdown")})
     sources = [RunSource(path) for _, path in files]
     for source in sources if form == "html" or grader else ():
         source.make_seekable()  # records are read again
@@ -249,11 +253,14 @@ def main(
     console.redact = redact = Redactor({} if no_redact else os.environ)
     grading |= {"redact": redact, "trace": console.say if debug else None}
     ask = comparison_grader(grader, **grading) if grader else None
+    keys = {"--by": by, "--cluster-by": cluster_by}
+    uses = [KeyUse(option, key) for option, key in keys.items() if key]
+    by = by or "category"
     options, trials = RowOptions(by, cluster_by), find_format(sources, input_format) == "trials"
     comparison = Comparison(trials=trials, options=options)
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
     opened = [(label, source) for (label, _), source in zip(files, sources, strict=True)]
-    runs = read_runs(opened, console, trials=trials, options=options, counted=ask is None)
+    runs = read_runs(opened, console, trials=trials, options=options, counted=ask is None, uses=uses)
     runs = runs if ignore_input else without_changed_inputs(runs)
     out.open()
     say_missing(runs, console)
@@ -268,6 +275,7 @@ def main(
         console.say(summary_line(report))
     gated = fail_if_worse or require_proof
     reasons = gate_reasons(report, GateSettings(require_proof, margin, min_compared)) if gated else []
+    reasons += [complaint for use in uses if (complaint := use.complaint())]
     for reason in reasons:
         console.say(reason)
     return FAILED if console.refused or reasons else OK

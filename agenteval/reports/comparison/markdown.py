@@ -30,7 +30,7 @@ MISSING_SHOWN = 20
 INTERVAL = "95 % interval"
 WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
 RESULTS_WON_BY = {
-    "weighted": "the weighted score of quality, speed and reliability (equal grades are a tie)",
+    "weighted": "the weighted score of quality, speed and reliability",
     "statistical": "the grader's score",
     "custom": "the comparison grader's ranking",
 }
