@@ -82,7 +82,9 @@ def without_times(done: Done) -> object:
 
 def _timeless(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _timeless(inner) for key, inner in value.items() if not re.search("[tT]im|turns|duration|runId", key)}
+        return {
+            key: _timeless(inner) for key, inner in value.items() if not re.search("[tT]im|turns|duration|runId", key)
+        }
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 

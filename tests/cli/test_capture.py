@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool import (
+    PASSES,
     ROOT,
     TIMEOUT,
     Done,
@@ -219,7 +220,9 @@ def test_exit_codes(tmp_path: Path) -> None:
     run("ae-capture", "--shell", "true", "-g", "false", stdin=prompts).expect(1).says(
         "grader false: exited with code 1"
     )
-    run("ae-capture", "--shell", "true", "-g", "ae-grader-hint", "-e", stdin=prompts).expect(0)
+    run("ae-capture", "--shell", "true", "-g", "ae-grader-hint", "-e", stdin=prompts).expect(1).says(
+        'a: grader hint: the record has no "hint"'
+    )
     run("ae-capture", "--shell", "true", "-g", "./nope", stdin=prompts).expect(2).says("./nope")
 
 
@@ -241,7 +244,8 @@ def test_a_wrong_grader_leaves_the_output_alone(tmp_path: Path) -> None:
 
 def test_resume_runs_and_grades_the_rest(tmp_path: Path) -> None:
     write(tmp_path / "prompts.jsonl", *PROMPTS)
-    capture = ["ae-capture", "prompts.jsonl", "--shell", "echo $PROMPT >> ran; echo out", "-g", "ae-grader-hint"]
+    capture = ["ae-capture", "prompts.jsonl", "--shell", "echo $PROMPT >> ran; echo out", "-g", "./passes"]
+    script(tmp_path / "passes", PASSES)
     first = run(*capture, cwd=tmp_path).out.splitlines(keepends=True)
     (tmp_path / "ran").unlink()
     (tmp_path / "out").write_bytes(first[0] + first[2][:40])
