@@ -304,7 +304,7 @@ class PromptRun:
         each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
-            self.workspaces = _open_workspaces(settings, self.provenance["runId"], self.processes, self.console.say)
+            self.workspaces = _open_workspaces(settings, self.processes, self.console.say, self.provenance["runId"])
             if self.grader_plan:
                 self.graders = self.grader_plan.open(self.processes, self.console, self.conditions.redact)
             self.output.open()
@@ -661,7 +661,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
 
 
 def _open_workspaces(
-    settings: RunSettings, run_id: str, processes: ProcessSupervisor, say: Callable[[str], None]
+    settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None], run_id: str
 ) -> Workspaces | None:
     """Returns the workspaces that the options ask for, marked with the run; warns if they are inside a repository."""
     if settings.workspace_dir is None:
@@ -672,8 +672,8 @@ def _open_workspaces(
         processes,
         git=settings.workspace_git,
         fresh=settings.fresh_workspaces,
-        report=say,
         run_id=run_id,
+        report=say,
     )
     if repository := workspaces.repository_around():
         say(

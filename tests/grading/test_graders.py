@@ -590,3 +590,16 @@ def test_a_workspace_of_another_run_or_none_is_no_evidence(tmp_path: Path) -> No
         assert answers("ae-grader-git", records=[{**record, "metadata": same}])[0]["pass"] is True
     marker.write_text("1 2 made\n")
     assert answers("ae-grader-git", records=[record])[0]["pass"] is True
+
+
+@needs_git
+def test_a_run_in_the_workspaces_of_another_leaves_that_one_without_evidence(tmp_path: Path) -> None:
+    """The recipes of AGENTS.md shared one directory: grading the first run again graded the files of the second."""
+    prompt = jsonl({"id": "a", "input": "x"})
+    for name in ("first", "second"):
+        agent = ("--shell", f"touch {name}", "--workspace-dir", "ws", "--workspace-git", "-o", f"{name}.jsonl")
+        run("ae-capture", *agent, stdin=prompt, cwd=tmp_path).expect(0)
+    done = run("ae-grade", "first.jsonl", "-g", "ae-grader-git", cwd=tmp_path).expect(1)
+    assert "belongs to another run" in done.records[0]["graderError"]
+    done = run("ae-grade", "second.jsonl", "-g", "ae-grader-git", cwd=tmp_path).expect(0)
+    assert done.records[0]["outcome"]["filesCreated"] == ["second"]
