@@ -383,8 +383,7 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     get = path.get
 
     def name_session(item: Any, event: Any, out: Trajectory) -> None:
-        found = get(event)
-        out.name_session(found, event.get("session_id") if found is None else None)
+        out.name_session(get(event), event.get("session_id"))
 
     actions.append(Rule((), None, name_session, fields=_fields([path.text, SESSION_ID])))
     return actions
@@ -442,8 +441,8 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
 MISSED = object()  # returned by an act that found nothing to take: later rules get the event
 
 Candidate = tuple[Tests, Act, bool]  # the bool: whether no later rule gets the event
-Action = tuple[Fields, Tests, Act]
-Choice = tuple[list[Candidate], list[Action], Fields]  # for steps; for the rest, and in which fields all of it begins
+Action = tuple[str | int | None, Fields, Tests, Act]  # a field of which, or of the others, the event must have one
+Choice = tuple[list[Candidate], list[Action]]
 
 
 class RuleSet:
@@ -472,15 +471,15 @@ class RuleSet:
         for event in events:
             word = event.get(name) if name else self._get_word(event)
             if type(word) is str:
-                steps, actions, fields = by_word.get(word, other)
+                steps, actions = by_word.get(word, other)
             else:
-                steps, actions, fields = self._of_list if type(word) is list else other
+                steps, actions = self._of_list if type(word) is list else other
             for tests, act, takes in steps:
                 if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
                     break
-            if fields is None or not fields.isdisjoint(event):
-                for needed, tests, act in actions:
-                    if (needed is None or not needed.isdisjoint(event)) and (not tests or all_hold(tests, event)):
+            for field, others, tests, act in actions:
+                if field is None or field in event or (others and not others.isdisjoint(event)):
+                    if not tests or all_hold(tests, event):
                         act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
@@ -496,10 +495,16 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        actions = [(rule.fields, rule.tests, rule.act) for rule in possible(self.actions)]
-        needed = [fields for fields, _, _ in actions if fields is not None]
-        every = frozenset[str | int]().union(*needed) if len(needed) == len(actions) else None
-        return _ordered(list(possible(self.steps))), actions, every
+        actions = [(*_first_field(rule.fields), rule.tests, rule.act) for rule in possible(self.actions)]
+        return _ordered(list(possible(self.steps))), actions
+
+
+def _first_field(fields: Fields) -> tuple[str | int | None, Fields]:
+    """Returns one of the fields, and the others: for a single field, the usual case, no set has to be searched."""
+    if not fields:
+        return None, None
+    first, *others = fields
+    return first, frozenset(others)
 
 
 def _ordered(rules: list[Rule]) -> list[Candidate]:
