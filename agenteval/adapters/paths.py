@@ -112,10 +112,8 @@ def _getter(keys: tuple[Key, ...]) -> Getter:
             return None
 
     def get_inner(value: Any, event: Any = None) -> Any:
-        try:
-            return value.get(first).get(second)
-        except AttributeError:
-            return None
+        inner = value.get(first) if type(value) is dict else None
+        return inner.get(second) if type(inner) is dict else None
 
     return get if len(keys) == 1 else get_inner
 

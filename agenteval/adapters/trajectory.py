@@ -71,7 +71,10 @@ class Trajectory:
         return self._spare_session if self._session is None else as_text(self._session)
 
     def name_session(self, found: Any, spare: Any) -> None:
-        """Takes in the session id at the schema's path, or that at `$.session_id`, which counts if there is no other."""
+        """Takes in the session id at the schema's path, and that at `$.session_id`, which counts if there is no other.
+
+        Either may be None.
+        """
         if found is not None:
             self._session = found
         elif type(spare) is str:
@@ -215,6 +218,8 @@ class Trajectory:
         """Takes in a call, its progress or result, and returns the step; `otherwise` is the status by default."""
         if flag and is_true(flag):
             status = "failed"
+        elif word == UNCHANGED and not flag:
+            status = UNCHANGED
         elif (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":
