@@ -292,8 +292,10 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     if "hint" in raw:
         result["hint"] = raw["hint"]
     result["trajectory"] = reading.trajectory
+    reason = (adapter.config.exit_reasons or {}).get(str(raw.get("exitCode")))
     result["metadata"] = {
         **(raw.get("metadata") or {}),
+        **({"stopReason": reason} if reason else {}),
         **reading.facts,
         **({"model": log["model"]} if "model" in log else {}),
         "agent": _own_name(reading) or adapter.config.name,

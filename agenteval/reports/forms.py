@@ -30,10 +30,6 @@ EXTENSIONS = {  # any other extension is the name of its form
 }
 
 
-def _say_nothing(_message: str) -> None:
-    """Drops a message."""
-
-
 class ReportContext(NamedTuple):
     """Where a report is written, when it was made, and what the user asked to be in it."""
 
@@ -47,7 +43,7 @@ class ReportContext(NamedTuple):
     for_web: bool = False  # whether text of agents is escaped, so that a web page can show it
     limit: int | None = None  # how many records are listed one by one
     trajectories: bool = True
-    say: Callable[[str], None] = _say_nothing  # one line for the user
+    say: Callable[[str], None] = lambda _message: None  # one line for the user
     terminal: bool = False  # whether the report is written to one
     every: bool = False  # whether training data is made of answers that did not pass, too
     against: Any = None  # a ResultReader: another run of the same prompts

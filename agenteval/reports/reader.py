@@ -68,9 +68,9 @@ class RowReader:
         self._use.add(row.metadata)
         return row
 
-    def answers(self, depth: type[Row] = RowWithSteps, *, twice: bool = False) -> Iterator[ReportedAnswer]:
+    def answers(self, depth: type[Row] = RowWithSteps) -> Iterator[ReportedAnswer]:
         """Yields each answer: of a result one, of trials several."""
-        for row in self.rows(depth, twice=twice):
+        for row in self.rows(depth):
             yield from answers_in(row)
 
     def answers_again(self) -> Iterator[ReportedAnswer]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-
-from agenteval.comparison.run_summary import COST, Grades, PassEstimate, RunSummary
+from agenteval.comparison.run_summary import COST, Grades, RunSummary
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import counted
@@ -31,16 +29,11 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
         facts = [("Prompts", f"{trials.prompts:,}"), ("Trials", f"{summary.records:,}{records}")]
     if grades.count:
         facts.append(("Pass rate", pass_rate(grades, summary.interval)))
-        facts += [(found.name, estimate_text(found)) for found in (trials.estimates() if trials else ())]
+        for found in trials.estimates() if trials else ():
+            over = f"95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
+            facts.append((found.name, f"{percent(found.value)}, {over}"))
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
-
-
-def estimate_text(found: PassEstimate) -> str:
-    """pass@k or pass^k with its interval, and over how many prompts."""
-    return (
-        f"{percent(found.value)}, 95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
-    )
 
 
 def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
@@ -49,7 +42,9 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
     if summary.tool_errors:
         facts.append(("Tool errors", f"in {summary.tool_errors:,} of {summary.records:,} records"))
     if summary.durations:
-        facts.append(("Duration", duration_line(summary.durations)))
+        ordered = sorted(summary.durations)
+        shown = (f"{name} {duration_text(percentile(ordered, p) or 0)}" for name, p in PERCENTILES.items())
+        facts.append(("Duration", f"{', '.join(shown)}, over {len(ordered):,}"))
     if back := summary.clocks_set_back:
         facts.append(("Negative duration", f"in {back:,} of {summary.records:,} records: the clock was set back"))
     for name, title in TOKENS.items():
@@ -63,13 +58,6 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
 def pass_rate(grades: Grades, interval: Interval | None) -> str:
     """How many pass of how many, as a percentage, with its 95 % interval."""
     return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {percent_span(interval)}"
-
-
-def duration_line(durations: array[float]) -> str:
-    """The percentiles of the durations."""
-    ordered = sorted(durations)
-    shown = (f"{name} {duration_text(percentile(ordered, p) or 0)}" for name, p in PERCENTILES.items())
-    return f"{', '.join(shown)}, over {len(ordered):,}"
 
 
 def group_cells(summary: RunSummary) -> tuple[str, ...]:

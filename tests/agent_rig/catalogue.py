@@ -44,6 +44,10 @@ class Agent(NamedTuple):
     """Its token counts include requests beside the task, such as one for a title."""
     without_tools: bool = False
     """It has no tools: it writes files from the text of the answer, if at all."""
+    limit: tuple[str, ...] = ()
+    """Arguments that limit it to one request to the model."""
+    limit_files: dict[str, str] = {}
+    """Files with that effect, in place of those in `files`."""
     sub_agents: bool = False
     """It has a tool that starts a sub-agent."""
     writes_files: bool = True
@@ -74,6 +78,7 @@ CLAUDE = Agent(
         "IS_SANDBOX": "1",  # else it refuses to run as root
     },
     sub_agents=True,
+    limit=("--max-turns", "1"),
 )
 
 CODEX = Agent(
@@ -104,22 +109,21 @@ stream_max_retries = 1
     failure="experiencing high demand",
 )
 
+_GEMINI_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
+}
+
 GEMINI = Agent(
     "gemini",
     "npm",
     "@google/gemini-cli",
     "0.61.0",
     env={"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_TELEMETRY_ENABLED": "false"},
-    files={
-        ".gemini/settings.json": _json(
-            {
-                "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-                "privacy": {"usageStatisticsEnabled": False},
-                "telemetry": {"enabled": False},
-                "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
-            }
-        )
-    },
+    files={".gemini/settings.json": _json(_GEMINI_SETTINGS)},
+    limit_files={".gemini/settings.json": _json({**_GEMINI_SETTINGS, "model": {"maxSessionTurns": 1}})},
     unreported=frozenset({EXIT, THOUGHTS, STOP, FORGETTING}),
     counts_side_requests=True,
     sub_agents=True,
@@ -172,6 +176,7 @@ QWEN = Agent(
     },
     counts_side_requests=True,
     sub_agents=True,
+    limit=("--max-session-turns", "1"),
     unreported=frozenset({STOP}),
 )
 

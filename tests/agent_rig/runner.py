@@ -36,7 +36,8 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
     mark = uuid.uuid4().hex
     script = scenario.script._replace(without_tools=agent.without_tools)
     with model_serving(script, folder / "model.jsonl") as (model, url):
-        for path, content in agent.files.items():
+        files = {**agent.files, **agent.limit_files} if scenario.limited else agent.files
+        for path, content in files.items():
             _write(home / path, content.replace("{url}", url))
         env = _environment(agent, home, url) | {MARK: mark}
         try:
@@ -58,6 +59,8 @@ def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, s
     workspace = workspaces / "prompt-p"
     timeout = scenario.timeout or agent.time_out
     options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
+    if scenario.limited:
+        options += [f"--agent-arg={word}" for word in agent.limit]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"
     start = time.monotonic()

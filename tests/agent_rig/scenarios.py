@@ -84,13 +84,20 @@ class Scenario(NamedTuple):
     """It does not apply to agents without tools."""
     needs_sub_agents: bool = False
     """It applies only to agents that have sub-agents."""
+    limited: bool = False
+    """The agent may send one request to the model; it applies to those that can be limited."""
     times: int = 1
     """How many sessions with the same HOME, one after the other; the last one is checked."""
 
     def applies_to(self, agent: Agent) -> bool:
         """Returns whether the agent can be put to this test."""
         has_tool, has_sub_agents = not agent.without_tools, agent.sub_agents
-        return (has_tool or not self.needs_tool) and (has_sub_agents or not self.needs_sub_agents)
+        has_limit = bool(agent.limit or agent.limit_files)
+        return (
+            (has_tool or not self.needs_tool)
+            and (has_sub_agents or not self.needs_sub_agents)
+            and (has_limit or not self.limited)
+        )
 
 
 # --- checks of a record ----------------------------------------------------------------------------
@@ -206,6 +213,18 @@ def forgot(run: Run) -> Problems:
         yield "the memory of an earlier session is " + ("there" if run.model.saw(SECRET) else "not there after all")
 
 
+def ran_out_of_turns(run: Run) -> Problems:
+    """Checks that the last message is the output, and that the record says why there is no answer."""
+    if run.code:
+        yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
+    yield from _output(run, BEFORE)
+    errors = run.record.get("errors") or [""]
+    if "turn" not in errors[0]:
+        yield f"the first error does not mention the turns: {_short(errors)}"
+    if run.record["metadata"].get("stopReason") != "max_turns":
+        yield f"stopReason is {run.record['metadata'].get('stopReason')}, not max_turns"
+
+
 def interrupted(run: Run) -> Problems:
     """Checks that ae-capture exits soon after Ctrl-C."""
     yield from _cut_short(run, code=INTERRUPTED)
@@ -252,6 +271,7 @@ SCENARIOS = {
             needs_tool=True,
             needs_sub_agents=True,
         ),
+        Scenario("max turns", Script(f"echo {PRINTED}"), ran_out_of_turns, needs_tool=True, limited=True),
         Scenario("second session", Script("true", memorizes=True), forgot, needs_tool=True, times=2),
         Scenario(
             "killed later",

@@ -43,7 +43,7 @@ FINISH = "finish"  # openhands ends with this tool, which gets the answer
 SUB_AGENTS: dict[str, Body] = {
     "Agent": {"subagent_type": "general-purpose", "run_in_background": False},  # claude
     "Task": {"subagent_type": "general-purpose"},  # claude, older
-    "agent": {"subagent_type": "general-purpose"},  # qwen
+    "agent": {"subagent_type": "general-purpose", "run_in_background": False},  # qwen
     "task": {"subagent_type": "general", "agent_type": "general-purpose"},  # opencode, copilot
     "spawn_agent": {},  # codex
     "invoke_agent": {"agent_name": "generalist"},  # gemini
@@ -104,6 +104,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         return _after_tool(request, body, script, shell)
     if shell is None:
         return Reply(f"{FILE}\n```\nhello\n```\n\n{ANSWER}", TASK_USAGE)
+    if script.sub_agent and SUB_TASK in json.dumps(body):  # told that a sub-agent in the background has ended
+        return _last(script.answer, request, body, shell)
     if script.sub_agent:
         return Reply(BEFORE, TASK_USAGE, THOUGHT, (_sub_agent_call(request),))
     command = script.command

@@ -29,6 +29,7 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | empty answer | after the tool call the model answers with nothing | `output` is empty, not what was said before |
 | parallel calls | the model calls two tools at once | two steps, each with its own input and output; tokens |
 | sub-agent | the agent has a sub-agent do the task | tokens of both; the output is the agent's own |
+| max turns | the agent may send one request to the model | `stopReason`, the last message, the reason in `errors` |
 | second session | the first one writes into the agent's memory | the second one does not see it |
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
 | time-out | the tool outlasts 20 s (openhands: 60 s) | `timedOut`, `errors`, the unfinished step; ends within 6 s |

@@ -96,6 +96,16 @@ def test_at_the_limit_of_turns_the_last_message_is_the_output_and_the_reason_the
     assert record["errors"] == ["Reached maximum of 1 turns", warning]
 
 
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+def test_the_limit_of_turns_may_be_known_by_the_exit_code(agent: str) -> None:
+    said = {"gemini": ANSWERED_WITH_NOTHING["gemini"][:3], "qwen": ANSWERED_WITH_NOTHING["qwen"][:2]}[agent]
+    failure = {"type": "FatalTurnLimitedError", "message": "Reached max session turns"}
+    end = [{"type": "result", "status": "error", "error": failure}] if agent == "gemini" else []
+    record = extract(agent, *said, *end, exitCode=53, errors=["exited with code 53: Reached max session turns"])
+    assert (record["output"], record["metadata"]["stopReason"]) == (GUESS, "max_turns")
+    assert "Reached max session turns" in record["errors"][0]
+
+
 def test_a_timeout_comes_before_what_the_agent_complained_about() -> None:
     failed = {"type": "error", "error": {"message": "overloaded"}}
     record = extract("opencode", failed, timedOut=True, errors=["timeout: not done after 9 ms"])
@@ -227,6 +237,7 @@ def test_every_session_log_that_a_schema_names_has_a_format() -> None:
         ("claude", "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1"),
         ("codex", "features.memories=false"),
         ("grok", "GROK_MEMORY=0"),
+        ("qwen", "QWEN_CODE_MEMORY_LOCAL=1"),
     ],
 )
 def test_memory_across_sessions_is_off(agent: str, switch: str) -> None:

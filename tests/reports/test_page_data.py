@@ -21,7 +21,6 @@ from agenteval.reports.page import document
 from agenteval.reports.page.document import ChunkWriter
 from agenteval.reports.page.overview import histogram
 from agenteval.reports.reader import RowReader as ResultReader
-from agenteval.reports.results import html
 from agenteval.streams.console import Console
 from agenteval.streams.source import Source
 from agenteval.wire.row import Row
@@ -93,7 +92,7 @@ def test_no_trajectories_leaves_out_the_steps() -> None:
 
 def test_a_page_that_would_be_too_large_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(document, "MOST_BYTES", 1000)
-    monkeypatch.setattr(html, "MOST_ROWS", 40)
+    monkeypatch.setattr(document, "MOST_ROWS", 40)
     monkeypatch.setattr(document, "ChunkWriter", lambda kind: ChunkWriter(kind, size=8000))
     source = Source(str(write(tmp_path / "r.jsonl", *(result(f"r{at}") for at in range(50)))))
     said: list[str] = []

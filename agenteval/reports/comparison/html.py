@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
 from agenteval import __version__
-from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, Unit, measures, ratios
+from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, Unit, measures, ratios
 from agenteval.comparison.pairing import prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.rows import RunRows
@@ -30,22 +31,14 @@ from agenteval.reports.figures import (
     whole,
 )
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.document import (
-    FEWER_PROMPTS,
-    MOST_ROWS,
-    ChunkWriter,
-    PageParts,
-    PageRoom,
-    inline_json,
-    say_what_is_missing,
-)
+from agenteval.reports.page import document
 from agenteval.reports.page.overview import Tile, status_counts, tile
 from agenteval.reports.page.rows import PageRow, page_row, search_text
 from agenteval.statistics.intervals import bounds
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
 from agenteval.wire.comparison import ComparisonReport, TrialsComparisonReport
-from agenteval.wire.differences import Difference, Ratio
+from agenteval.wire.differences import Difference
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
 
@@ -65,18 +58,6 @@ SHOW: dict[Unit, Callable[[Any], str]] = {
 }
 
 
-class RunCell(msgspec.Struct, array_like=True):
-    """What one run did with a prompt."""
-
-    status: str
-    score: float | None
-    duration: float | None
-    tokens: float | None
-    cost: float | None
-    passed: int | None
-    graded: int | None
-
-
 class FlippedIds(NamedTuple):
     """Prompts that the first run passed and another did not, and the other way round."""
 
@@ -90,12 +71,11 @@ class FlippedIds(NamedTuple):
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: rows and figures, then the records of each prompt in all runs."""
-    parts = PageParts("agenteval comparison")
+    parts = document.PageParts("agenteval comparison")
     yield parts.head.encode()
-    flips, won = flipped(report), winners(report)
-    prompts = context.prompts
-    ids = flips.first(prompts.ids)[:MOST_ROWS] if prompts else []
-    rows, texts, statuses = ChunkWriter("rows"), ChunkWriter("texts"), Counter[str]()
+    flips, won, prompts = flipped(report), winners(report), context.prompts
+    ids = flips.first(prompts.ids)[: document.MOST_ROWS] if prompts else []
+    rows, texts, statuses = document.ChunkWriter("rows"), document.ChunkWriter("texts"), Counter[str]()
     for id in ids:
         row, text = prompt_row(id, prompts.lines(id), report.meta.runs, context.by, won.get(id), flips)
         statuses[row[1]] += 1
@@ -104,16 +84,16 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     yield from rows.flush()
     yield from texts.flush()
     total = len(prompts.ids) if prompts else 0
-    yield inline_json(
+    yield document.inline_json(
         "overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, flips)
     )
     yield parts.script.encode()
-    room = PageRoom()
+    room = document.PageRoom()
     for id in ids:
         yield from room.add(joined(id, prompts.lines(id)))
     yield from room.finish()
     yield parts.tail.encode()
-    say_what_is_missing(total, len(ids), room.left_out, context, FEWER_PROMPTS)
+    document.say_what_is_missing(total, len(ids), room.left_out, context, document.FEWER_PROMPTS)
 
 
 def page_data(
@@ -167,7 +147,11 @@ def comparison_data(report: Report, flips: FlippedIds) -> Record:
         "title": " → ".join(runs),
         "labels": runs,
         "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
-        "verdicts": [verdict(pair) for pair in report.statistics.pairs],
+        "verdicts": [
+            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
+            | {"sentences": pair.sentences}
+            for pair in report.statistics.pairs
+        ],
         "differences": list(differences(report)),
         "ratios": list(ratio_bars(report)),
         "wins": wins(report),
@@ -198,12 +182,6 @@ def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
     ]
 
 
-def verdict(pair: Pair) -> Record:
-    """The outcome for two runs, in sentences."""
-    found = {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
-    return {**found, "sentences": pair.sentences}
-
-
 def differences(report: Report) -> Iterator[Record]:
     """Every difference with its interval: pass rates, scores, pass^k, then pass rates by category."""
     for pair in report.statistics.pairs:
@@ -232,15 +210,11 @@ def ratio_bars(report: Report) -> Iterator[Record]:
     """Time, tokens and cost of B as a multiple of A's."""
     for pair in report.statistics.pairs:
         for name, _, found in sorted(ratios(pair), key=lambda ratio: ratio[0] != "Time"):
-            yield ratio_bar(name, pair, found, found.ratio or 1.0)
-
-
-def ratio_bar(name: str, pair: Any, found: Ratio, ratio: float) -> Record:
-    """One line of the plot of ratios, as B divided by A."""
-    low, high = bounds(found.interval) or (0.0, 0.0)
-    interval = (1 / high, 1 / low) if low > 0 and high > 0 else None
-    shown = f"{number(1 / ratio, 2)} ×"
-    return plot_bar(name, pair, found.n, 1 / ratio, interval, lambda value: number(value, 2), shown=shown)
+            low, high = bounds(found.interval) or (0.0, 0.0)
+            interval = (1 / high, 1 / low) if low > 0 and high > 0 else None
+            value = 1 / (found.ratio or 1.0)
+            show = partial(number, digits=2)
+            yield plot_bar(name, pair, found.n, value, interval, show, shown=f"{show(value)} ×")
 
 
 def wins(report: Report) -> list[Record]:
@@ -304,7 +278,7 @@ def prompt_row(
     id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds
 ) -> PromptRow:
     """The row of a prompt and what it is searched by; a run that lacks it has no cell."""
-    cells: list[RunCell | None] = []
+    cells: list[Any] = []
     rows, texts, tools, groups = [], [], dict[str, None](), list[str]()
     for label in labels:
         found = _read(lines[label], by) if label in lines else None
@@ -312,7 +286,7 @@ def prompt_row(
             cells.append(None)
             continue
         row, text = found
-        cells.append(RunCell(row.status, row.score, row.duration, row.tokens, row.cost, row.passed, row.graded))
+        cells.append([row.status, row.score, row.duration, row.tokens, row.cost, row.passed, row.graded])
         rows.append(row)
         texts.append(text)
         tools |= dict.fromkeys(row.tools)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, passes_of, ratios
 from agenteval.comparison.pairing import FEWEST
@@ -36,24 +35,15 @@ SHOW: dict[Unit, Callable[[float | None], str]] = {
     "usd": dollars,
 }
 RATE_INTERVAL = "95% interval"
-DROPPED = (
-    "Time",
-    "Score",
-    RATE_INTERVAL,
-    "Cost",
-    "Tokens",
-)  # columns that a narrow terminal goes without, in this order
+DROPPED = ("Time", "Score", RATE_INTERVAL, "Cost", "Tokens")  # in this order, where a terminal is narrow
 MIN_NAME, MAX_NAME = 10, 30
 IDS_SHOWN = 20
 INDENT = "  "
 COLUMN = 14  # where the text of a detail begins
 
 
-class Detail(NamedTuple):
-    """One line below a pair: its title and text."""
-
-    title: str
-    text: str
+Detail = tuple[str, str]
+"""One line below a pair: its title and text."""
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
@@ -137,9 +127,9 @@ def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
     found = passes_of(pair)
     title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(found.n, 'prompt')} graded in both"
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
-    for detail in details(pair, report):
-        shown = hanging(INDENT + detail.title, detail.text, COLUMN, context.width)
-        start = INDENT + detail.title
+    for name, text in details(pair, report):
+        start = INDENT + name
+        shown = hanging(start, text, COLUMN, context.width)
         lines += [paint(start, DIM, context.color) + shown[0].removeprefix(start), *shown[1:]]
     return lines
 
@@ -147,17 +137,19 @@ def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
 def details(pair: Pair, report: Report) -> Iterator[Detail]:
     """What is behind the verdict on two runs, the later one against the earlier."""
     passes = passes_of(pair)
-    for name, unit, found in measures(pair):
-        if found.n and name != "pass^1":
-            yield Detail(name, before_and_after(found, in_points=unit == "rate"))
+    for name, unit, measured in measures(pair):
+        if measured.n and name != "pass^1":
+            yield name, before_and_after(measured, in_points=unit == "rate")
     if pair.better is None and passes.n:
-        yield Detail("To settle", to_settle(passes))
+        yield "To settle", to_settle(passes)
     for name, unit, ratio in ratios(pair):
-        yield Detail(name, times(ratio, unit, "prompt" if isinstance(pair, PairStatistics) else "trial"))
-    yield from _preferred(pair, report)
+        yield name, times(ratio, unit, "prompt" if isinstance(pair, PairStatistics) else "trial")
+    for found in report.preference.pairs if report.preference else ():
+        if (found.run_a, found.run_b) == (pair.run_a, pair.run_b):
+            yield "Preferred", preferred(found)
     for title, ids in (("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
         if ids:
-            yield Detail(title, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}")
+            yield title, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}"
 
 
 def before_and_after(found: Difference, *, in_points: bool) -> str:
@@ -198,12 +190,6 @@ def times(found: Ratio, unit: Unit, noun: str) -> str:
     if found.interval and found.interval.low > 0:
         text += f" (95% interval {1 / found.interval.high:.2f} to {1 / found.interval.low:.2f})"
     return text + (", estimated by list price" if found.estimated else "")
-
-
-def _preferred(pair: Pair, report: Report) -> Iterator[Detail]:
-    for found in report.preference.pairs if report.preference else ():
-        if (found.run_a, found.run_b) == (pair.run_a, pair.run_b):
-            yield Detail("Preferred", preferred(found))
 
 
 def preferred(found: PreferredRun) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -78,7 +79,11 @@ class Overview:
             "facts": self.facts.shown(),
             "tiles": list(self.tiles()),
             "graders": [rate_bar(name, grades, grades.interval) for name, grades in self.summary.graders.items()],
-            "groups": [group_bar(name, group) for name, group in sorted(self._groups.items())],
+            "groups": [
+                rate_bar(name, group.overall(), group.interval)
+                | {"records": group.prompts, "errors": group.agent_failures}
+                for name, group in sorted(self._groups.items())
+            ],
             "scores": self._scores if any(self._scores) else None,
             "durations": plot(self.summary.durations, duration_text),
             "tokens": plot(self._tokens, whole),
@@ -157,12 +162,6 @@ def latency_tile(durations: Sequence[float]) -> Tile:
 # --- bars and histograms ------------------------------------------------------------------------
 
 
-def group_bar(name: str, group: RunSummary) -> Record:
-    """The pass rate of one category, and how many records and failed agents it has."""
-    bar = rate_bar(name, group.overall(), group.interval)
-    return {**bar, "records": group.prompts, "errors": group.agent_failures}
-
-
 def rate_bar(name: str, grades: Grades, interval: Interval | None) -> Record:
     """A pass rate with its interval, and the mean score."""
     interval = interval if grades.count else None
@@ -216,24 +215,15 @@ def histogram(values: Sequence[float], bins: int = BINS) -> Histogram | None:
     log = positive > 0 and high / positive > WIDE
     if low == high:
         bins = 1
-    edges = _log_edges(positive, high, bins) if log else [low + (high - low) * (at / bins) for at in range(bins + 1)]
+    if log:
+        step = math.log(high / positive) / bins
+        edges = [*(positive * math.exp(step * at) for at in range(bins)), high]
+    else:
+        edges = [low + (high - low) * (at / bins) for at in range(bins + 1)]
     counts = [0] * bins
     for value in values:
-        counts[_bin(value, edges, log)] += 1
+        counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
     return Histogram(edges, counts, log)
-
-
-def _log_edges(low: float, high: float, bins: int) -> list[float]:
-    step = math.log(high / low) / bins
-    return [low * math.exp(step * at) for at in range(bins)] + [high]
-
-
-def _bin(value: float, edges: list[float], log: bool) -> int:
-    bins, low, high = len(edges) - 1, edges[0], edges[-1]
-    if value <= low or low == high:
-        return 0
-    share = math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low)
-    return min(int(share * bins), bins - 1)
 
 
 # --- what was run -------------------------------------------------------------------------------

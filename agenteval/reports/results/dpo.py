@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import product
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.reports.answers import ReportedAnswer, answers_in
@@ -21,15 +21,10 @@ from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps
 
 OTHER_PROMPT = "to another prompt in the other file"
+SAME = "with the same answer on both sides: the grader passed it once and once not"
+NOTHING = "no prompt has both an answer that passed and one that did not: there is no pair to write"
 OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"
 ONE_ANSWER = "results have one answer per prompt, a pair needs two: give trials, or another run with --against FILE"
-
-
-class Judged(NamedTuple):
-    """An answer that can be part of a pair."""
-
-    passed: bool
-    chat: Chat
 
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
@@ -47,19 +42,29 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     for row in results.lines(parse):
         both = [*answers_in(row), *(other.answers(row.id) if other else ())]
         prompts += 1
-        for good, bad in pairs_of(judged(both, context, left_out)):
+        for good, bad in product(*judged(both, context, left_out)):
+            if good.messages == bad.messages:
+                left_out[SAME] += 1
+                continue
             if context.reader == "openai" and good.prompt != bad.prompt:
                 left_out[OTHER_TURNS] += 1
                 continue
             yield encode(pair(good, bad, context.reader)) + b"\n"
             pairs += 1
         results.seen(row.id)
+    if not pairs and not left_out:
+        context.say(NOTHING)
     say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
 
 
-def judged(answers: Sequence[ReportedAnswer], context: ReportContext, left_out: Counter[str]) -> list[Judged]:
-    """The answers to the first one's prompt that passed or did not; --all adds what agents that failed have left."""
-    found = []
+def judged(
+    answers: Sequence[ReportedAnswer], context: ReportContext, left_out: Counter[str]
+) -> tuple[list[Chat], list[Chat]]:
+    """The answers to the first one's prompt that passed, and those that did not.
+
+    --all adds what agents that failed have left to the latter.
+    """
+    good, bad = list[Chat](), list[Chat]()
     for answer in answers:
         chat = chat_of(answer, context.reader)
         if answer.status not in (PASS, FAIL) and not (answer.status == ERROR and context.every):
@@ -69,15 +74,8 @@ def judged(answers: Sequence[ReportedAnswer], context: ReportContext, left_out: 
         elif not chat.complete:
             left_out[NO_REPLY] += 1
         else:
-            found.append(Judged(answer.status == PASS, chat))
-    return found
-
-
-def pairs_of(answers: Sequence[Judged]) -> list[tuple[Chat, Chat]]:
-    """Every answer that passed with every one that did not, unless they are the same."""
-    good = [answer.chat for answer in answers if answer.passed]
-    bad = [answer.chat for answer in answers if not answer.passed]
-    return [(one, other) for one in good for other in bad if one.messages != other.messages]
+            (good if answer.status == PASS else bad).append(chat)
+    return good, bad
 
 
 def pair(good: Chat, bad: Chat, reader: str) -> Record:

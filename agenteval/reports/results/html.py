@@ -7,14 +7,7 @@ from itertools import chain, islice
 
 from agenteval import __version__
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.page.document import (
-    MOST_ROWS,
-    ChunkWriter,
-    PageParts,
-    PageRoom,
-    inline_json,
-    say_what_is_missing,
-)
+from agenteval.reports.page import document
 from agenteval.reports.page.overview import Overview, status_counts
 from agenteval.reports.page.rows import STATUSES, PageRow, search_text
 from agenteval.reports.reader import RowReader
@@ -27,10 +20,10 @@ TRAJECTORIES = ("trajectory", "rawLines")
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: first all rows and figures, then the records, which the browser unpacks one by one."""
-    parts = PageParts("agenteval report")
+    parts = document.PageParts("agenteval report")
     overview = Overview(context.by)
-    limit = min(context.limit or MOST_ROWS, MOST_ROWS)
-    rows, texts = ChunkWriter("rows"), ChunkWriter("texts")
+    limit = min(context.limit or document.MOST_ROWS, document.MOST_ROWS)
+    rows, texts = document.ChunkWriter("rows"), document.ChunkWriter("texts")
 
     def add(line: bytes) -> tuple[PageRow, str]:
         row = results.row(line, RowWithCalls)
@@ -46,16 +39,16 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
             yield from texts.add_value(text)
     yield from rows.flush()
     yield from texts.flush()
-    yield inline_json("overview", page_data(overview, context, limit))
+    yield document.inline_json("overview", page_data(overview, context, limit))
     yield parts.script.encode()
-    room = PageRoom()
+    room = document.PageRoom()
     for at, line in enumerate(results.lines_again()):
         if at >= limit:
             break
         yield from room.add(line if context.trajectories else without_trajectories(line))
     yield from room.finish()
     yield parts.tail.encode()
-    say_what_is_missing(overview.records, min(limit, overview.records), room.left_out, context)
+    document.say_what_is_missing(overview.records, min(limit, overview.records), room.left_out, context)
 
 
 def page_data(overview: Overview, context: ReportContext, limit: int) -> Record:

@@ -14,7 +14,7 @@ from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
 from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
-from agenteval.wire.records import GraderResult, Record
+from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, Number
 
 CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
@@ -191,13 +191,8 @@ def scores_of(answer: ReportedAnswer) -> Record:
     }
     found = {name: score(value, answer, reasoning) for name, value in verdicts.items()}
     for name, grade in (attempt.scores or {}).items():
-        found.setdefault(name, grader_score(grade, answer))
+        found.setdefault(name, score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}})
     return found
-
-
-def grader_score(grade: GraderResult, answer: ReportedAnswer) -> Record:
-    """The score of one grader."""
-    return score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}}
 
 
 def score(value: str | float, answer: ReportedAnswer, reasoning: str | None) -> Record:

@@ -49,6 +49,7 @@ def run_span(answer: ReportedAnswer, trace: str) -> Record:
     """The span of the run of the agent; the verdicts are its events."""
     row, attempt = answer
     failed = answer.status == ERROR
+    timed_out = failed and (answer.metadata.get("timedOut") or "timed out" in attempt.failures[0])
     span = {
         "traceId": trace,
         "spanId": identifier(answer, "run", 8),
@@ -68,7 +69,7 @@ def run_span(answer: ReportedAnswer, trace: str) -> Record:
                 "gen_ai.usage.cache_read.input_tokens": answer.tokens("cached_tokens"),
                 "gen_ai.input.messages": chat_parts("user", row.turns("\n\n")),
                 "gen_ai.output.messages": chat_parts("assistant", attempt.output),
-                "error.type": error_type(answer) if failed else None,
+                "error.type": ("timeout" if timed_out else "agent_failed") if failed else None,
                 "agenteval.prompt.id": answer.row.id,
                 "agenteval.trial": answer.trial,
                 "agenteval.status": answer.status,
@@ -182,10 +183,3 @@ def provider(model: str | None) -> str:
     name, separator, _ = (model or "").partition("/")
     found = next((known for start, known in PROVIDERS.items() if name.startswith(start)), OTHER)
     return name if separator and name else found
-
-
-def error_type(answer: ReportedAnswer) -> str:
-    """A word for what failed."""
-    if answer.metadata.get("timedOut") or "timed out" in answer.attempt.failures[0]:
-        return "timeout"
-    return "agent_failed"

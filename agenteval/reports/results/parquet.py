@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from typing import Any
 
 from agenteval import __version__
@@ -76,33 +77,23 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     yield sink.take()
 
 
-class _Sink:
+class _Sink(BytesIO):
     """A file that is written in pieces, which are taken out in between."""
 
-    closed = False
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: Any) -> int:
-        piece = bytes(data)
-        self._pieces.append(piece)
-        self._size += len(piece)
-        return len(piece)
+    taken = 0
 
     def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        """Does nothing."""
+        return self.taken + super().tell()
 
     def close(self) -> None:
-        self.closed = True
+        """Does nothing: the last piece is still to be taken."""
 
     def take(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        piece = self.getvalue()
+        self.taken += len(piece)
+        self.seek(0)
+        self.truncate()
+        return piece
 
 
 def groups(answers: Iterable[ReportedAnswer]) -> Iterator[list[ReportedAnswer]]:
