@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -175,8 +176,8 @@ class PromptRun:
         self.settings, self.grader_plan = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say)
-        if option := _option_after_dashes(settings):
-            self.console.say(f"{option} after -- is given to the agent; put it before -- to give it to {tool}")
+        if moved := _options_before_dashes(tool, path, settings):
+            self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter()
         self.adapter.max_steps = settings.max_steps
@@ -535,7 +536,8 @@ class PromptRun:
         for item in items:
             prompt, trials = item if isinstance(item, tuple) else (item, [None])
             for trial in trials:
-                if self.unfinished(prompt, trial or 1)[0] is not None:
+                fate = self.resumption.fate(prompt["id"])
+                if fate in (Fate.GRADE, Fate.CARRY) or self.unfinished(prompt, trial or 1)[0] is not None:
                     continue  # an agent has answered it in an earlier run
                 start = planned_start(
                     prompt, self.agent, self._planned_directory(prompt, trial), self.conditions, trial
@@ -601,10 +603,15 @@ def _program_or_name(name: str, say: Callable[[str], None]) -> str:
         return name
 
 
-def _option_after_dashes(settings: RunSettings) -> str | None:
-    """Returns -o among the arguments of the agent, if none is before `--`: it is likely meant for the tool."""
+def _options_before_dashes(tool: str, path: str | None, settings: RunSettings) -> str | None:
+    """Returns the command line with -o before `--`, if it is after it: it is likely meant for the tool."""
     given = settings.command or [] if settings.output is None else []
-    return next((word for word in given[1:] if word in ("-o", "--output") or word.startswith("--output=")), None)
+    found = [at for at, word in enumerate(given) if at and (word in ("-o", "--output") or word.startswith("--output="))]
+    if not found:
+        return None
+    end = found[0] + (1 if "=" in given[found[0]] else 2)
+    words = [tool, *([path] if path else []), *given[found[0] : end], "--", *given[: found[0]], *given[end:]]
+    return shlex.join(words)
 
 
 def _refuse_lonely_options(settings: RunSettings) -> None:

@@ -288,9 +288,14 @@ class PromptJob:
                 break
             left = self.conditions.limits.max_output - raw.size
             command = self._command(invocation, cwd)
-            outcome = self.processes.run(self.key, command, timeout=self.timeout / 1000, max_output=left)
+            outcome = self.processes.run(
+                self.key, command, timeout=self.timeout / 1000, max_output=left, trace=self.trace
+            )
             outcome = raw.without_secrets(outcome)
             reader.add(*raw.add_turn(outcome))
+            if self.trace is not None:
+                ended = failure_of(outcome, self.timeout) or "exited with code 0"
+                self.trace(f"turn {number}: {ended}; session {reader.read().session_id or 'not known'}")
             session.observe(text, reader.read)
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
                 raw.fail(number, len(texts), problem + _refusal(agent, invocation, outcome))
@@ -308,6 +313,7 @@ class PromptJob:
         invocation, client = agent.start_client(self.texts, cwd)
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
         process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
+        process.trace = self.trace
         outcome = raw.without_secrets(process.run())
         raw.add_conversation(outcome, client)
         if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import _thread
 import gc
 import os
+import re
+import shlex
 import signal
 import sys
 import time
@@ -87,10 +89,11 @@ class Tool(click.Command):
             return super().parse_args(ctx, args)
         own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
         try:
-            rest = super().parse_args(ctx, own)
+            rest = super().parse_args(ctx, list(own))
         except click.UsageError as error:
             if command is None and "unexpected extra argument" in error.message:
-                raise click.UsageError(f"{error.message}: put -- before the agent's command", ctx) from None
+                advice = f"put -- before the agent's command: {_with_dashes(self.name or 'ae', own, error.message)}"
+                raise click.UsageError(f"{error.message}: {advice}", ctx) from None
             raise
         ctx.params["command"] = command
         return rest
@@ -123,6 +126,14 @@ class Tool(click.Command):
         formatter.write_paragraph()
         lines = (f"  {code:<5}{meaning}" for code, meaning in self.exit_status.items())
         formatter.write(wrap_page("\n".join(["Exit status:", *lines]), formatter.width) + "\n")
+
+
+def _with_dashes(name: str, args: list[str], message: str) -> str:
+    """Returns the command line with -- before the words that Click did not expect."""
+    words = re.findall(r"[(]([^)]*)[)]", message)
+    first = words[0].split()[0] if words and words[0].split() else None
+    at = args.index(first) if first in args else len(args)
+    return shlex.join([name, *args[:at], "--", *args[at:]])
 
 
 def _fill_standard_descriptors() -> None:

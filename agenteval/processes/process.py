@@ -88,6 +88,9 @@ def find_program(name: str) -> str:
     return os.path.abspath(found)
 
 
+TRACED = 2000  # bytes of a line
+
+
 class RunningProcess:
     """One process from its start to its end: `run` does it all, in the calling thread."""
 
@@ -102,6 +105,7 @@ class RunningProcess:
     stdout = -1
     size = line_count = 0
     kill_at: float | None = None  # when it gets SIGKILL, while its tree is being terminated
+    trace: Callable[[str], None] | None = None  # takes each line that it prints, as it comes
 
     def __init__(
         self, supervisor: ProcessSupervisor, key: int, command: Command, timeout: float | None, max_output: int
@@ -115,6 +119,7 @@ class RunningProcess:
         self.arrivals: list[tuple[int, float]] = []
         self.stderr_tail = bytearray()
         self.signalled: set[int] = set()  # processes that have been sent SIGTERM
+        self._traced: dict[int, bytes] = {}  # the beginning of a line that has not ended yet, by descriptor
 
     def run(self) -> Outcome:
         """Starts the process, feeds and reads it until it has ended; returns its outcome."""
@@ -232,10 +237,19 @@ class RunningProcess:
     def _read(self, fd: int, event: int) -> None:
         """Takes what a pipe has."""
         data = os.read(fd, READ_SIZE) if event & select.POLLIN else b""  # POLLHUP alone: the end, and all is read
+        if self.trace is not None:
+            self._trace_lines(self.trace, fd, data)
         if data:
             self.outputs[fd](data)
         else:
             self._end_output(fd)
+
+    def _trace_lines(self, trace: Callable[[str], None], fd: int, data: bytes) -> None:
+        """Passes on the lines that have ended; at the end of the output, when there is no data, the rest."""
+        *lines, rest = (self._traced.get(fd, b"") + data).split(b"\n")
+        self._traced[fd] = rest if data else b""
+        for line in lines if data or not rest else [*lines, rest]:
+            trace(f"{'stdout' if fd == self.stdout else 'stderr'}: {line[:TRACED].decode('utf-8', 'replace')}")
 
     def _drain(self) -> None:
         """Takes what the process left in its pipes; a helper that holds one open is not waited for."""

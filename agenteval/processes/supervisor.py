@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from agenteval.errors import CannotGoOn, describe_system_error
@@ -132,9 +132,22 @@ class ProcessSupervisor:
         """Returns a number for one agent and everything it will ever start."""
         return next(self._keys)
 
-    def run(self, key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
-        """Runs one process of agent `key` to its end, in the calling thread; `timeout` is in seconds."""
-        return RunningProcess(self, key, command, timeout, max_output).run()
+    def run(
+        self,
+        key: int,
+        command: Command,
+        *,
+        timeout: float | None,
+        max_output: int,
+        trace: Callable[[str], None] | None = None,
+    ) -> Outcome:
+        """Runs one process of agent `key` to its end, in the calling thread; `timeout` is in seconds.
+
+        `trace` takes each line that it prints, as it comes.
+        """
+        process = RunningProcess(self, key, command, timeout, max_output)
+        process.trace = trace
+        return process.run()
 
     def pause(self, seconds: float) -> None:
         """Sleeps; wakes early when the tool is stopping."""

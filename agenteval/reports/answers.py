@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +15,20 @@ from agenteval.wire.row import Attempt, Number, Row
 EPOCH = 1e11  # a larger timestamp counts from 1970, not from the start of the run
 LATEST = 253_402_300_799_000  # the end of the year 9999, in milliseconds: the last that can be written as a date
 AGENT, MODEL = ("agent",), ("model", "modelName", "model_name")  # what metadata calls them
+LABEL, UNNAMED = ("label",), ("text", "acp")  # of --label; what an agent is called that has no adapter of its own
 AGENT_VERSION = ("agentVersion", "agent_version", "version")
+
+
+def agent_name(metadata: Record) -> str | None:
+    """Returns what a title calls the agent: its name or, if it has no adapter of its own, that of its program."""
+    name = first_text(metadata, AGENT)
+    if name not in UNNAMED:
+        return name
+    command = first_text(metadata, ("agentCommand",)) or ""
+    program, _, rest = command.partition(" ")
+    if program == "sh" and rest.startswith("-c "):  # of --shell, as a whole
+        return rest.removeprefix("-c ").strip("'")
+    return os.path.basename(program) or None
 
 
 class ReportedAnswer(NamedTuple):

@@ -52,7 +52,7 @@ class Script:
         self.ended: list[int | None] = []
         self.pauses: list[float] = []
 
-    def run(self, _key: int, command: Command, *, timeout: float | None, max_output: int) -> Outcome:
+    def run(self, _key: int, command: Command, *, timeout: float | None, max_output: int, **_more: object) -> Outcome:
         self.asked.append((command, timeout, max_output))
         return self.outcomes.pop(0)
 

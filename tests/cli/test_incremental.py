@@ -377,3 +377,34 @@ def test_the_makefile_of_the_recipes_does_exactly_what_is_needed(folder: Path) -
     edit("agent.sh", "#!/bin/sh", "#!/bin/sh\n# another")
     assert make() == ({"say a": 1, "say d": 1, "say c": 1}, 3)
     assert len(list((folder / "runs").glob("*.jsonl"))) == 2
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def test_debug_shows_the_lines_of_the_agent(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    line = "echo one; echo two >&2; printf three"
+    done = run("ae-run", "prompts", "--shell", line, "--debug", cwd=tmp_path).expect(0)
+    for part in ("a: stdout: one", "a: stderr: two", "a: stdout: three", "a: turn 1: exited with code 0"):
+        assert f"ae-run: {part}" in done.stderr, done
+
+
+def test_the_command_line_is_corrected(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    done = run("ae-run", "prompts", "./agent", "--flag", cwd=tmp_path).expect(2)
+    assert "ae-run" in done.says()
+    done = run("ae-run", "prompts", "./agent", "more", cwd=tmp_path).expect(2)
+    done.says("put -- before the agent's command: ae-run prompts -- ./agent more")
+    done = run("ae-run", "prompts", "--", "cat", "-o", "out", cwd=tmp_path)
+    assert "to give it to ae-run: ae-run prompts -o out -- cat" in done.stderr, done
+
+
+def test_a_report_is_titled_by_the_label_or_the_agent(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    for options, title in (([], "echo"), (["--label", "night run"], "night run")):
+        run("ae-capture", "prompts", "--simple", "echo {}", *options, "-o", "out", "--overwrite", cwd=tmp_path).expect(
+            0
+        )
+        page = run("ae-format", "out", "-f", "html", cwd=tmp_path).expect(0).stdout
+        assert f'"title":"{title}"' in page.replace('": "', '":"')

@@ -53,7 +53,7 @@ def trials_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_top_has_what_was_run_and_the_figures_of_the_other_reports(results_page: Path, opened: Open) -> None:
     page = opened(results_page).go()
-    assert page.locator("h1").text_content() == "robot"
+    assert page.locator("h1").text_content() == "robot, model-1"
     top = page.locator("#top").inner_text()
     assert "model-1" in top and "2023-11-14 22:13:20 UTC" in top and "agenteval " in top
     tiles = dict(

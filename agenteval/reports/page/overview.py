@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from agenteval.comparison.run_summary import COST, Grades, Mean, RunSummary, add_to_groups
 from agenteval.errors import BadRecord
-from agenteval.reports.answers import AGENT, AGENT_VERSION, LATEST, MODEL, first_text
+from agenteval.reports.answers import AGENT, AGENT_VERSION, LABEL, LATEST, MODEL, agent_name, first_text
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
 from agenteval.reports.page.rows import PageRow, page_row
 from agenteval.statistics.samples import percentile
@@ -32,7 +32,7 @@ WIDE = 50  # a largest value so many times the smallest is shown on a log scale
 MOST_VALUES = 100  # different values of one fact that are kept
 SHOWN_VALUES = 4
 LONGEST_FACT = 80
-FACTS = {"Agent": AGENT, "Model": MODEL, "Agent version": AGENT_VERSION}
+FACTS = {"Label": LABEL, "Agent": AGENT, "Model": MODEL, "Agent version": AGENT_VERSION}
 Tile = dict[str, Any]
 
 
@@ -75,7 +75,7 @@ class Overview:
         return {
             "kind": "trials" if self.trials else "results",
             "noun": "prompt" if self.trials else "record",
-            "title": self.facts.agent() or "Evaluation",
+            "title": self.facts.title() or "Evaluation",
             "facts": self.facts.shown(),
             "tiles": list(self.tiles()),
             "graders": [rate_bar(name, grades, grades.interval) for name, grades in self.summary.graders.items()],
@@ -234,13 +234,16 @@ class RunFacts:
 
     def __init__(self) -> None:
         self._values: dict[str, Counter[str]] = {name: Counter() for name in FACTS}
+        self._records = 0
         self._start: Number | None = None
         self._end: Number | None = None
 
     def add(self, row: Row) -> None:
         """Adds one record."""
+        self._records += 1
         for name, keys in FACTS.items() if row.metadata else ():
-            value = first_text(row.metadata or {}, keys)
+            metadata = row.metadata or {}
+            value = agent_name(metadata) if name == "Agent" else first_text(metadata, keys)
             counter = self._values[name]
             if value is not None and (value in counter or len(counter) < MOST_VALUES):
                 counter[value[: 2 * LONGEST_FACT]] += 1
@@ -250,10 +253,15 @@ class RunFacts:
             if timing.end is not None and 0 < timing.end < LATEST:
                 self._end = timing.end if self._end is None else max(self._end, timing.end)
 
-    def agent(self) -> str:
-        """The agent that most records name; "" if none does."""
-        most = self._values["Agent"].most_common(1)
-        return one_line(most[0][0], LONGEST_FACT)[:LONGEST_FACT] if most else ""
+    def title(self) -> str:
+        """The label of the run, else the agent and the model that most records name; "" if there is none.
+
+        A label that only some records have is a field of the prompts.
+        """
+        most = {name: counter.most_common(1)[0] for name, counter in self._values.items() if counter}
+        label, count = most.get("Label", ("", 0))
+        names = [label] if count == self._records else [most[name][0] for name in ("Agent", "Model") if name in most]
+        return one_line(", ".join(names), LONGEST_FACT)[:LONGEST_FACT] if "Agent" in most or label else ""
 
     def shown(self) -> list[tuple[str, str]]:
         """Names and values for the top of the page."""

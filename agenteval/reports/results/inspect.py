@@ -8,7 +8,7 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.comparison.run_summary import Mean
-from agenteval.reports.answers import ReportedAnswer, iso
+from agenteval.reports.answers import LABEL, ReportedAnswer, agent_name, first_text, iso
 from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -53,7 +53,8 @@ class Totals:
         self.prompts += answer.trial in (None, 1)
         self.completed += answer.status != ERROR
         self.epochs = max(self.epochs, answer.trial or 1)
-        self.agent, self.model = self.agent or answer.agent, self.model or answer.model or ""
+        label = first_text(answer.metadata, LABEL) or agent_name(answer.metadata) or ""
+        self.agent, self.model = self.agent or label, self.model or answer.model or ""
         if answer.start is not None:
             self.start = answer.start if self.start is None else min(self.start, answer.start)
         if answer.end is not None:
