@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.tool import Record, jsonl, read, run, script, write
 
-FIELDS = '"input":"q","output":"o","rawLines":["o"],"timing":{"start":1,"end":2}'
+FIELDS = '"input":"q","output":"o","hint":"o","rawLines":["o"],"timing":{"start":1,"end":2}'
 NUMBER = "1234567890" * 4
 
 

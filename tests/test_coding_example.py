@@ -46,7 +46,7 @@ def test_the_evaluation_is_what_its_readme_shows(copy: Path) -> None:
     report = (copy / "build" / "hasty.md").read_text()
     assert diff in report and "AssertionError: 'IIII' != 'IV'" in report
 
-    for rest in ("agent", "check", "changes", "held_out.py", "prompts.jsonl", "project/"):
+    for rest in ("agent", "changes", "hidden/", "prompts.jsonl", "project/"):
         assert f"`{rest}`" in readme, "every file is explained"
     assert "ae-" not in make(copy, "show").expect(0).stdout, "nothing is run a second time"
 

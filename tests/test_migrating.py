@@ -86,7 +86,7 @@ def test_the_one_command_for_scripts(tmp_path: Path) -> None:
     run("/bin/sh", "-c", command, cwd=tmp_path).expect(0, stderr="")
     after = (tmp_path / "evals" / "all.sh").read_text().splitlines()
     others = [ours for made, (_, ours) in zip(after, commands, strict=True) if made != ours.strip("`")]
-    assert all(" -- " in ours or ours == "`ae-schemas`" for ours in others) and len(others) == 4, others
+    assert all(" -- " in ours for ours in others) and len(others) == 3, others
 
 
 # --- the commands -------------------------------------------------------------------------------
@@ -245,12 +245,7 @@ def test_what_the_page_says_to_type(folder: Path, tmp_path: Path, command: str) 
 
 def test_the_blocks_on_the_page(folder: Path) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    _sed, split, validation = blocks
-    type_in(folder, split).expect(0, stderr="")
-    names = run("ae-schemas").expect(0).stdout
-    assert sorted(path.stem for path in (folder / "schemas").iterdir()) == sorted(
-        line.split()[0] for line in names.splitlines()
-    )
+    _sed, validation = blocks
     assert type_in(folder, validation).expect(0, stderr="").stdout == "".join(
         f"{prompt['id']}: valid\n" for prompt in PROMPTS
     )

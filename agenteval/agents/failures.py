@@ -1,4 +1,7 @@
-"""Counts agents that fail and workspaces that cannot be made, and reports them with the reason."""
+"""Counts agents that fail and workspaces that cannot be made, reports them with the reason, and stops the run.
+
+A run whose first agents all fail in the same way is stopped: a missing key or a wrong option fails every prompt alike.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ VERBS = ("exited", "killed", "printed", "closed")  # a reason that begins so get
 class FailureCount:
     """Counts the agents that end and those that fail; `say` takes a line for the user."""
 
-    def __init__(self, agent: str, say: Callable[[str], None], limit: int | None, *, resumable: bool) -> None:
-        self.agent, self.say, self.limit, self.resumable = agent, say, limit, resumable
+    def __init__(
+        self, agent: str, say: Callable[[str], None], limit: int | None, *, resumable: bool, keep_going: bool = False
+    ) -> None:
+        self.agent, self.say, self.limit, self.resumable, self.keep_going = agent, say, limit, resumable, keep_going
         self.ended = self.failed = 0
         self._reasons: dict[str, tuple[int, str]] = {}  # how often each occurred, and the first of its kind in full
 
     def add(self, errors: list[str] | None, total: int | None) -> None:
-        """Counts an agent that has ended; raises StrictStop at the limit (--max-failures)."""
+        """Counts an agent that has ended; raises StrictStop at the limit, or if the first ones failed alike."""
         self.ended += 1
         if not errors:
             return
@@ -40,7 +45,12 @@ class FailureCount:
                 f"the last: {reason}{go_on}"
             )
         if self.ended == self.failed == FIRST and len(self._reasons) == 1 and (total is None or total > FIRST):
-            self.say(f"the first {FIRST} agents failed in the same way: {reason}")
+            alike = f"the first {FIRST} agents failed in the same way: {reason}"
+            if self.keep_going:
+                self.say(alike)
+                return
+            again = "run it again with --retry-failed" if self.resumable else "run it again"
+            raise StrictStop(f"stopped: {alike}; mend that and {again}, or go on all the same with --keep-going")
 
     def report(self) -> None:
         """Reports, at the end, how many agents failed, and the most common reason."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client
 from agenteval.errors import UserError
 from agenteval.processes.process import ANSWER_FILE, Command, find_program
+from agenteval.streams.digests import contents, programs_in
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
@@ -67,6 +69,7 @@ class AnyAgent:
     title: str  # what messages call it
     definition: Any  # what its command lines are made from: with another definition it is another agent
     programs: list[str]  # the words of its command that may name the program; in a shell line, that may be any word
+    words: list[str]  # of its command, as the user or its schema gives them
     timeout: float | None = None  # milliseconds per turn, if its schema names a limit
     env: Mapping[str, str] = {}  # the variables that its schema sets
 
@@ -99,6 +102,7 @@ class SchemaAgent(TurnAgent):
         if not adapter.config.command:
             raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
         self.programs = adapter.config.command[:1]
+        self.words = [*adapter.config.command, *self.arguments]
         resume = adapter.config.resume
         commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
@@ -227,7 +231,7 @@ class TemplateAgent(TextAgent):
             raise UserError("--simple: put {} where the prompt goes, after the command")
         if "{}" in self.argv[0]:
             raise UserError("--simple: the command itself cannot be {}")
-        self.program, self.programs = find(self.argv[0]), self.argv[:1]
+        self.program, self.programs, self.words = find(self.argv[0]), self.argv[:1], self.argv
         self.title = os.path.basename(self.program)
         self.definition = ["--simple", *self.argv]
 
@@ -241,9 +245,11 @@ class ShellAgent(TextAgent):
     title = "the agent"
 
     def __init__(self, line: str) -> None:
+        if "PROMPT" not in line and re.search(r"""(?:^|[\s="'])\{\}(?:$|[\s"';|&])""", line):
+            raise UserError(f"--shell: {{}} is not replaced in a shell line: --shell {shlex.quote(shell_line(line))}")
         self.line = line
         self.program, self.programs = find_program("sh"), re.findall(r"[\w./-]+", line)
-        self.definition = ["--shell", line]
+        self.words, self.definition = [line], ["--shell", line]
 
     def next_command(self, text: str, cwd: str) -> Invocation:
         return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
@@ -265,7 +271,7 @@ class AcpAgent(AnyAgent):
         if not argv:
             raise UserError("--: the agent's command is missing after it")
         self.argv, self.deny, self.files = list(argv), deny_permissions, files
-        self.program, self.programs = find(self.argv[0]), self.argv[:1]
+        self.program, self.programs, self.words = find(self.argv[0]), self.argv[:1], self.argv
         self.title = os.path.basename(self.program)
         self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *self.argv]
 
@@ -273,6 +279,11 @@ class AcpAgent(AnyAgent):
         """Returns how to start it, and the client that converses with it about these turns."""
         client = Client(texts, cwd, deny=self.deny, files=self.files)
         return Invocation(self.program, self.argv, {}, client.opening), client
+
+
+def shell_line(template: str) -> str:
+    """Returns a --simple template as a shell line: the prompt is in a variable, in quotes."""
+    return re.sub(r"""(["']?)\{\}\1""", '"$PROMPT"', template)
 
 
 Agent = TurnAgent | AcpAgent
@@ -328,11 +339,32 @@ class AgentIdentity(msgspec.Struct, frozen=True):
     digest: str
 
 
-def identity_of(agent: Agent, extract: Adapter | None = None) -> AgentIdentity:
-    """Returns the identity of an agent; `extract` is the adapter that reads its output, if that is not its own."""
+def identity_of(
+    agent: Agent, extract: Adapter | None = None, environment: Sequence[str] = (), cwd: str = os.curdir
+) -> AgentIdentity:
+    """Returns the identity of an agent, which is another if a script that its command names has changed.
+
+    `extract` is the adapter that reads its output, if that is not its own; `environment` are the variables of --env:
+    of one that is only passed on, the value does not count, because keys are renewed.
+    """
     parts = [agent.definition, *([extract.config] if extract else [])]
+    if isinstance(agent, ShellAgent):
+        named = contents(programs_in(agent.line, cwd), cwd)
+    else:
+        first, *others = agent.words
+        named = contents([*([first] if "/" in first else []), *others], cwd)
+    if environment:
+        parts.append(["--env", *sorted(environment)])
+    if named:
+        parts.append(["files", *named])
     digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
     return AgentIdentity(extract.config.name if extract else agent.name, digest[:DIGEST_LENGTH])
+
+
+def agent_command(agent: Agent) -> str:
+    """Returns the agent's command line as one would type it, with {} for the prompt."""
+    argv = first_invocation(agent, ["{}"], "{cwd}").argv
+    return shlex.join(argv).replace(shlex.quote("{}"), "{}").replace(shlex.quote("{cwd}"), "{cwd}")
 
 
 def in_container(agent: Agent) -> bool:

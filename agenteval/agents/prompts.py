@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -24,12 +24,17 @@ class _CheckedLines(msgspec.Struct, frozen=True):
 
 
 class Prompts:
-    """Iterates over the prompts; bad lines are reported to the console."""
+    """Iterates over the prompts of a shard that are wanted; bad lines are reported to the console."""
 
     def __init__(
-        self, source: Source, console: Console, shard: tuple[int, int] | None = None, done: Set[str] = frozenset()
+        self,
+        source: Source,
+        console: Console,
+        shard: tuple[int, int] | None = None,
+        wants: Callable[[Record, bool], bool] = lambda _prompt, in_shard: in_shard,
     ) -> None:
-        self.source, self.console, self.shard, self.done = source, console, shard, done
+        self.source, self.console, self.shard, self.wants = source, console, shard, wants
+        self.read = 0  # prompts so far, wanted or not
         self.total: int | None = None
         self._checked = self._check_file() if source.regular else None
 
@@ -89,8 +94,9 @@ class Prompts:
         if mark in seen:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')
         seen.add(mark)
-        wanted = prompt["id"] not in self.done and in_shard(prompt["id"], self.shard)
-        return self._prompt(prompt) if wanted else None
+        self.read += 1
+        prompt = self._prompt(prompt)
+        return prompt if self.wants(prompt, in_shard(prompt["id"], self.shard)) else None
 
     def _prompt(self, record: Record) -> Record:
         return record

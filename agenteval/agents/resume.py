@@ -1,4 +1,8 @@
-"""Resuming a run: what the output has already, and the journal beside it.
+"""Resuming a run: what becomes of each prompt that the output has a record of, and the journal beside it.
+
+Resumption decides: a record stays only if it answers the same question. If what reaches the agent has changed, the
+prompt is run again; if a grader has changed, or what graders see, the stored answer is graded again. The new record is
+added to the output, which drops the old one when it is closed: at any moment the file holds all that was paid for.
 
 The journal keeps records that agents have produced and that are not in the output yet. A record waits for its graders,
 for the other trials of its prompt, or (--keep-order) for an earlier prompt. When the tool is stopped, --resume takes it
@@ -10,18 +14,30 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from enum import Enum
 
 import msgspec
 
 from agenteval.agents.kinds import AgentIdentity
 from agenteval.errors import BadRecord, CannotGoOn, UserError
+from agenteval.streams.digests import fields_digest, prompt_digest
 from agenteval.streams.files import create_file, describe_kind, make_directories
 from agenteval.streams.jsonl import decode, decode_record, encode
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, WrittenRecord
 from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
-from agenteval.wire.records import Input, Record, Wire
+from agenteval.wire.records import (
+    AGENT_METADATA,
+    RUN_FIELDS,
+    RUN_METADATA,
+    TRIALS_FIELDS,
+    VERDICT_FIELDS,
+    Input,
+    Record,
+    Wire,
+)
 from agenteval.wire.validation import check
 
 SUFFIX = ".unfinished"
@@ -57,39 +73,156 @@ def refuse_another_kind(path: str | None, tool: str) -> None:
             raise UserError(f"{path}: {kind}; give {tool} another file")
 
 
-def describe_resumption(output: Output, left: int | None, *, retry_failed: bool) -> str | None:
-    """Returns what is done, what of it failed and what is left (None: not known yet); None if nothing is done."""
-    done, failed = len(output.written.ids), len(output.written.failed)
-    if not done:
-        return None
-    parts = [f"{output.name}: {done} done"]
-    if failed:
-        parts.append(f"{failed} of them failed{', run again' if retry_failed else ' (--retry-failed runs them again)'}")
-    if left is not None:
-        parts.append(f"{left} to run" if left else "nothing left to do")
-    return ", ".join(parts)
+class Fate(Enum):
+    """What becomes of a prompt that has a record; in the words of the summary."""
+
+    KEEP = "kept"
+    RUN = "changed and run again"
+    RETRY = "failed and run again"
+    GRADE = "graded again"
+    CARRY = "with new fields"
 
 
-def without_written(batches: Iterable[list[Record]], output: Output) -> Iterator[list[Record]]:
-    """Returns the records that the output does not have yet.
+class Resumption:
+    """Decides what becomes of each prompt, and counts it for the summary.
 
-    Of an id that occurs several times, as many are left out as have been written: the first, for order is kept.
+    `graders` are the digests of the graders by name, None without any.
     """
-    if not output.written.ids:
-        return iter(batches)
-    return _skip_written(batches, dict(output.written.ids))
+
+    def __init__(
+        self,
+        output: Output,
+        journal: Journal | None,
+        *,
+        retry_failed: bool,
+        graders: dict[str, str] | None,
+    ) -> None:
+        self.output, self.journal, self.retry_failed, self.graders = output, journal, retry_failed, graders
+        self.kept = self.kept_failed = self.kept_errors = self.outdated = 0
+        self.gone = set(output.written.ids)  # ids that no prompt has had so far
+        self.done: Counter[Fate | None] = Counter()  # None: a prompt that had no record
+        self._fates: dict[str, Fate] = {}
+        self._reader: int | None = None
+
+    def wants(self, prompt: Record, in_shard: bool) -> bool:
+        """Decides what becomes of a prompt; returns whether there is anything to do."""
+        self.gone.discard(prompt["id"])
+        if self.output.order is not None:
+            self.output.order[prompt["id"]] = len(self.output.order)
+        written = self.output.written.records.get(prompt["id"]) if in_shard else None
+        if written is None:
+            return in_shard
+        fate = self._decide(prompt, written)
+        if fate is not Fate.KEEP:
+            self._fates[prompt["id"]] = fate
+            return True
+        if self.journal:
+            self.journal.discard(prompt["id"])
+        self.kept += 1
+        self.kept_failed += written.failed
+        self.kept_errors += written.grader_error
+        return False
+
+    def _decide(self, prompt: Record, written: WrittenRecord) -> Fate:
+        if not self._asked_the_same(prompt, written):
+            return Fate.RUN
+        if written.failed and (self.retry_failed or (self.journal and self.journal.has_answer(prompt))):
+            return Fate.RETRY  # the journal's answer is newer
+        if written.grader_error and self.retry_failed and self.graders is not None:
+            return Fate.GRADE
+        if written.prompt is None:
+            return Fate.KEEP  # what it was graded by is not known
+        same_fields = written.fields == fields_digest(prompt)
+        if self.graders is None:
+            if same_fields:
+                return Fate.KEEP
+            if written.graders is None:
+                return Fate.CARRY
+            self.outdated += 1
+            return Fate.KEEP
+        return Fate.KEEP if same_fields and written.graders == self.graders else Fate.GRADE
+
+    def _asked_the_same(self, prompt: Record, written: WrittenRecord) -> bool:
+        if written.prompt is not None:
+            return written.prompt == prompt_digest(prompt)
+        record = self._read(written)  # of an earlier version or another harness
+        return "input" not in record or prompt_digest(record) == prompt_digest(prompt)
+
+    def is_graded_alike(self, prompt: Record, record: Record) -> bool:
+        """Returns whether a record of the journal has the verdict that these graders would give it now."""
+        metadata = record.get("metadata") or {}
+        if "fieldsDigest" not in metadata:
+            return True
+        same_fields: bool = metadata["fieldsDigest"] == fields_digest(prompt)
+        same_graders: bool = metadata.get("graderDigests") == self.graders
+        return same_fields and same_graders
+
+    def fate(self, prompt_id: str) -> Fate | None:
+        """Returns what becomes of a prompt that is to be done; None if it has no record."""
+        return self._fates.get(prompt_id)
+
+    def stored(self, prompt_id: str) -> Record:
+        """Returns the record that the output had of a prompt."""
+        return self._read(self.output.written.records[prompt_id])
+
+    def _read(self, written: WrittenRecord) -> Record:
+        if self._reader is None:
+            self._reader = os.open(self.output.absolute, os.O_RDONLY | os.O_CLOEXEC)
+        return decode_record(os.pread(self._reader, written.size, written.offset))
+
+    def note_written(self, prompt_id: str) -> None:
+        """Counts a prompt that is done; its earlier record has been replaced."""
+        fate = self._fates.get(prompt_id)
+        self.done[fate] += 1
+        if fate is not None:
+            self.output.replaced.add(self.output.written.records[prompt_id].offset)
+
+    def summary(self) -> str | None:
+        """Returns what was done, in one line; None if the output had no record before."""
+        if not self.output.written.ids:
+            return None
+        parts = [f"{self.kept:,} kept"] if self.kept or not self.done else []
+        if self.kept_failed:
+            it = "it" if self.kept_failed == 1 else "them"
+            parts.append(f"{self.kept_failed:,} of them failed (--retry-failed runs {it} again)")
+        if self.kept_errors:
+            it = "it" if self.kept_errors == 1 else "them"
+            parts.append(f"{self.kept_errors:,} of them without a verdict (--retry-failed grades {it} again)")
+        if self.outdated:
+            it = "it" if self.outdated == 1 else "them"
+            parts.append(f"{self.outdated:,} of them graded before their fields changed (-g grades {it} again)")
+        parts += [f"{self.done[fate]:,} {fate.value}" for fate in Fate if self.done[fate]]
+        if self.done[None]:
+            parts.append(f"{self.done[None]:,} new")
+        if self.gone:
+            parts.append(f"{len(self.gone):,} no longer in the prompts (kept)")
+        if not self.done:
+            parts.append("nothing to do")
+        return f"{self.output.name}: {', '.join(parts)}"
 
 
-def _skip_written(batches: Iterable[list[Record]], written: dict[str, int]) -> Iterator[list[Record]]:
-    for batch in batches:
-        left = []
-        for record in batch:
-            if count := written.get(record["id"]):
-                written[record["id"]] = count - 1
-            else:
-                left.append(record)
-        if left:
-            yield left
+def with_fields(record: Record, prompt: Record, of_agent: Collection[str] = ()) -> Record:
+    """Returns a record of a run with the fields that its prompt has now.
+
+    `of_agent` are names of metadata that the agent's adapter reads.
+    """
+    of_run = RUN_FIELDS.union(TRIALS_FIELDS) if "trials" in record else RUN_FIELDS
+    own = {field: value for field, value in prompt.items() if field not in of_run and field != "metadata"}
+    kept = {
+        field: own.get(field, value)
+        for field, value in record.items()
+        if field in of_run or field in own or field == "metadata"
+    }
+    names = {*RUN_METADATA, *AGENT_METADATA, *of_agent} - {"label"}
+    metadata = {name: value for name, value in (record.get("metadata") or {}).items() if name in names}
+    digests = {"promptDigest": prompt_digest(prompt), "fieldsDigest": fields_digest(prompt)}
+    return {**kept, **own, "metadata": {**(prompt.get("metadata") or {}), **metadata, **digests}}
+
+
+def without_verdict(record: Record) -> Record:
+    """Returns a record that is to be graded again, without what graders said about it."""
+    metadata = {name: value for name, value in record["metadata"].items() if name != "graderDigests"}
+    return {field: value for field, value in record.items() if field not in VERDICT_FIELDS} | {"metadata": metadata}
 
 
 # --- the journal --------------------------------------------------------------------------------
@@ -104,6 +237,12 @@ class JournalEntry(Wire):
     graded: bool
     record: Record
     tool: str | None = None
+
+    def answers(self, prompt: Record) -> bool:
+        """Whether the agent was asked the same."""
+        metadata = self.record.get("metadata")
+        asked = metadata.get("promptDigest") if isinstance(metadata, dict) else None
+        return prompt_digest(prompt) == asked if asked else bool(self.input == prompt["input"])
 
 
 class WrittenLine(Wire, forbid_unknown_fields=True):
@@ -144,8 +283,8 @@ class StoredResult(Wire):
 class Journal:
     """Keeps records on disk until their prompt is written; removes the file when it is empty.
 
-    `done` are the prompts not to be run, `written` those with a record in the output. `tool` is the one that writes it,
-    and `kind` what it needs of a record. `skipped` are lines for the user.
+    `written` are the prompts with a record in the output. `tool` is the one that writes it, and `kind` what it needs of
+    a record. `skipped` are lines for the user.
     """
 
     def __init__(
@@ -153,7 +292,6 @@ class Journal:
         output: str,
         *,
         resume: bool,
-        done: Collection[str],
         written: Collection[str] = (),
         tool: str | None = None,
         kind: type[Wire] = Wire,
@@ -167,8 +305,9 @@ class Journal:
         self._lock = threading.Lock()
         self._refuse_what_is_no_file()
         self.agents: set[tuple[str | None, str]] = set()  # name and digest of the agents that have records in it
+        self.run_id: str | None = None  # of the run that left it
         earlier = self._read(written)
-        self._earlier = {key: entry for key, entry in earlier.items() if entry.id not in done} if resume else {}
+        self._earlier = earlier if resume else {}
         if not resume:
             self.skipped = []
         self._file: Output | None = None
@@ -187,10 +326,19 @@ class Journal:
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
+    def has_answer(self, prompt: Record) -> bool:
+        """Returns whether an earlier run kept an answer to this prompt."""
+        return any(entry.id == prompt["id"] and entry.answers(prompt) for entry in self._earlier.values())
+
     def earlier(self, prompt: Record, trial: int) -> JournalEntry | None:
-        """Returns what an earlier run kept of this prompt, once; None if its input was another."""
+        """Returns what an earlier run kept of this prompt, once; None if another question was asked."""
         entry = self._earlier.pop((prompt["id"], trial), None)
-        return entry if entry and entry.input == prompt["input"] else None
+        return entry if entry and entry.answers(prompt) else None
+
+    def discard(self, prompt_id: str) -> None:
+        """Drops what an earlier run kept of a prompt whose record in the output stays."""
+        for key in [key for key in self._earlier if key[0] == prompt_id]:
+            del self._earlier[key]
 
     def keep(self, prompt: Record, record: Record, trial: int, *, graded: bool) -> None:
         """Writes a record; it replaces an earlier one of the same trial."""
@@ -281,6 +429,7 @@ class Journal:
         metadata = entry.record.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get("agentDigest"), str):
             self.agents.add((metadata.get("agent"), metadata["agentDigest"]))
+            self.run_id = metadata.get("runId") or self.run_id
         try:
             check(entry.record, self.kind)
         except BadRecord as error:

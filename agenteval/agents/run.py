@@ -9,6 +9,7 @@ the tool: they are used here, and made elsewhere.
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from agenteval import __version__
 from agenteval.adapters.reader import failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
@@ -26,29 +28,34 @@ from agenteval.agents.kinds import (
     SchemaAgent,
     ShellAgent,
     TemplateAgent,
+    agent_command,
     agent_environment,
     identity_of,
     in_container,
 )
 from agenteval.agents.prompts import PromptsToRun
 from agenteval.agents.resume import (
+    Fate,
     Journal,
+    Resumption,
     StoredRaw,
     StoredResult,
-    describe_resumption,
     refuse_another_agent,
     refuse_another_kind,
+    with_fields,
+    without_verdict,
 )
 from agenteval.agents.session import Answer, Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.agents.workspaces import Markers, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
 from agenteval.processes.pool import Pool
-from agenteval.processes.process import find_program
+from agenteval.processes.process import ANSWER_FILE, find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, write_record
+from agenteval.streams.digests import fields_digest, prompt_digest
+from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
@@ -96,6 +103,11 @@ class RunSettings(msgspec.Struct, frozen=True):
     output: str | None
     append: bool
     resume: bool
+    overwrite: bool
+    label: str | None
+    keep_going: bool
+    max_cost: float | None
+    max_total_tokens: int | None
     strict: bool
     progress: bool | None
     debug: bool
@@ -131,6 +143,7 @@ class GraderPlan(msgspec.Struct, frozen=True):
 
     open: Callable[[ProcessSupervisor, Console, Redactor], Graders]
     processes_each: int
+    digests: dict[str, str]  # of each grader, by its name
 
 
 class EarlyEnd(Protocol):
@@ -165,26 +178,31 @@ class PromptRun:
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter()
         self.adapter.max_steps = settings.max_steps
-        self.identity = identity_of(self.agent, extract)
         _refuse_lonely_options(settings)
         self.cwd = _working_directory(settings.cwd)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
         source = Source(path)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume else None, tool)
-        self.output, done = open_output(
-            settings.output,
-            source,
-            append=settings.append,
-            resume=resume,
-            retry_failed=settings.retry_failed,
-            read_only=settings.dry_run,
+        self.output = open_output(
+            settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
-        self.journal = _journal_beside(tool, settings, self.output, done, resume=resume)
+        if not (resume or settings.append or settings.overwrite or settings.dry_run):
+            refuse_to_replace(settings.output)
+        self.output.order = {} if resume and settings.keep_order else None
+        self.journal = _journal_beside(tool, settings, self.output, resume=resume)
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
-        self.prompts = PromptsToRun(source, self.console, settings.shard, done)
+        self.resumption = Resumption(
+            self.output,
+            self.journal,
+            retry_failed=settings.retry_failed,
+            graders=graders.digests if graders else None,
+        )
+        self.prompts = PromptsToRun(source, self.console, settings.shard, self.resumption.wants)
         self.conditions = _conditions_of(settings, self.agent, self.console)
+        self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
         self.fit = SchemaFit(self.adapter.config.name, self.console.say)
@@ -192,12 +210,30 @@ class PromptRun:
         self.graders: Graders | None = None
         self.early_end: EarlyEnd | None = None
         self.failures = FailureCount(
-            self.agent.title, self.console.say, settings.max_failures, resumable=self.output.resumable
+            self.agent.title,
+            self.console.say,
+            settings.max_failures,
+            resumable=self.output.resumable,
+            keep_going=settings.keep_going,
         )
         self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
         self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
         self._syncer: Syncer | None = None
+        self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
         self._lock = threading.Lock()  # of the warning
+
+    def _provenance(self) -> Record:
+        """Returns what says of each record where it comes from; --resume goes on with the same run."""
+        command = agent_command(self.agent).replace(ANSWER_FILE, "ANSWER_FILE")
+        kept = self.output.written.run_id or (self.journal.run_id if self.journal else None)
+        return {
+            "runId": kept or secrets.token_hex(8),
+            **({} if self.settings.label is None else {"label": self.settings.label}),
+            "suiteVersion": __version__,
+            "agent": self.identity.name,
+            "agentCommand": self.conditions.redact(command),
+            "agentDigest": self.identity.digest,
+        }
 
     def __call__(
         self,
@@ -214,8 +250,6 @@ class PromptRun:
         """
         settings, total = self.settings, self.prompts.total
         workers = 0 if settings.dry_run else self._open()
-        if line := describe_resumption(self.output, total, retry_failed=settings.retry_failed):
-            self.console.say(line)
         if settings.dry_run:
             return self._print_starts(items)
         if total != 0 and settings.progress is not False:
@@ -249,7 +283,7 @@ class PromptRun:
         each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
-            self.workspaces = _open_workspaces(settings, self.processes, self.console.say)
+            self.workspaces = _open_workspaces(settings, self.processes, self.console.say, self.provenance["runId"])
             if self.grader_plan:
                 self.graders = self.grader_plan.open(self.processes, self.console, self.conditions.redact)
             self.output.open()
@@ -276,8 +310,10 @@ class PromptRun:
 
     def _report(self) -> int:
         """Reports at the end what the user has to know; returns the exit code."""
-        if self.prompts.total is None and not self.console.done and self.output.written.ids:
-            self.console.say("nothing left to do")
+        if line := self.resumption.summary():
+            self.console.say(line)
+        elif not self.prompts.read and not self.console.refused:
+            self.console.say(f"{self.prompts.source.name}: has no prompts; nothing was run")
         if self.early_end:
             self.console.say(self.early_end.summary())
         self.fit.finish()
@@ -301,6 +337,7 @@ class PromptRun:
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
         self._warn_of_turns(prompt)
+        self._started.add((prompt["id"], trial))
         job = self._job(prompt, trial)
         try:
             answer = job.run()
@@ -320,11 +357,7 @@ class PromptRun:
 
     def _job(self, prompt: Record, trial: int | None) -> PromptJob:
         """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""
-        metadata = {
-            **(prompt.get("metadata") or {}),
-            "agent": self.identity.name,
-            "agentDigest": self.identity.digest,
-        }
+        metadata = {**(prompt.get("metadata") or {}), **self.of_run(prompt)}
         if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
             metadata["agentArgs"] = self.agent.arguments
         key = self.processes.new_agent_key()
@@ -343,6 +376,10 @@ class PromptRun:
             conditions=self.conditions,
             trace=trace,
         )
+
+    def of_run(self, prompt: Record) -> Record:
+        """Returns what the metadata of a prompt's record says about its run and its question."""
+        return {**self.provenance, "promptDigest": prompt_digest(prompt), "fieldsDigest": fields_digest(prompt)}
 
     def _miss_workspace(self, prompt_id: str, name: str, error: WorkspaceError) -> None:
         self.missing.add(name, error)
@@ -392,10 +429,32 @@ class PromptRun:
     def unfinished(self, prompt: Record, trial: int = 1) -> tuple[Record | None, bool]:
         """Returns what an earlier run has paid for and not written, and whether it is graded."""
         entry = self.journal.earlier(prompt, trial) if self.journal else None
-        if entry and entry.graded and self.graders and (reason := entry.record.get("graderError")):
+        if entry is None:
+            return None, False
+        graded = entry.graded and self.resumption.is_graded_alike(prompt, entry.record)
+        if graded and self.graders and (reason := entry.record.get("graderError")):
             self.graders.erred = True  # in the run that writes it, too
             self.console.say(f"{prompt['id']}: could not be graded before the run was resumed: {reason}")
-        return (entry.record, entry.graded) if entry else (None, False)
+        return self.with_fields(entry.record, prompt), graded
+
+    def earlier(self, prompt: Record) -> tuple[Record | None, bool]:
+        """Returns the answer of an earlier run that still holds, and whether it needs no grading.
+
+        It is in the journal or, if it is to be graded again or to get new fields, in the output.
+        """
+        record, graded = self.unfinished(prompt)
+        fate = self.resumption.fate(prompt["id"])
+        if record is not None or fate not in (Fate.GRADE, Fate.CARRY):
+            return record, graded
+        record = self.with_fields(self.resumption.stored(prompt["id"]), prompt)
+        return (record, True) if fate is Fate.CARRY else (without_verdict(record), False)
+
+    def with_fields(self, record: Record, prompt: Record) -> Record:
+        """Returns the record of an earlier run with the fields that its prompt has now, and the label of this run."""
+        record = with_fields(record, prompt, self.adapter.config.metadata or ())
+        if self.settings.label is not None:
+            record["metadata"]["label"] = self.settings.label
+        return record
 
     def save(self, prompt: Record, record: Record, trial: int = 1, *, graded: bool = False) -> None:
         """Saves what an agent has answered until it is written; of the same trial the last one counts."""
@@ -405,13 +464,14 @@ class PromptRun:
     def write(self, record: Record) -> None:
         """Writes a record to the output."""
         write_record(self.output, record, self.console)
+        self.resumption.note_written(record["id"])
         if self.journal:
             self.journal.forget(record["id"])
         if self.early_end:
             self.early_end.add(record)
 
-    def report(self, name: str, errors: list[str] | None, ending: Ending | None) -> None:
-        """Reports one more that is done: progress, --debug, --strict and --max-failures."""
+    def report(self, name: str, errors: list[str] | None, ending: Ending | None, *, started: bool) -> None:
+        """Reports one more that is done; `started` says whether an agent of this run has answered it."""
         self.console.advance(name, ending)
         if self.settings.debug:
             self.console.say(f"{name}: {'; '.join(errors or ()) or 'done'}")
@@ -419,7 +479,14 @@ class PromptRun:
             raise StrictStop(f"{name}: {'; '.join(errors)} (stopped by --strict)")
         if self.settings.strict and ending is Ending.GRADER_ERROR:
             raise StrictStop("stopped at the first grader error (--strict)")
-        self.failures.add(errors, self.console.total)
+        if started:
+            self.failures.add(errors, self.console.total)
+
+    def was_started(self, prompt_id: str, trial: int | None = None) -> bool:
+        """Returns whether this run has started an agent for a prompt: not if it had the answer of an earlier one."""
+        started = (prompt_id, trial) in self._started
+        self._started.discard((prompt_id, trial))
+        return started
 
     # --- --dry-run ---
 
@@ -525,9 +592,7 @@ def _working_directory(path: str | None) -> str:
     return os.path.abspath(path or os.curdir)
 
 
-def _journal_beside(
-    tool: str, settings: RunSettings, output: Output, done: set[str], *, resume: bool
-) -> Journal | None:
+def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
     """Returns a journal if the output is a file: a pipe or a device cannot be resumed, nor synced."""
     path = settings.output
     if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
@@ -537,7 +602,7 @@ def _journal_beside(
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
     kind = StoredRaw if tool == "ae-run" else StoredResult
-    journal = Journal(path, resume=resume, done=done, written=output.written.ids, tool=tool, kind=kind)
+    journal = Journal(path, resume=resume, written=output.written.ids, tool=tool, kind=kind)
     journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
     return journal
 
@@ -547,20 +612,20 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
-    secrets = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    hidden = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
     warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
     return Conditions(
         pacer=RateLimiter(settings.rate),
         limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
         environment=environment,
         warm_up=WarmUp(warm_up if settings.warm_up is None else settings.warm_up),
-        redact=Redactor(secrets),
+        redact=Redactor(hidden),
         say=console.say,
     )
 
 
 def _open_workspaces(
-    settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None]
+    settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None], run_id: str
 ) -> Workspaces | None:
     """Returns the workspaces that the options ask for; warns if they are inside a repository."""
     if settings.workspace_dir is None:
@@ -571,6 +636,7 @@ def _open_workspaces(
         processes,
         git=settings.workspace_git,
         fresh=settings.fresh_workspaces,
+        run_id=run_id,
         report=say,
     )
     if repository := workspaces.repository_around():

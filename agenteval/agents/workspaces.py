@@ -79,6 +79,7 @@ class Workspaces:
         *,
         git: bool = False,
         fresh: bool = False,
+        run_id: str | None = None,
         report: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if not base:
@@ -88,7 +89,7 @@ class Workspaces:
         if git:
             find_program("git")
         self.processes = processes
-        self.markers = Markers(self.base)
+        self.markers = Markers(self.base, run_id)
         self._made: set[str] = set()  # in this run
         self._baselines: dict[str, str] = {}  # of workspaces with an agent in it
         self._reported = threading.Lock()
@@ -241,8 +242,9 @@ class Workspaces:
 class Markers:
     """The markers below a base directory, and a lock on each workspace that this process uses."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, run_id: str | None = None) -> None:
         self.folder = os.path.join(base, FOLDER)
+        self.run_id = run_id  # of the run that makes workspaces; the second line of their markers
         self._locks: int | None = None
         self._opening = threading.Lock()
 
@@ -301,7 +303,7 @@ class Markers:
         """Whether the suite has made what is at that path now."""
         try:
             with open(self._marker(path)) as file:
-                return file.read() == _identity(path)
+                return file.readline() == _identity(path)
         except OSError:
             return False
 
@@ -314,10 +316,21 @@ class Markers:
         if sys.platform == "linux":
             with suppress(OSError):
                 os.setxattr(directory, MADE, b"made", follow_symlinks=False)
-        replace_file(self._marker(path), _identity(directory).encode())
+        run = f"{self.run_id}\n" if self.run_id else ""
+        replace_file(self._marker(path), f"{_identity(directory)}{run}".encode())
 
     def _marker(self, path: str) -> str:
         return os.path.join(self.folder, os.path.basename(path))
+
+
+def run_of_workspace(path: str) -> str | None:
+    """Returns the id of the run that made a workspace; None if it is not one, or its run has no id."""
+    try:
+        with open(os.path.join(os.path.dirname(path), FOLDER, os.path.basename(path))) as file:
+            file.readline()  # its identity
+            return file.readline().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _identity(path: str) -> str:
@@ -425,6 +438,35 @@ def _git_file(path: str) -> str | None:
 
 
 # --- copies -------------------------------------------------------------------------------------
+
+
+def copy_workspace(source: str, target: str) -> None:
+    """Copies a workspace for a grader, without what it would share with other repositories.
+
+    The objects of its repository are not copied: git reads them where they are, and never changes them.
+    """
+    objects = os.path.join(source, ".git", "objects")
+    copy_tree(source, target, lambda path: path == objects or _points_outside(path, source))
+    if os.path.isdir(objects):
+        info = os.path.join(target, ".git", "objects", "info")
+        os.makedirs(info)
+        with open(os.path.join(info, "alternates"), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{os.path.realpath(objects)}\n")
+
+
+def copy_over(source: str, target: str) -> None:
+    """Copies the content of a directory over another one: what is in its way is replaced, and no link is followed."""
+    with os.scandir(source) as entries:
+        for entry in entries:
+            there = os.path.join(target, entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if os.path.lexists(there) and not (is_folder and os.path.isdir(there) and not os.path.islink(there)):
+                remove_tree(there)
+            if is_folder:
+                os.makedirs(there, exist_ok=True)
+                copy_over(entry.path, there)
+            else:
+                shutil.copy2(entry.path, there, follow_symlinks=False)
 
 
 def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _path: False) -> None:

@@ -27,7 +27,7 @@ from agenteval.cli.options import (
 from agenteval.cluster.shards import parse_shard
 from agenteval.comparison.plan import read_pilot
 from agenteval.errors import UserError
-from agenteval.grading.graders import named_graders
+from agenteval.grading.graders import grader_digests, named_graders
 from agenteval.grading.run import GraderSet
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.statistics.sequential import EarlyStop
@@ -115,7 +115,22 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),
     count_option("--max-failures", least=1, help="Stop after N failed agents, with exit 1."),
-    click.option("--retry-failed", is_flag=True, help="--resume, and run again the prompts whose agent failed."),
+    click.option(
+        "--keep-going", is_flag=True, help="Go on even if the first five agents fail in the same way.  [default: stop]"
+    ),
+    click.option(
+        "--max-cost",
+        type=NumberRange(0, min_open=True),
+        metavar="USD",
+        help="Start no agent once the whole run has cost this; list prices if the agents report tokens only.",
+    ),
+    count_option("--max-total-tokens", least=1, help="Start no agent once the whole run has used N tokens."),
+    click.option("--label", metavar="NAME", help="Name of the run, in its records and the titles of reports."),
+    click.option(
+        "--retry-failed",
+        is_flag=True,
+        help="--resume; also run again what failed, and grade again what graders erred on.",
+    ),
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
@@ -134,9 +149,14 @@ STOP_OPTIONS: list[Decorator] = [
 ]
 
 
+overwrite_option: Decorator = click.option(
+    "--overwrite", is_flag=True, help="With -o: replace the records that the file holds."
+)
+
+
 def agent_options(function: F) -> F:
     """Adds all options above, those of the output, and the command after `--`."""
-    function = output_option(append_options(STRICT(progress_option(function))))
+    function = output_option(append_options(overwrite_option(STRICT(progress_option(function)))))
     for option in reversed(AGENT_OPTIONS):
         function = option(function)
     function.takes_command = True  # type: ignore[attr-defined]
@@ -174,7 +194,7 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
             trace=console.say if settings.debug else None,
         )
 
-    return GraderPlan(open_graders, sum(spec.streams for spec in specs))
+    return GraderPlan(open_graders, sum(spec.streams for spec in specs), grader_digests(specs))
 
 
 # --- --stop-when-known --------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def append_options(function: F) -> F:
     function = click.option(
         "--resume",
         is_flag=True,
-        help="With -o: skip the ids already there, repair a line cut off by a crash, do the rest.",
+        help="With -o: keep the records that still hold, do what is new or has changed, repair a line cut off.",
     )(function)
     return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
 

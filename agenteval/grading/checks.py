@@ -18,6 +18,13 @@ from agenteval.wire.records import Record
 SHOWN = 5  # items of a list in the reasoning
 MOST_PROBLEMS = 20  # of one output
 TEXT_WIDTH = 120
+# Names that others give to what is a hint here.
+LIKE_HINT = frozenset(
+    (
+        *("hint", "hints", "expected", "expected_output", "expectedoutput", "expected_answer", "expectedanswer"),
+        *("target", "ideal", "gold", "ground_truth", "groundtruth"),
+    )
+)
 
 Structure = Callable[[object], list[str]]
 """Returns how a value differs from a JSON Schema."""
@@ -27,13 +34,13 @@ Structure = Callable[[object], list[str]]
 
 
 def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case: bool = False) -> Record:
-    """Passes if the output contains the hint in any case, or there is no hint, as in agent-eval-harness."""
+    """Passes if the output contains the hint, in any case; a record that has no hint cannot be judged."""
     output, hint = record.get("output") or "", record.get("hint")
     for field, value in (("output", output), ("hint", hint)):
         if not isinstance(value, str | None):
             return {"error": f'"{field}" must be a string'}
     if not hint:
-        return {"pass": True, "score": 1.0, "reasoning": "no hint to look for"}
+        return {"error": _no_hint(record)}
     if regex:
         try:
             found = Pattern(hint, ignore_case=not case).search(output) is not None
@@ -48,6 +55,18 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case
         ("matches", "does not match") if regex else ("equals", "is not") if exact else ("contains", "does not contain")
     )
     return {"pass": found, "score": float(found), "reasoning": f"output {yes if found else no} the hint {hint!r}"}
+
+
+def _no_hint(record: Record) -> str:
+    """Returns why there is no hint to look for, and which field may be meant to be one."""
+    if "hint" in record and record["hint"] is not None:
+        return '"hint" is empty: there is nothing to look for'
+    metadata = record.get("metadata")
+    nested = [f"metadata.{name}" for name in metadata] if isinstance(metadata, dict) else []
+    fields = [name for name in [*record, *nested] if name != "hint"]
+    similar = next((name for name in fields if name.rpartition(".")[2].lower() in LIKE_HINT), None)
+    advice = f'; it has "{similar}": call that "hint"' if similar else ""
+    return f'the record has no "hint"{advice}'
 
 
 # --- tool calls ---------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answe
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.process import Command, Outcome, failure_of, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.digests import contents, digest, file_digest
 from agenteval.streams.jsonl import decode
 from agenteval.streams.text import first_few
 from agenteval.wire.records import GraderAnswer, Record
@@ -178,6 +179,23 @@ def _javascript_runtime(path: str) -> str:
         return os.path.abspath(node)
     wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"
     raise UserError(f"{path}: needs {wanted}, and none is on PATH")
+
+
+def grader_digests(specs: Iterable[GraderSpec]) -> dict[str, str]:
+    """Returns a digest of each grader by its name: of its command, and of the content of the files that it names."""
+    return {spec.name: digest(_definition(spec)) for spec in specs}
+
+
+def _definition(spec: GraderSpec) -> list[object]:
+    if not spec.hosted:
+        return [spec.argv, contents(spec.argv[1:] if spec.bundled else spec.argv), spec.counting]
+    reference = spec.argv[-1]
+    if content := file_digest(reference):
+        return [content, spec.counting]
+    parts = reference.partition(":")[0].split(".")
+    paths = [os.path.join(folder, *parts) for folder in [os.curdir, *sys.path]]
+    files = (file_digest(file) for path in paths for file in (f"{path}.py", os.path.join(path, "__init__.py")))
+    return [reference, next(filter(None, files), None), spec.counting]
 
 
 # --- graders at work ----------------------------------------------------------------------------

@@ -9,19 +9,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.sources import final_object, sources_of
-from agenteval.models.chat import ModelAnswer, ModelError
+from agenteval.models.chat import ModelAnswer, ModelError, TokenUsage
 from agenteval.models.tokens import count_tokens
 from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.text import clip
 from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check
 
@@ -29,6 +32,15 @@ INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instruc
 PROMPT, MATERIAL = (os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt"))
 FURTHER = "Further criteria; where they differ from those above, these hold:"
 SCORES = ("overall_score", "accuracy", "completeness", "relevance")
+PLACE = re.compile(r"\{\{(\w+)\}\}")  # in a template
+CAN_BE_SHOWN = ("question", "answer", "sources", "reference", "hint", "rubric", "trajectory", "metadata")
+SHOWN_BY_DEFAULT = ("sources", "reference", "hint", "rubric")
+STEP_FIELDS = ("type", "name", "status", "content", "input", "output")
+STEP_TEXT = 2000  # characters of one text of a step
+MOST_STEPS = 200
+ONCE_MORE = (
+    "Judge the same case once more, and reply with the JSON object that the system message asks for, nothing else."
+)
 SHOWN = 200  # characters of an answer in an error message
 
 
@@ -65,13 +77,39 @@ def read_text(path: str) -> str:
         raise UserError(f"{path}: not UTF-8 text") from None
 
 
-def instructions_from(prompt: str | None, rubric: str | None) -> str:
-    """Returns the system message: how to judge, further criteria, and always how the material is fenced."""
-    parts = [read_text(prompt or PROMPT)]
-    if rubric:
-        is_file = os.path.exists(rubric) or rubric.endswith((".txt", ".md"))
-        parts.append(f"{FURTHER}\n{read_text(rubric) if is_file else rubric}")
-    return "\n\n".join([*parts, read_text(MATERIAL)])
+class Instructions(NamedTuple):
+    """How to judge: a template, which names what it takes of a record as {{NAME}}, and criteria for all records."""
+
+    template: str
+    rubric: str | None = None
+
+    @property
+    def shown(self) -> Collection[str]:
+        """The names of what a judge is shown beside question and answer; a template that names nothing gets these."""
+        return PLACE.findall(self.template) or SHOWN_BY_DEFAULT
+
+    def message(self, rubric: str | None) -> str:
+        """Returns the system message: how to judge, further criteria, and always how the material is fenced.
+
+        The record's own criteria take precedence over those for all records. A name in the template becomes that of the
+        section with the material, so that nothing of a record but its criteria is part of the instructions.
+        """
+        criteria = rubric or self.rubric
+        further = f"{FURTHER}\n{criteria}" if criteria else ""
+        placed = "{{rubric}}" in self.template
+        text = PLACE.sub(lambda name: further if name[1] == "rubric" else name[1].upper(), self.template)
+        return "\n\n".join(part for part in (text, "" if placed else further, read_text(MATERIAL)) if part)
+
+
+def instructions_from(prompt: str | None, rubric: str | None) -> Instructions:
+    """Returns how to judge; raises UserError if a file cannot be read, or the template names something unknown."""
+    template = read_text(prompt or PROMPT)
+    for name in PLACE.findall(template):
+        if name not in CAN_BE_SHOWN:
+            raise UserError(f"{prompt}: {{{{{name}}}}} is unknown; a template may name {', '.join(CAN_BE_SHOWN)}")
+    if rubric and (os.path.exists(rubric) or rubric.endswith((".txt", ".md"))):
+        rubric = read_text(rubric)
+    return Instructions(template, rubric)
 
 
 # --- the case -----------------------------------------------------------------------------------
@@ -84,17 +122,51 @@ class JudgeCase(NamedTuple):
     answer: str
     sources: list[str]
     reference: str | None
+    others: Mapping[str, str] = MappingProxyType({})
+    """What else the template names and the record has, by the name of its section."""
+    rubric: str | None = None
+    """The record's own criteria."""
 
 
-def case_of(record: Record) -> JudgeCase:
-    """Returns the case of a record; raises BadRecord if it has no question, or a field of a wrong type."""
-    output, reference = record.get("output"), record.get("reference")
+def case_of(record: Record, shown: Collection[str] = SHOWN_BY_DEFAULT) -> JudgeCase:
+    """Returns the case of a record; raises BadRecord if it has no question, or a field of a wrong type.
+
+    `shown` are the names of what the template takes, beside the question and the answer.
+    """
+    output = record.get("output")
     if not isinstance(output, str):
         raise BadRecord('"output" must be a string')
-    if not isinstance(reference, str | None):
-        raise BadRecord('"reference" must be a string')
+    for field in ("hint", "reference", "rubric"):
+        if not isinstance(record.get(field), str | None):
+            raise BadRecord(f'"{field}" must be a string')
     answer = (final_object(output) or {}).get("answer")
-    return JudgeCase(question_of(record), answer if isinstance(answer, str) else output, sources_of(record), reference)
+    others = {
+        "hint": record.get("hint"),
+        "trajectory": steps_of(record) if "trajectory" in shown else None,
+        "metadata": encode(record["metadata"]).decode() if record.get("metadata") and "metadata" in shown else None,
+    }
+    return JudgeCase(
+        question_of(record),
+        answer if isinstance(answer, str) else output,
+        sources_of(record) if "sources" in shown else [],
+        record.get("reference") if "reference" in shown else None,
+        {name.upper(): text for name, text in others.items() if text and name in shown},
+        record.get("rubric"),
+    )
+
+
+def steps_of(record: Record) -> str:
+    """Returns the trajectory, a line of JSON per step; long texts are cut, the middle of many steps is left out."""
+    steps = [step for step in record.get("trajectory") or () if isinstance(step, dict)]
+    lines = []
+    for step in steps:
+        fields = {name: step[name] for name in STEP_FIELDS if step.get(name) is not None}
+        texts = {name: value if isinstance(value, str) else encode(value).decode() for name, value in fields.items()}
+        lines.append(encode({name: clip(text, STEP_TEXT) for name, text in texts.items()}).decode())
+    if len(lines) > MOST_STEPS:
+        half = MOST_STEPS // 2
+        lines[half:-half] = [f"({len(lines) - 2 * half} steps left out)"]
+    return "\n".join(lines)
 
 
 def question_of(record: Record) -> str:
@@ -117,6 +189,7 @@ def fenced(case: JudgeCase) -> str:
         parts["SOURCES"] = "\n".join(f"- {' '.join(title.split())}" for title in case.sources)
     if case.reference:
         parts["REFERENCE"] = case.reference
+    parts |= case.others
     mark = _mark(list(parts.values()))
     sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in parts.items())
     last = f"Now judge what stands in ANSWER {mark}, by the criteria and in the form of the system message."
@@ -168,36 +241,61 @@ class Judge(NamedTuple):
 
     name: str
     ask: AskJudge
-    instructions: str
+    instructions: Instructions
     temperature: float
     server: str
     cache: VerdictCache | None = None
     any_model: bool = False
+    patience: float = float("inf")  # seconds that the model may take to answer
 
     def verdict(self, case: JudgeCase) -> Verdict:
         """Returns the verdict, cached or new; raises BadRecord if it cannot be used, ModelError if there is none."""
         messages: list[Record] = [
-            {"role": "system", "content": self.instructions},
+            {"role": "system", "content": self.instructions.message(case.rubric)},
             {"role": "user", "content": fenced(case)},
         ]
         key = [self.server, self.name, self.temperature, messages, SCHEMA]
         verdict = self.cache.get(key) if self.cache else None
         if verdict is None:
-            answer = self.ask(messages, temperature=self.temperature, schema=SCHEMA, schema_name="verdict")
-            verdict = self._read(answer, messages)
+            verdict = self._judged(messages)
             if self.cache:
                 self.cache.put(key, verdict)
         if verdict.served and not self.any_model and not same_model(self.name, verdict.served):
             raise BadRecord(f"the server used another model: {verdict.served} (--any-model accepts its verdict)")
         return verdict
 
+    def _judged(self, messages: list[Record]) -> Verdict:
+        """Returns the verdict of the model, which is asked once more if its answer cannot be read."""
+        began = time.monotonic()
+        answer = self._answer(messages)
+        try:
+            return self._read(answer, messages)
+        except BadRecord as problem:
+            if time.monotonic() - began > self.patience / 5:
+                raise  # a second answer may come too late for the record
+            again = [*messages, {"role": "assistant", "content": answer.text}] if answer.text else messages
+            again = [*again, {"role": "user", "content": f"{problem}\n{ONCE_MORE}"}]
+            first = self._tokens(answer, messages)
+        second = self._read(self._answer(again), again)
+        second.input_tokens, second.output_tokens = (
+            second.input_tokens + first.input,
+            second.output_tokens + first.output,
+        )
+        return second
+
+    def _answer(self, messages: list[Record]) -> ModelAnswer:
+        return self.ask(messages, temperature=self.temperature, schema=SCHEMA, schema_name="verdict")
+
     def _read(self, answer: ModelAnswer, messages: list[Record]) -> Verdict:
-        scores = scores_in(answer)
+        scores, tokens = scores_in(answer), self._tokens(answer, messages)
+        return Verdict(scores, answer.model or None, tokens.input, tokens.output, counted=answer.usage is None)
+
+    def _tokens(self, answer: ModelAnswer, messages: list[Record]) -> TokenUsage:
+        """Returns the tokens that the server reports; they are counted if it reports none."""
         if answer.usage is not None:
-            return Verdict(scores, answer.model or None, answer.usage.input, answer.usage.output)
+            return answer.usage
         prompt = "\n".join(message["content"] for message in messages)
-        sent, received = (count_tokens(text, self.name).tokens for text in (prompt, answer.text))
-        return Verdict(scores, answer.model or None, sent, received, counted=True)
+        return TokenUsage(*(count_tokens(text, self.name).tokens for text in (prompt, answer.text)))
 
 
 def scores_in(answer: ModelAnswer) -> Scores:
@@ -280,7 +378,7 @@ class Panel(NamedTuple):
     def grade(self, record: Record) -> Record:
         """Returns the grader's answer to a record; an error if a judge gave no usable verdict."""
         try:
-            case = case_of(record)
+            case = case_of(record, self.judges[0].instructions.shown)
             if not case.answer.strip():
                 return self._nothing_to_judge()
             with ThreadPoolExecutor(self.at_once) as threads:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agenteval.errors import StrictStop, UserError
-from agenteval.grading.graders import Grader, GraderSpec, named_graders, open_graders
+from agenteval.grading.graders import Grader, GraderSpec, grader_digests, named_graders, open_graders
 from agenteval.grading.verdict import (
     GraderError,
     Verdict,
@@ -67,6 +67,7 @@ class GraderSet:
         grade_failed: bool = False,
         trace: Callable[[str], None] | None = None,
     ) -> None:
+        self.digests = grader_digests(specs)
         self.graders = open_graders(specs, processes, trace=trace)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
@@ -91,12 +92,12 @@ class GraderSet:
         answers = zip(_verdicts(last, gradable), *earlier, strict=False)
         for record, data in zip(records, inputs, strict=True):
             if data is None:
-                yield failed_agent(record)
+                yield self._with_digests(failed_agent(record))
                 continue
             latest, *before = next(answers) if isinstance(data, bytes) else [data] * len(self.graders)
             if self.processes.stopping:
                 return
-            yield self._graded(record, [*before, latest])
+            yield self._with_digests(self._graded(record, [*before, latest]))
         next(answers, None)  # lets the last grader see that all its answers were taken
         if gradable:
             self._seconds_each = (time.monotonic() - began) / len(gradable)
@@ -116,6 +117,12 @@ class GraderSet:
             reason = describe_fault(error)
             self.report(f"{_name_of(record)}: {reason}")
             return ungraded(record) | {"graderError": reason}
+
+    def _with_digests(self, record: Record) -> Record:
+        """Returns a graded record that says, by digests, which graders its verdict is of."""
+        metadata = record.get("metadata") or {}
+        earlier = (metadata.get("graderDigests") or {}) if self.keep_each else {}
+        return record | {"metadata": {**metadata, "graderDigests": {**earlier, **self.digests}}}
 
     def _checked(self, record: Record, name: str, verdict: Verdict) -> Verdict:
         """Returns the verdict without secrets; reports it if it is an error."""
@@ -164,6 +171,8 @@ def grader_input(record: Record) -> bytes:
     given = {field: record[field] for field in GRADER_FIELDS if field in record} | record
     for field in NOT_FOR_GRADERS.intersection(given):
         del given[field]
+    if isinstance(metadata := given.get("metadata"), dict) and "graderDigests" in metadata:
+        given["metadata"] = {name: value for name, value in metadata.items() if name != "graderDigests"}
     return encode(given)
 
 
@@ -208,7 +217,7 @@ class GraderRun:
     ) -> None:
         specs = named_graders(grader, **settings)
         self.output, self.console = output, console
-        redact = Redactor({} if no_redact else os.environ)
+        self.redact = redact = Redactor({} if no_redact else os.environ)
         console.redact, output.encode = redact, redact.line
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)

@@ -107,6 +107,17 @@ def ungraded(record: Record) -> Record:
     return without(record, ADDED)
 
 
+def without_verdicts(record: Record) -> Record:
+    """Returns what was graded of a record, in any of its trials, without what is known of graders."""
+    answer = ungraded(record)
+    metadata = {name: value for name, value in (record.get("metadata") or {}).items() if name != "graderDigests"}
+    answer = without(answer, frozenset(("metadata",))) | ({"metadata": metadata} if metadata else {})
+    if isinstance(record.get("trials"), list):
+        answer = without(answer, RATES)
+        answer["trials"] = [without(trial, OF_GRADERS) for trial in record["trials"]]
+    return answer
+
+
 def without(record: Record, fields: frozenset[str]) -> Record:
     """Returns the record without some fields."""
     rest = dict(record)
@@ -247,7 +258,8 @@ def with_graded(record: Record, results: Sequence[Record]) -> Record:
             graded |= {**rates, "trials": trials}
         elif field not in RATES:
             graded[field] = value
-    return graded
+    digests = results[0]["metadata"]["graderDigests"]
+    return graded | {"metadata": {**(record.get("metadata") or {}), "graderDigests": digests}}
 
 
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:

@@ -1,18 +1,31 @@
-"""What ae-grader-git checks: the changes in an agent's working directory, and a command that has to succeed there."""
+"""What ae-grader-git checks: the changes in an agent's working directory, and a command that has to succeed there.
+
+The directory itself is only looked at. The command runs in a copy, with hidden tests copied over it, so that it changes
+neither the evidence nor what the next grader finds.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+from contextlib import suppress
 
 from agenteval.agents.workspace_changes import changed_files
+from agenteval.agents.workspace_git import find_work_tree
+from agenteval.agents.workspaces import copy_over, copy_workspace, run_of_workspace
+from agenteval.errors import BadRecord
 from agenteval.processes.process import STDERR_TAIL, Command, find_program
+from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.jsonl import encode
 from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
 
 SHOWN = 5  # file names of each kind in the reasoning
+CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))  # left by any run of a test
+FIELD = re.compile(r"\{([\w.-]+)\}")  # in the path of --tests
 
 
 def grade_git(
@@ -21,26 +34,30 @@ def grade_git(
     *,
     command: str | None,
     command_timeout: float,
+    tests: str | None,
     require: tuple[str, ...],
     allow_unchanged: bool,
 ) -> Record:
-    """Passes if something changed, every required file exists and the command succeeds."""
-    cwd = record.get("cwd")
-    if not isinstance(cwd, str | None):
-        return {"error": '"cwd" must be a string'}
-    if not cwd or not os.path.isdir(cwd):
-        return {"pass": False, "score": 0.0, "reasoning": f"no working directory: {cwd or 'cwd is missing'}"}
-    metadata = record.get("metadata")
-    digest = metadata.get("workspaceBaseline") if isinstance(metadata, dict) else None
+    """Passes if something changed, every required file exists and the command succeeds in a copy."""
+    try:
+        cwd = directory_of(record)
+        hidden = tests_of(record, tests) if tests else None
+    except BadRecord as error:
+        return {"error": str(error)}
+    digest = _metadata(record).get("workspaceBaseline")
     try:
         files = changed_files(cwd, digest if isinstance(digest, str) else None, processes.scratch)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"what changed in {cwd}: {error}"}
+    files["created"] = [name for name in files["created"] if not CACHES.intersection(name.split("/"))]
     checks = {"": allow_unchanged or any(files.values())}  # by the message if it does not hold
     checks |= {f"{name} is missing": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:
-        problem, code, printed = _run(command, cwd, command_timeout, processes)
+        try:
+            problem, code, printed = run_in_copy(record, cwd, command, command_timeout, hidden, processes)
+        except OSError as error:
+            return {"error": f"cannot copy {cwd}: {error}"}
         outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0, "output": printed}
         checks[f"`{command}` {problem}"] = code == 0
     broken = [name for name, holds in checks.items() if not holds]
@@ -53,14 +70,85 @@ def grade_git(
     }
 
 
-def _run(command: str, cwd: str, timeout: float, processes: ProcessSupervisor) -> tuple[str, int | None, str]:
+def directory_of(record: Record) -> str:
+    """Returns the directory that the agent worked in; raises BadRecord if it is gone or belongs to another run."""
+    cwd = record.get("cwd")
+    if not isinstance(cwd, str | None):
+        raise BadRecord('"cwd" must be a string')
+    if not cwd:
+        raise BadRecord('"cwd" is missing: it is not known where the agent worked')
+    if not os.path.isdir(cwd):
+        raise BadRecord(f"{cwd} is gone: what the agent did there cannot be graded (see --keep-workspaces)")
+    recorded = _metadata(record).get("runId")
+    there = run_of_workspace(os.path.abspath(cwd))
+    if recorded and there and recorded != there:
+        raise BadRecord(
+            f"{cwd} belongs to another run ({there}, this record is of {recorded}): give each run a --workspace-dir "
+            "of its own"
+        )
+    return cwd
+
+
+def _metadata(record: Record) -> Record:
+    metadata = record.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def tests_of(record: Record, tests: str) -> str:
+    """Returns the directory with the hidden tests of a record, whose fields replace {id} and {FIELD}."""
+
+    def value(found: re.Match[str]) -> str:
+        place: object = record
+        for name in found[1].split("."):
+            place = place.get(name) if isinstance(place, dict) else None
+        if not isinstance(place, str | int):
+            raise BadRecord(f'--tests {tests}: the record has no "{found[1]}"')
+        return str(place)
+
+    path = FIELD.sub(value, tests)
+    if not os.path.isdir(path):
+        raise BadRecord(f"--tests {path}: no such directory")
+    return path
+
+
+def run_in_copy(
+    record: Record, cwd: str, command: str, timeout: float, tests: str | None, processes: ProcessSupervisor
+) -> tuple[str, int | None, str]:
+    """Runs a command in a copy of the agent's directory with the tests over it, and removes the copy.
+
+    Without a workspace, the copy is that of the whole repository that the directory belongs to. The command finds the
+    record's id in AE_ID, and the path of a file with the record in AE_RECORD.
+    """
+    cwd = os.path.realpath(cwd)
+    top = cwd if _metadata(record).get("workspaceDir") else find_work_tree(cwd) or cwd
+    folder = processes.scratch.new_directory()
+    copy, stored = os.path.join(folder, os.path.basename(top) or "copy"), os.path.join(folder, "record.json")
+    if copy == stored:
+        copy += "-copy"
+    try:
+        copy_workspace(top, copy)
+        place = os.path.join(copy, os.path.relpath(cwd, top))
+        if tests:
+            copy_over(tests, place)
+        with open(stored, "wb") as file:
+            file.write(encode(record) + b"\n")
+        env = {"AE_ID": str(record.get("id", "")), "AE_RECORD": stored}
+        return _run(command, os.path.normpath(place), env, timeout, processes)
+    finally:
+        with suppress(OSError):
+            remove_tree(folder)
+
+
+def _run(
+    command: str, cwd: str, env: dict[str, str], timeout: float, processes: ProcessSupervisor
+) -> tuple[str, int | None, str]:
     """Runs a shell command to its end, then ends what it left running.
 
     Returns how it ended, its exit code (negative: a signal; None: it took too long) and the end of what it printed.
     """
     key = processes.new_agent_key()
     # It prints to stderr: of that only the end is kept, however much it is.
-    shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], cwd, {})
+    shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], cwd, env)
     outcome = processes.run(key, shell, timeout=timeout / 1000, max_output=0)
     if outcome.left_helpers:
         processes.terminate_tree(key)

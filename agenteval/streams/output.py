@@ -1,7 +1,8 @@
 """The output of a tool: stdout or a file, to which each record is written whole, in one write, from any thread.
 
 open_output() reads what a file already has, for --append and --resume; Output writes to it; OutputFile notices what
-other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk. guarded() and
+other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk. A record that --resume
+replaces stays in the file until the new one is there, and is removed when the file is closed. guarded() and
 write_record() turn an unexpected error in the work on one record into an error of that record.
 """
 
@@ -11,7 +12,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, TypeVar
@@ -30,15 +31,29 @@ PIECE = 1 << 20  # bytes that are copied at a time
 SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
 
 
-class WrittenRecords(msgspec.Struct):
-    """The ids in a file, each with the number of its records; those whose last one failed; the agents of them.
+class WrittenRecord(msgspec.Struct, gc=False):
+    """Where a record is in the file, and what tells whether it still answers the same question."""
 
-    An agent is a name and a digest, with one of its ids.
+    offset: int
+    size: int
+    prompt: str | None  # digests, None in files of earlier versions and other harnesses
+    fields: str | None
+    graders: dict[str, str] | None
+    failed: bool
+    grader_error: bool
+    run_id: str | None
+
+
+class WrittenRecords(msgspec.Struct):
+    """What is in a file: the last record of each id, how many each id has, and the agents.
+
+    An agent is a name and a digest, with one of its ids. `run_id` is that of the last record.
     """
 
     ids: dict[str, int] = {}
-    failed: set[str] = set()
+    records: dict[str, WrittenRecord] = {}
     agents: dict[tuple[str | None, str], str] = {}
+    run_id: str | None = None
 
 
 def open_output(
@@ -47,17 +62,16 @@ def open_output(
     *,
     append: bool,
     resume: bool,
-    retry_failed: bool = False,
     read_only: bool = False,
-) -> tuple[Output, set[str]]:
-    """Returns the output and, to resume, the ids already in it; a file to be replaced is not touched before open().
+) -> Output:
+    """Returns the output, to resume with what is `written` already; a file to be replaced is not touched before open().
 
-    With `retry_failed`, not those whose agent failed. With `read_only` nothing is ever written.
+    With `read_only` nothing is ever written.
     """
     if not (append or resume):
         output = Output(path, inputs=(source,), lazy=True)
         output.resumable = output.path is not None
-        return output, set()
+        return output
     if path is None or path == "-":
         raise UserError("--append and --resume need -o FILE")
     # It is locked before it is read: another tool may be writing.
@@ -66,10 +80,17 @@ def open_output(
     written = WrittenRecords()
     read_written(path, written, repair=not read_only)
     output.remember_size()
-    if not resume:
-        return output, set()
-    output.written, output.replaces_failed = written, retry_failed
-    return output, written.ids.keys() - written.failed if retry_failed else set(written.ids)
+    if resume:
+        output.written, output.resumed = written, True
+    return output
+
+
+def refuse_to_replace(path: str | None) -> None:
+    """Raises UserError if a file holds something, and the user has not said what is to become of it."""
+    if path is not None and os.path.isfile(path) and os.path.getsize(path):
+        raise UserError(
+            f"{path}: holds records; --resume goes on with them, --append adds to them, --overwrite replaces them"
+        )
 
 
 class Output:
@@ -82,7 +103,9 @@ class Output:
     ) -> None:
         self.path = None if path in (None, "-") else path
         self.written = WrittenRecords()  # what was in it before
-        self.replaces_failed = False  # whether closing it removes failed records that have a later one of the same id
+        self.resumed = False  # whether closing it removes records that were replaced, and sets its time
+        self.replaced: set[int] = set()  # offsets of records that have a new one, and are removed when it is closed
+        self.order: dict[str, int] | None = None  # id → place, if the records have to be in order at the end
         self.absolute = os.path.abspath(path) if path else ""  # starting an agent changes the working directory
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
@@ -219,8 +242,9 @@ class Output:
         if self.durable and file.problems:
             file.sync()
         self._unsynced = False
-        if self.replaces_failed and not file.problems:
-            drop_superseded(self.absolute)
+        if self.resumed and not file.problems:
+            drop_superseded(self.absolute, self.replaced, self.order)
+            os.utime(self.absolute)  # also if nothing was left to do: make compares times
         return file.problems
 
     def _lock_file(self) -> None:
@@ -360,22 +384,32 @@ class _Identified(msgspec.Struct):
 class _Metadata(msgspec.Struct, rename="camel"):
     agent: str | None = None
     agent_digest: str | None = None
+    prompt_digest: str | None = None
+    fields_digest: str | None = None
+    grader_digests: dict[str, str] | None = None
+    run_id: str | None = None
 
 
-class _Entry(msgspec.Struct):
+class _Entry(msgspec.Struct, rename="camel"):
     errors: list[Any] | None = None
+    grader_error: str | bool | None = None
 
 
-class _Line(msgspec.Struct):
+class _Line(msgspec.Struct, rename="camel"):
     id: str
     errors: list[Any] | None = None
     error: str | None = None
+    grader_error: str | bool | None = None
     metadata: _Metadata | None = None
     trials: list[_Entry] | None = None
 
     def failed(self) -> bool:
         """Whether the agent failed; of several trials, in any."""
         return bool(self.errors or self.error or any(trial.errors for trial in self.trials or ()))
+
+    def has_grader_error(self) -> bool:
+        """Whether a grader erred; of several trials, in any."""
+        return bool(self.grader_error or any(trial.grader_error for trial in self.trials or ()))
 
 
 _parse_line = msgspec.json.Decoder(_Line).decode
@@ -405,7 +439,7 @@ def read_written(path: str, written: WrittenRecords, *, repair: bool = True) -> 
             whole = line.endswith(b"\n")
             try:
                 if line.strip():
-                    _note(_parse(line), written)
+                    _note(_parse(line), good_until, len(line), written)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 if whole:
                     raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
@@ -420,37 +454,78 @@ def read_written(path: str, written: WrittenRecords, *, repair: bool = True) -> 
                 break
 
 
-def _note(record: _Line, written: WrittenRecords) -> None:
-    written.ids[record.id] = written.ids.get(record.id, 0) + 1
-    (written.failed.add if record.failed() else written.failed.discard)(record.id)
-    if record.metadata and record.metadata.agent_digest:
-        written.agents.setdefault((record.metadata.agent, record.metadata.agent_digest), record.id)
+def _note(line: _Line, offset: int, size: int, written: WrittenRecords) -> None:
+    written.ids[line.id] = written.ids.get(line.id, 0) + 1
+    of_run = line.metadata or _Metadata()
+    written.records[line.id] = WrittenRecord(
+        offset,
+        size,
+        of_run.prompt_digest,
+        of_run.fields_digest,
+        of_run.grader_digests,
+        line.failed(),
+        line.has_grader_error(),
+        of_run.run_id,
+    )
+    if of_run.agent_digest:
+        written.agents.setdefault((of_run.agent, of_run.agent_digest), line.id)
+    written.run_id = of_run.run_id or written.run_id
 
 
-def drop_superseded(path: str) -> None:
-    """Removes the records of failed agents that have a later one of the same id, in one step.
+def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] | None = None) -> None:
+    """Removes the records that have a later one in their place; sorts the others if an `order` is given.
+
+    These are the records at the offsets `replaced` and, after a run that was killed, those that it has replaced.
+    """
+    places = list(_places(path))
+    last = {place.id: place for place in places}
+    kept = [place for place in places if place.offset not in replaced and not _is_superseded(place, last[place.id])]
+    if order is not None:
+        kept.sort(key=lambda place: order.get(place.id, len(order)))
+    if kept != places:
+        rewrite(path, [(place.offset, place.size) for place in kept])
+
+
+def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
+    """Replaces a file by one with these of its lines (offset and size), in this order, in one step.
 
     Until the whole new file is on the disk, the old one stays as it is.
     """
     path = os.path.realpath(path)
-    last = {record.id: number for number, record in _records(path)}
-    old = {number for number, record in _records(path) if record.failed() and number < last[record.id]}
-    if not old:
-        return
     new = f"{path}.new"
     with open(path, "rb") as source, os.fdopen(create_file(new), "wb") as target:
         os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
-        target.writelines(line for number, line in enumerate(source) if number not in old)
+        target.writelines(os.pread(source.fileno(), size, offset) for offset, size in lines)
         target.flush()
         os.fsync(target.fileno())
     os.replace(new, path)
 
 
-def _records(path: str) -> Iterator[tuple[int, _Line]]:
+class _Place(msgspec.Struct, gc=False):
+    id: str
+    offset: int
+    size: int
+    run_id: str | None
+    failed: bool
+
+
+def _places(path: str) -> Iterator[_Place]:
+    offset = 0
     with open(path, "rb") as file:
-        for number, line in enumerate(file):
+        for line in file:
             if line.strip():
-                yield number, _parse(line)
+                record = _parse(line)
+                run_id = record.metadata.run_id if record.metadata else None
+                yield _Place(record.id, offset, len(line), run_id, record.failed())
+            offset += len(line)
+
+
+def _is_superseded(record: _Place, last: _Place) -> bool:
+    """Whether the last record of its id has replaced it; a record that --append has added has not."""
+    if record is last:
+        return False
+    same_run = record.run_id == last.run_id
+    return same_run and (record.run_id is not None or record.failed)
 
 
 # --- no single record ends a run ----------------------------------------------------------------

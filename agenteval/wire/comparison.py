@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,18 @@ from agenteval.wire.differences import (
     Resources,
     Usage,
 )
-from agenteval.wire.records import Count, Interval, Rate, Richness, Wire
+from agenteval.wire.records import (
+    Count,
+    GraderResult,
+    Id,
+    Input,
+    Interval,
+    Rate,
+    Richness,
+    Step,
+    TrialEntry,
+    Wire,
+)
 
 StrategyName = Literal["weighted", "statistical", "custom"]
 
@@ -573,6 +584,50 @@ class TrialsComparisonReport(Wire, kw_only=True):
 
 
 # --- the comparison grader ----------------------------------------------------------------------
+
+
+class ComparedAnswer(Wire):
+    """What one run has for a prompt: the fields of a result, or those of trials."""
+
+    output: str | None = None
+    """The agent's final answer."""
+    trajectory: list[Step] | None = None
+    """The steps of the agent."""
+    score: GraderResult | None = None
+    """The verdict, if the result is graded."""
+    duration: float | None = None
+    """Milliseconds it took."""
+    tool_errors: bool | None = None
+    """Whether a tool call failed."""
+    k: Annotated[int, Meta(ge=1)] | None = None
+    """How many trials there are."""
+    trials: list[TrialEntry] | None = None
+    """The trials, in order."""
+    pass_rate: Rate | None = None
+    """Share p of the trials that passed."""
+    pass_at_k: Rate | None = None
+    """1-(1-p)^k: the chance that at least one of k passes."""
+    pass_exp_k: Rate | None = None
+    """p^k: the chance that all of k pass."""
+    pass_at: dict[str, Rate | None] | None = None
+    """For each j from 1 to k, the unbiased estimate of the chance that at least one of j passes."""
+    pass_exp: dict[str, Rate | None] | None = None
+    """For each j from 1 to k, the unbiased estimate of the chance that all of j pass."""
+
+
+class ComparisonGraderInput(Wire):
+    """What a comparison grader gets: one prompt, and what each run has for it."""
+
+    id: Id
+    """The prompt's id."""
+    runs: dict[str, ComparedAnswer]
+    """What each run has, by its name."""
+    input: Input | None = None
+    """The prompt, or its turns."""
+    hint: str | None = None
+    """What a good answer contains."""
+    metadata: dict[str, Any] | None = None
+    """The metadata of the prompt and of the first run."""
 
 
 class Ranking(Wire):

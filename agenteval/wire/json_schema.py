@@ -41,20 +41,43 @@ SCHEMAS: dict[str, Kind] = {
     "CalibrationReport": calibration.CalibrationReport,
     "ComparisonReport": reports.ComparisonReport,
     "TrialsComparisonReport": TrialsComparisonReport,
+    "ReliabilityMetrics": reports.Reliability,
+    "TrialsReliabilityMetrics": reports.TrialReliability,
+    "ComparisonGraderInput": reports.ComparisonGraderInput,
     "ComparisonAnswer": reports.ComparisonAnswer,
     "HeadlessAdapter": headless.HeadlessAdapter,
     "Evaluation": Evaluation,
     "EvaluationPlan": EvaluationPlan,
 }
-OTHER_NAMES = {"PromptCase": "PromptInput"}  # of agent-eval-harness
+OTHER_NAMES = {"PromptCase": "PromptInput", "ComparisonGraderResult": "ComparisonAnswer"}  # of agent-eval-harness
+
+# What the tools always write, and read without: files of other harnesses may lack it.
+ALWAYS_WRITTEN: dict[Kind, tuple[str, ...]] = {
+    records.Raw: ("metadata", "lineTimes", "turns", "cwd", "exitCode", "signal", "timedOut"),
+    records.Result: ("input", "trajectory", "metadata", "timing", "toolErrors"),
+    records.TrialEntry: ("trajectory", "duration"),
+    records.Trial: ("metadata",),
+}
 
 
 def _given(name: str) -> JsonSchema:
     return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
 
-# What types cannot express; checked when an adapter schema is compiled.
+def _step(kind: records.StepType, *fields: str) -> JsonSchema:
+    return {"properties": {"type": {"const": kind}}, "required": [*fields]}
+
+
+# What types cannot express; that of adapter schemas is checked when they are compiled.
 BEYOND_TYPES: dict[Kind, JsonSchema] = {
+    records.Step: {
+        "oneOf": [
+            _step("thought", "content"),
+            _step("message", "content"),
+            _step("tool_call", "name", "status"),
+            _step("plan", "entries"),
+        ]
+    },
     headless.Condition: {"oneOf": [_given("value"), _given("not")]},
     headless.Resume: {
         "oneOf": [
@@ -125,7 +148,9 @@ def _described(kind: Kind, schema: JsonSchema) -> JsonSchema:
         for name, value in schema["properties"].items()
     }
     text = " ".join((kind.__doc__ or "").split())
-    return {**schema, "description": text, "properties": properties, **BEYOND_TYPES.get(kind, {})}
+    required = [*schema.get("required", ()), *ALWAYS_WRITTEN.get(kind, ())]
+    found = {**schema, "description": text, "properties": properties, **BEYOND_TYPES.get(kind, {})}
+    return {**found, "required": required} if required else found
 
 
 def field_texts(kind: Kind) -> dict[str, str]:

@@ -388,12 +388,13 @@ RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "t
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_METADATA = frozenset(
     (
-        *("agent", "agentDigest", "agentArgs", "workspaceDir", "workspaceBaseline"),
+        *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),
+        *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )
 )
-# What schemas read in an agent's output; the metadata of a prompt may have it, too.
-AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason"))
+# What schemas read in an agent's output, and --label; the metadata of a prompt may have it, too.
+AGENT_METADATA = frozenset(("model", "agentVersion", "stopReason", "label"))
 GRADER_FIELDS = (
     *("id", "input", "output", "hint", "trajectory", "metadata", "cwd", "timing", "toolErrors", "errors"),
     "trialNum",

@@ -90,6 +90,7 @@ def test_run_extract_and_capture_give_the_same(tmp_path: Path) -> None:
     (extracted,) = run("ae-extract", "-s", "acp", stdin=raw.out, cwd=tmp_path).expect(0, stderr="").records
     (captured,) = run("ae-capture", "--", *AGENT, stdin=prompts, cwd=tmp_path).expect(0, stderr="").records
     assert extracted["output"] == captured["output"] == "echo: again"
+    assert extracted["metadata"].pop("runId") != captured["metadata"].pop("runId")
     assert extracted["metadata"] == captured["metadata"]
     assert extracted["metadata"]["agent"] == "acp"
 

@@ -237,7 +237,7 @@ def test_every_session_log_that_a_schema_names_has_a_format() -> None:
         ("claude", "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1"),
         ("codex", "features.memories=false"),
         ("grok", "GROK_MEMORY=0"),
-        ("qwen", "QWEN_CODE_MEMORY_BASE_DIR=/proc/no-memory"),
+        ("qwen", "QWEN_CODE_MEMORY_LOCAL=1"),
     ],
 )
 def test_memory_across_sessions_is_off(agent: str, switch: str) -> None:

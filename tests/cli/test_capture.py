@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool import (
+    PASSES,
     ROOT,
     TIMEOUT,
     Done,
@@ -74,7 +75,17 @@ def piped_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 def timeless(value: Any) -> Any:
     """A record without what differs from run to run; the order of its fields is kept to be compared too."""
     if isinstance(value, dict):
-        times = ("start", "end", "total", "sessionCreation", "firstResponse", "timestamp", "duration", "lineTimes")
+        times = (
+            "start",
+            "end",
+            "total",
+            "sessionCreation",
+            "firstResponse",
+            "timestamp",
+            "duration",
+            "lineTimes",
+            "runId",
+        )
         return [(key, timeless(inner)) for key, inner in value.items() if key not in times]
     return [timeless(inner) for inner in value] if isinstance(value, list) else value
 
@@ -209,7 +220,9 @@ def test_exit_codes(tmp_path: Path) -> None:
     run("ae-capture", "--shell", "true", "-g", "false", stdin=prompts).expect(1).says(
         "grader false: exited with code 1"
     )
-    run("ae-capture", "--shell", "true", "-g", "ae-grader-hint", "-e", stdin=prompts).expect(0)
+    run("ae-capture", "--shell", "true", "-g", "ae-grader-hint", "-e", stdin=prompts).expect(1).says(
+        'a: grader hint: the record has no "hint"'
+    )
     run("ae-capture", "--shell", "true", "-g", "./nope", stdin=prompts).expect(2).says("./nope")
 
 
@@ -231,11 +244,12 @@ def test_a_wrong_grader_leaves_the_output_alone(tmp_path: Path) -> None:
 
 def test_resume_runs_and_grades_the_rest(tmp_path: Path) -> None:
     write(tmp_path / "prompts.jsonl", *PROMPTS)
-    capture = ["ae-capture", "prompts.jsonl", "--shell", "echo $PROMPT >> ran; echo out", "-g", "ae-grader-hint"]
+    capture = ["ae-capture", "prompts.jsonl", "--shell", "echo $PROMPT >> ran; echo out", "-g", "./passes"]
+    script(tmp_path / "passes", PASSES)
     first = run(*capture, cwd=tmp_path).out.splitlines(keepends=True)
     (tmp_path / "ran").unlink()
     (tmp_path / "out").write_bytes(first[0] + first[2][:40])
-    run(*capture, "-o", "out", "--resume", cwd=tmp_path).expect(0).says("out: ", " done, ", " to run")
+    run(*capture, "-o", "out", "--resume", cwd=tmp_path).expect(0).says("out: 1 kept, 4 new")
     assert [record["id"] for record in read(tmp_path / "out")] == ["one", "turns", "fails", "slow", "missed"]
     assert (tmp_path / "ran").read_text().split() == ["alpha", "beta", "crash", "sleep", "other"]
 
@@ -310,7 +324,8 @@ def test_a_result_as_prompt_has_nothing_of_its_run(tmp_path: Path, claude: Path)
     result["metadata"] |= {"model": "opus", "agentVersion": "1"}
     write(tmp_path / "first.jsonl", result)
     (raw,) = run("ae-run", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
-    assert raw["metadata"].keys() == {"category", "agent", "agentDigest"}
+    written = {"runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest"}
+    assert raw["metadata"].keys() == {"category", *written}
     (again,) = run("ae-capture", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
     (anew,) = run("ae-capture", "--simple", "echo {}", stdin=jsonl(prompt), cwd=tmp_path).expect(0).records
-    assert again["metadata"] == anew["metadata"] and again.keys() == anew.keys()
+    assert again["metadata"] | {"runId": ""} == anew["metadata"] | {"runId": ""} and again.keys() == anew.keys()

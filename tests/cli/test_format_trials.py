@@ -141,3 +141,14 @@ def test_ae_trials_ends_with_its_rates(tmp_path: Path) -> None:
     rates = r"pass@1 75.0% \(\S+ to \S+\), pass@3 75.0% \(\S+ to \S+\), pass\^3 75.0% \(\S+ to \S+\)"
     assert re.fullmatch(rf"ae-trials: {rates}; 95 % intervals, 4 prompts with 3 trials each\n", done.stderr), done
     run("ae-trials", "-k", "2", "--shell", agent, stdin=prompts, cwd=tmp_path).expect(0, stderr="")
+
+
+def test_dpo_says_why_there_is_no_pair(tmp_path: Path) -> None:
+    """The same answer passed once and once not: 0 bytes were written without a word."""
+    trials = [{"trialNum": n, "output": "same", "pass": n == 1, "score": 1.0} for n in (1, 2)]
+    same = {"id": "a", "input": "x", "k": 2, "trials": trials}
+    done = run("ae-format", "-f", "dpo", stdin=jsonl(same), cwd=tmp_path).expect(0)
+    assert done.stdout == "" and "1 with the same answer on both sides" in done.stderr
+    passing = {**same, "trials": [{**trial, "pass": True} for trial in trials]}
+    done = run("ae-format", "-f", "dpo", stdin=jsonl(passing), cwd=tmp_path).expect(0)
+    done.says("no prompt has both an answer that passed and one that did not")

@@ -188,6 +188,7 @@ def test_what_a_grader_sees(tmp_path: Path) -> None:
     dropped = ("score", "scores", "outcome", "graderError")
     assert seen == {name: value for name, value in record.items() if name not in dropped}
     graded = done.records[0]
+    assert len(graded["metadata"].pop("graderDigests")["tee"]) == 16
     assert {name: graded[name] for name in seen} == seen
     assert graded["score"] == PASSED
     assert "graderError" not in graded
@@ -682,15 +683,18 @@ def test_resume_with_ids_that_occur_twice(tmp_path: Path) -> None:
         write(tmp_path / "out", *records[:done])
         (tmp_path / "ran").write_text("")
         again = grade("-g", "./g", "-o", "out", "--resume", stdin=jsonl(*records), cwd=tmp_path).expect(0)
-        assert bool(again.stderr) == (done == len(records)), "nothing left is reported"
+        kept = f"{done} kept, " + ("nothing to do" if done == len(records) else f"{len(records) - done} new")
+        assert bool(again.stderr) == bool(done) and (not done or kept in again.stderr), again
         assert [record["output"] for record in read(tmp_path / "out")] == [str(n) for n in range(len(records))]
         assert len((tmp_path / "ran").read_text().split()) == len(records) - done
 
 
 def test_resume_grades_only_what_is_missing(tmp_path: Path) -> None:
     script(tmp_path / "g", f"jq -r .id >> ran; echo '{json.dumps(PASSED)}'")
-    (tmp_path / "out").write_text('{"id":"0","output":"x","score":{"pass":true,"score":1.0}}\n{"id":"1","outp')
-    done = grade("-g", "./g", "-o", "out", "--resume", stdin=many(4), cwd=tmp_path).expect(0, stderr="")
+    first = json.loads(many(1)) | {"score": PASSED}
+    (tmp_path / "out").write_text(json.dumps(first) + '\n{"id":"1","outp')
+    done = grade("-g", "./g", "-o", "out", "--resume", stdin=many(4), cwd=tmp_path).expect(0)
+    done.says("out: 1 kept, 3 new")
     assert done.out == b""
     assert [record["id"] for record in read(tmp_path / "out")] == ["0", "1", "2", "3"]
     assert (tmp_path / "ran").read_text().split() == ["1", "2", "3"]
@@ -724,7 +728,7 @@ def test_a_signal_costs_no_record_its_score(kind: str, signum: int, code: int, m
     written = read(out)
     assert all(record["score"] == PASSED for record in written), [r["score"] for r in written if r["score"] != PASSED]
     done.says("stopped by", "--resume")
-    run("ae-grade", file, "-j", 3, *args, "-o", out, "--resume", cwd=tmp_path).expect(0, stderr="")
+    run("ae-grade", file, "-j", 3, *args, "-o", out, "--resume", cwd=tmp_path).expect(0).says(f"{len(written)} kept, ")
     assert [record["id"] for record in read(out)] == [str(n) for n in range(24)]
     expect_gone(mark, 0)
 
@@ -758,8 +762,7 @@ def test_a_grader_of_the_suite_that_cannot_work_is_found_at_once(grader: str, me
     out = write(tmp_path / "out", "precious")
     source = jsonl({"id": "a", "input": "x", "output": "x"}, {"id": "b", "input": "x", "output": "x"})
     run("ae-grade", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(message)
-    run("ae-capture", "--shell", "touch ran", "-g", grader, "-o", out, stdin=source, cwd=tmp_path).expect(2).says(
-        message
-    )
+    capture = ["ae-capture", "--shell", "touch ran", "-g", grader, "-o", out, "--overwrite"]
+    run(*map(str, capture), stdin=source, cwd=tmp_path).expect(2).says(message)
     assert out.read_text() == "precious\n"
     assert not (tmp_path / "ran").exists()

@@ -66,6 +66,7 @@ def test_a_trial_is_graded_as_the_result_that_it_was(tmp_path: Path) -> None:
     assert sees["metadata"] == {"agent": "x", "workspaceDir": "/w/1"}
     assert not {"k", "trials", "passRate", "score"} & sees.keys()
     assert record["mine"] == [1] and record["last"] is True and record["trials"][0]["seen"] == 1
+    assert record["metadata"].pop("graderDigests").keys() == {"seen"}
     assert record["metadata"] == {"agent": "x"} and record["passRate"] == 1.0
 
 

@@ -15,7 +15,8 @@ NOTICE = "agents work in this directory"
 
 def shown(tmp_path: Path, tool: str, *args: str) -> Done:
     prompts = write(tmp_path / "prompts.jsonl", *({"id": str(n), "input": "x"} for n in range(3)))
-    return on_terminal(tool, prompts, "-o", "out.jsonl", *args, cwd=tmp_path)
+    there = [] if "--resume" in args else ["--overwrite"]
+    return on_terminal(tool, prompts, "-o", "out.jsonl", *there, *args, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("tool", ["ae-run", "ae-capture", "ae-trials"])
@@ -25,7 +26,7 @@ def test_danger_is_said_once_on_a_terminal(tool: str, tmp_path: Path) -> None:
     assert line.startswith(f"{tool}: ") and f"({tmp_path}) with all permissions" in line and "--workspace-dir" in line
     assert NOTICE not in shown(tmp_path, tool, *agent, "--workspace-dir", "ws").expect(0).stdout
     assert shown(tmp_path, tool, *agent, "--no-progress").expect(0).stdout == ""
-    done = run(tool, "prompts.jsonl", "-o", "out.jsonl", *agent, cwd=tmp_path).expect(0, stderr="")
+    done = run(tool, "prompts.jsonl", "-o", "new.jsonl", *agent, cwd=tmp_path).expect(0, stderr="")
     assert done.stdout == ""
 
 
@@ -37,7 +38,7 @@ def test_it_names_the_directory_that_agents_work_in(tmp_path: Path) -> None:
 def test_nothing_is_said_where_nothing_is_run(tmp_path: Path) -> None:
     shown(tmp_path, "ae-run", "--simple", "echo {}").expect(0)
     again = shown(tmp_path, "ae-run", "--simple", "echo {}", "--resume").expect(0).stdout
-    assert "nothing left to do" in again and NOTICE not in again
+    assert "nothing to do" in again and NOTICE not in again
 
 
 def test_a_container_is_a_protection(tmp_path: Path) -> None:

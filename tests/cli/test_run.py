@@ -203,13 +203,17 @@ def test_a_prompt_that_cannot_be_an_argument_costs_only_itself() -> None:
     assert "too long" in shell(":", stdin=prompts("x" * 200_000)).expect(0).records[0]["errors"][0]
 
 
+WRITTEN = ("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest")
+
+
 def test_the_prompts_fields_come_first_and_pass_through() -> None:
     prompt = {"x": [1.0, None], "id": "a", "big": 10**30, "input": "i", "hint": "h", "metadata": {"k": {}}, "y": "€"}
     done = run("ae-run", "--simple", "echo {}", stdin=jsonl(prompt)).expect(0)
     names = list(done.records[0])
     assert names[: len(prompt)] == list(prompt)
-    agent = {name: done.records[0]["metadata"].pop(name) for name in ("agent", "agentDigest")}
-    assert agent["agent"] == "text" and len(agent["agentDigest"]) == 16
+    agent = {name: done.records[0]["metadata"].pop(name) for name in WRITTEN}
+    assert agent["agent"] == "text" and agent["agentCommand"] == "echo {}"
+    assert all(len(value) == 16 for name, value in agent.items() if name.endswith(("Digest", "Id")))
     assert {name: done.records[0][name] for name in prompt} == prompt
     assert names[len(prompt) :] == RAW_FIELDS
 
@@ -428,7 +432,7 @@ def test_the_markers_are_no_change_for_git(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_or_appended_to(tmp_path: Path) -> None:
     out = tmp_path / "raw"
-    for args, expected in ((), ["a"]), ((), ["a"]), (("--append",), ["a", "a"]):
+    for args, expected in ((), ["a"]), (("--overwrite",), ["a"]), (("--append",), ["a", "a"]):
         shell("true", "-o", out, *args, stdin=prompts("x"), cwd=tmp_path).expect(0, stderr="")
         assert ids(out) == expected
 
@@ -463,8 +467,8 @@ def test_resume(before: str, ran: str | None, tmp_path: Path) -> None:
         return
     done.expect(0)
     written = 3 - len(ran)
-    assert (f"raw: {written} done" in done.stderr) is (written > 0), done
-    assert ("nothing left to do" in done.stderr) is (not ran), done
+    assert (f"raw: {written} kept" in done.stderr) is (written > 0), done
+    assert ("nothing to do" in done.stderr) is (not ran), done
     started = (tmp_path / "ran").read_text() if ran else ""
     assert "".join(started.split()) == ran
     assert sorted(ids(out)) == ["a", "b", "c"]
@@ -490,7 +494,7 @@ def test_two_tools_on_one_file(option: str | None, tmp_path: Path) -> None:
         first.feed({"id": "first", "input": "x"})
         until(lambda: out.exists() and out.stat().st_size > 0, "the first writes")
         second = shell("touch ran", "-o", out, *([option] if option else []), stdin=prompts("x"), cwd=tmp_path)
-        second.expect(2).says(str(out), "another tool is writing")
+        second.expect(2).says(str(out), "another tool is writing" if option else "holds records")
         first.feed({"id": "more", "input": "x"})
         first.end().expect(0)
     assert ids(out) == ["first", "more"]

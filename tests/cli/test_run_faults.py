@@ -205,7 +205,7 @@ def test_an_output_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
     for name in ("whole", "half"):
         (tmp_path / name).touch()
         (tmp_path / "n").unlink(missing_ok=True)
-        done = run("ae-run", "prompts", "--shell", line, "-o", "out", cwd=tmp_path).expect(1)
+        done = run("ae-run", "prompts", "--shell", line, "-o", "out", "--overwrite", cwd=tmp_path).expect(1)
         done.says("out was cut short by another program", "--resume")
         assert b"\0" not in (tmp_path / "out").read_bytes()
         lines = (tmp_path / "out").read_text().splitlines()

@@ -35,13 +35,17 @@ def counting(tmp_path: Path, *inputs: str, k: int, more: tuple[object, ...] = ()
 # --- the record ---------------------------------------------------------------------------------
 
 
+WRITTEN = ("runId", "suiteVersion", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest", "graderDigests")
+
+
 def test_a_graded_record(tmp_path: Path) -> None:
     source = {"id": "a", "input": "2 3", "hint": "yes", "metadata": {"category": "c"}, "own": [1], "reference": "yes"}
     agent = python_script(tmp_path / "agent", COUNTING)
     args = ["--simple", f"{agent} {{}}", "--workspace-dir", "ws", "-k", 3, "-g", "ae-grader-hint"]
     [record] = run("ae-trials", *args, stdin=jsonl(source), cwd=tmp_path).expect(0).records
     trials = record.pop("trials")
-    assert len(record["metadata"].pop("agentDigest")) == 16
+    of_run = {name: record["metadata"].pop(name) for name in WRITTEN}
+    assert len(of_run["runId"]) == len(of_run["graderDigests"]["hint"]) == 16
     assert record == {
         "id": "a",
         "input": "2 3",
@@ -240,7 +244,7 @@ def test_finished_trials_are_not_run_again(tmp_path: Path) -> None:
     with (tmp_path / "out.unfinished").open("ab") as file:
         file.write(b'{"id":"p2","input":"b","tri')
     again, ran = logged(tmp_path, "--resume", "--force")  # the command is another
-    assert "out: 1 done" in again.expect(0).messages[0], again
+    assert "out: 1 kept, 1 new" in again.expect(0).messages[0], again
     assert ran == ["b3"]
     one, two = read(tmp_path / "out")
     assert [trial["trialNum"] for trial in two["trials"]] == [1, 2, 3]
@@ -254,7 +258,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     logged(tmp_path)[0].expect(0)
     before = (tmp_path / "out").read_bytes()
     again, ran = logged(tmp_path, "--resume")
-    assert again.expect(0).messages == ["ae-trials: out: 2 done", "ae-trials: nothing left to do"]
+    assert again.expect(0).messages == ["ae-trials: out: 2 kept, nothing to do"]
     assert (ran, (tmp_path / "out").read_bytes()) == ([], before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "ws"]
 
@@ -271,7 +275,7 @@ def test_trials_without_a_verdict_are_graded_not_run(tmp_path: Path) -> None:
     write(tmp_path / "out.unfinished", kept("p1", "a", graded=False, hint="old"))
     assert logged(tmp_path, "--resume")[1] == ["a2", "a3", "b1", "b2", "b3"]
     first = read(tmp_path / "out")[0]["trials"][0]
-    assert (first["output"], first["pass"]) == ("old", True)
+    assert (first["output"], first["pass"]) == ("old", False), "by the hint that the prompt has now"
 
 
 def test_without_resume_everything_is_run_again(tmp_path: Path) -> None:

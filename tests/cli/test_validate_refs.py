@@ -90,7 +90,25 @@ def test_prompts_without_a_reference_are_counted(tmp_path: Path) -> None:
         done = run("ae-validate-refs", path, "-g", "ae-grader-hint", stdin=stdin, cwd=tmp_path).expect(0)
         assert done.ids == ["a", "b"], done
         done.says("2 prompts have no reference: not validated")
-    assert validate(without, cwd=tmp_path).expect(0).says("1 prompt has no reference")
+
+
+def test_prompts_of_which_none_has_a_reference_are_not_valid(tmp_path: Path) -> None:
+    """Nothing was checked: that must not look like a check that passed."""
+    prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": "x"}, {"id": "b", "input": "x", "Reference": "y"})
+    for path, stdin in ((prompts, None), ("-", prompts.read_text())):
+        done = run("ae-validate-refs", path, "-g", "ae-grader-hint", stdin=stdin, cwd=tmp_path).expect(1)
+        done.says('no prompt has a "reference"', "nothing was validated")
+        assert done.stdout == ""
+
+
+def test_references_without_a_hint_are_not_valid(tmp_path: Path) -> None:
+    prompts = [
+        {"id": "a", "input": "x", "reference": "y", "expected": "y"},
+        {"id": "b", "input": "x", "reference": "y"},
+    ]
+    done = run("ae-validate-refs", "-g", "ae-grader-hint", stdin=jsonl(*prompts), cwd=tmp_path).expect(1)
+    assert 'it has "expected": call that "hint"' in done.records[0]["graderError"]
+    assert "0 of 2 references passed, 2 could not be graded" in done.stderr
 
 
 def test_a_grader_that_breaks_costs_its_record_and_exit_1(tmp_path: Path) -> None:

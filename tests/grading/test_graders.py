@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,7 @@ HINTS: list[tuple[str, Any, Any, bool]] = [
     # options, output, hint, passes
     ("", "It is 42.", "42", True),
     ("", "It is 42.", "43", False),
-    ("", "It is 42.", "", True),
-    ("", "It is 42.", None, True),
     ("", "", "42", False),
-    ("", "", "", True),
     ("", "a.c", "abc", False),
     ("", "abc", "a.c", False),
     ("", "Paris", "paris", True),
@@ -84,6 +82,29 @@ def test_hint_table(options: str) -> None:
         assert answer["reasoning"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "advice"),
+    [
+        ({}, ""),
+        ({"hint": None}, ""),
+        ({"expected": "42"}, '; it has "expected": call that "hint"'),
+        ({"Hint": "42"}, '; it has "Hint": call that "hint"'),
+        ({"metadata": {"hint": "42"}}, '; it has "metadata.hint": call that "hint"'),
+    ],
+)
+def test_hint_gives_no_verdict_where_there_is_no_hint(fields: Record, advice: str, tmp_path: Path) -> None:
+    """It passed such records: a pass rate of 100 % over answers that it had not looked at."""
+    record = {"id": "a", "input": "x", "output": "It is 42.", **fields}
+    done = run("ae-grade", "-g", "ae-grader-hint", stdin=jsonl(record), cwd=tmp_path).expect(1)
+    assert "score" not in done.records[0]
+    assert done.records[0]["graderError"] == f'the record has no "hint"{advice}'
+
+
+def test_an_empty_hint_is_no_hint() -> None:
+    [answer] = answers("ae-grader-hint", records=[{"id": "a", "output": "x", "hint": ""}], code=1)
+    assert answer == {"error": '"hint" is empty: there is nothing to look for'}
+
+
 def test_hint_says_what_was_looked_for() -> None:
     found, missed = answers(
         "ae-grader-hint",
@@ -115,10 +136,12 @@ def test_hint_options_that_exclude_each_other() -> None:
     run("ae-grader-hint", "--exact", "--regex", stdin="").expect(2).says("--exact", "--regex")
 
 
+HAS_HINT = {"id": "a", "output": "x", "hint": "x"}
+
+
 def test_hint_answers_a_bad_line_too() -> None:
     """One answer per line, or a stream of answers would slip."""
-    done = run("ae-grader-hint", stdin=jsonl({"id": "a", "output": "x"}, "nonsense", "[1]", {"id": "b", "output": "x"}))
-    done.expect(1)
+    done = run("ae-grader-hint", stdin=jsonl(HAS_HINT, "nonsense", "[1]", HAS_HINT)).expect(1)
     assert [answer.get("pass") for answer in done.records] == [True, None, None, True]
     assert all(answer["error"] for answer in done.records[1:3])
 
@@ -372,11 +395,9 @@ def test_git_before_the_first_commit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["no repository", "no directory", "no cwd"])
 def test_git_without_a_repository(where: str, tmp_path: Path) -> None:
     place = {"no repository": tmp_path, "no directory": tmp_path / "nowhere", "no cwd": None}[where]
-    answer = look(place, code=int(where == "no repository"))
-    if where == "no repository":
-        assert set(answer) == {"error"} and "not a git repository" in answer["error"]
-    else:
-        assert answer["pass"] is False and "no working directory" in answer["reasoning"]
+    answer = look(place, code=1)
+    says = {"no repository": "not a git repository", "no directory": "nowhere is gone", "no cwd": '"cwd" is missing'}
+    assert set(answer) == {"error"} and says[where] in answer["error"]
 
 
 @needs_git
@@ -469,3 +490,116 @@ def test_git_does_not_count_its_own_temporary_files(repository: Path) -> None:
     done = run("ae-grader-git", stdin=record, env={"TMPDIR": str(repository / "tmp")}).expect(0, stderr="")
     assert files(done.records[0]) == (["new.txt"], [], [])
     assert not list((repository / "tmp").iterdir())
+
+
+# --- ae-grader-git and others on the same workspace -----------------------------------------------
+
+
+@needs_git
+def test_a_command_runs_in_a_copy(repository: Path) -> None:
+    """What it writes, deletes and commits is gone afterwards; it has the whole history and the agent's files."""
+    (repository / "new.txt").write_text("n")
+    before = sorted(path.relative_to(repository) for path in repository.rglob("*"))
+    command = (
+        "test -f new.txt && git log --oneline | grep -q 'a commit' && rm kept.txt && mkdir __pycache__ && "
+        "touch __pycache__/x.pyc made && git add -A && git -c user.name=n -c user.email=e commit -qm more && pwd"
+    )
+    answer = look(repository, "--command", command)
+    assert answer["outcome"]["exitCode"] == 0, answer
+    copy = Path(answer["outcome"]["output"].strip())
+    assert copy.name == "repository" and copy != repository and not copy.parent.exists()
+    after = sorted(path.relative_to(repository) for path in repository.rglob("*"))
+    assert [path for path in after if ".git" not in path.parts] == [path for path in before if ".git" not in path.parts]
+    assert files(look(repository)) == (["new.txt"], [], [])
+
+
+@needs_git
+def test_what_one_grader_leaves_is_not_created_by_the_agent(tmp_path: Path) -> None:
+    """Two graders on one workspace: the second saw the __pycache__ of the first."""
+    tests = f"{sys.executable} -c 'import code_of_agent'"
+    script(tmp_path / "imports.sh", f"cd ws/prompt-a && {tests}; echo '{{\"pass\": true}}'")
+    graders = ("-g", "./imports.sh", "-g", f'one=ae-grader-git --command "{tests}"', "-g", "two=ae-grader-git")
+    agent = ("--shell", "echo 'x = 1' > code_of_agent.py", "--workspace-dir", "ws", "--workspace-git")
+    [record] = (
+        run("ae-capture", *agent, *graders, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0).records
+    )
+    for name in ("one", "two"):
+        assert record["scores"][name]["outcome"]["filesCreated"] == ["code_of_agent.py"], record["scores"][name]
+
+
+@needs_git
+def test_a_command_gets_the_record(repository: Path) -> None:
+    record = {"id": "it's a", "output": "o", "cwd": str(repository / "sub"), "mine": [1]}
+    command = 'printf "%s\\n" "$AE_ID"; cat "$AE_RECORD"; cat inner.txt > /dev/null'
+    [answer] = answers("ae-grader-git", "--allow-unchanged", "--command", command, records=[record])
+    name, stored = answer["outcome"]["output"].splitlines()
+    assert (name, json.loads(stored)) == ("it's a", record)
+
+
+@needs_git
+def test_hidden_tests_are_copied_over_the_copy(repository: Path, tmp_path: Path) -> None:
+    """Whatever the agent put in their place: files, directories, links that lead elsewhere."""
+    hidden = tmp_path / "hidden" / "a" / "tests"
+    (hidden / "deep").mkdir(parents=True)
+    (hidden / "check.sh").write_text("grep -q right ../answer.txt\n")
+    (hidden / "deep" / "data").write_text("data")
+    (repository / "answer.txt").write_text("right")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "check.sh").write_text("exit 0\n")
+    (repository / "tests").symlink_to(outside)
+    command = ("--command", "cd tests && sh check.sh && test -f deep/data")
+    options = ("--tests", str(tmp_path / "hidden" / "{id}"), *command)
+    assert look(repository, *options)["pass"] is True
+    (repository / "answer.txt").write_text("wrong")
+    assert look(repository, *options)["outcome"]["exitCode"] == 1
+    assert (outside / "check.sh").read_text() == "exit 0\n" and not (outside / "deep").exists()
+    assert (repository / "tests").is_symlink()
+    by_field = ("--tests", str(tmp_path / "hidden" / "{metadata.suite}"), *command)
+    assert look(repository, *by_field, code=1)["error"].endswith('the record has no "metadata.suite"')
+    other = {"id": "b", "output": "o", "cwd": str(repository)}
+    [answer] = answers("ae-grader-git", *options, records=[other], code=1)
+    assert answer["error"].endswith("hidden/b: no such directory")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--tests", "tests"], "--tests needs --command"),
+        (["--tests", "nowhere", "--command", "true"], "--tests nowhere: no such directory"),
+    ],
+)
+def test_tests_that_cannot_be_run_are_refused(options: list[str], says: str, tmp_path: Path) -> None:
+    run("ae-grader-git", *options, cwd=tmp_path).expect(2).says(says)
+
+
+@needs_git
+def test_a_workspace_of_another_run_or_none_is_no_evidence(tmp_path: Path) -> None:
+    """Two runs shared a workspace directory: grading the first again graded the files of the second."""
+    place = tmp_path / "ws" / "prompt-a"
+    place.mkdir(parents=True)
+    git(place, "init", "-q", ".")
+    (place / "file").write_text("n")
+    marker = tmp_path / "ws" / ".agenteval" / "prompt-a"
+    marker.parent.mkdir()
+    marker.write_text("1 2 made\nsecond\n")
+    record = {"id": "a", "output": "o", "cwd": str(place), "metadata": {"runId": "first"}}
+    done = run("ae-grade", "-g", "ae-grader-git", stdin=jsonl(record), cwd=tmp_path).expect(1)
+    assert "belongs to another run (second, this record is of first)" in done.records[0]["graderError"]
+    for same in ({"runId": "second"}, {}):
+        assert answers("ae-grader-git", records=[{**record, "metadata": same}])[0]["pass"] is True
+    marker.write_text("1 2 made\n")
+    assert answers("ae-grader-git", records=[record])[0]["pass"] is True
+
+
+@needs_git
+def test_a_run_in_the_workspaces_of_another_leaves_that_one_without_evidence(tmp_path: Path) -> None:
+    """The recipes of AGENTS.md shared one directory: grading the first run again graded the files of the second."""
+    prompt = jsonl({"id": "a", "input": "x"})
+    for name in ("first", "second"):
+        agent = ("--shell", f"touch {name}", "--workspace-dir", "ws", "--workspace-git", "-o", f"{name}.jsonl")
+        run("ae-capture", *agent, stdin=prompt, cwd=tmp_path).expect(0)
+    done = run("ae-grade", "first.jsonl", "-g", "ae-grader-git", cwd=tmp_path).expect(1)
+    assert "belongs to another run" in done.records[0]["graderError"]
+    done = run("ae-grade", "second.jsonl", "-g", "ae-grader-git", cwd=tmp_path).expect(0)
+    assert done.records[0]["outcome"]["filesCreated"] == ["second"]

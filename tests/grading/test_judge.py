@@ -17,6 +17,7 @@ import pytest
 from agenteval.errors import BadRecord
 from agenteval.grading.judge import (
     SCHEMA,
+    Instructions,
     Judge,
     JudgeCase,
     Panel,
@@ -196,7 +197,7 @@ def judge(name: str, reply: ModelAnswer | Exception, **more: Any) -> Judge:
             raise reply
         return reply
 
-    return Judge(name, ask, "Judge.", 0.1, "here", **more)
+    return Judge(name, ask, Instructions("Judge."), 0.1, "here", **more)
 
 
 def graded(*judges: Judge, threshold: float = 0.75, prices: Prices | None = None) -> Record:
@@ -302,14 +303,14 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
         asked.append(messages[1]["content"])
         return answered(scores())
 
-    first = Judge("m", ask, "Judge.", 0.1, "here", cache)
+    first = Judge("m", ask, Instructions("Judge."), 0.1, "here", cache)
     fresh = first.verdict(JudgeCase("q", "a", [], None))
     again = first.verdict(JudgeCase("q", "a", [], None))
     assert len(asked) == 1 and (fresh.cached, again.cached) == (False, True)
     assert (again.scores, again.input_tokens) == (fresh.scores, 100)
     others: list[Record] = [
         {"name": "m2", "any_model": True},
-        {"instructions": "Otherwise."},
+        {"instructions": Instructions("Otherwise.")},
         {"temperature": 0.2},
         {"server": "there"},
     ]
@@ -470,7 +471,7 @@ def test_failure_through_ae_grade_is_a_grader_error(tmp_path: Path) -> None:
     done.says("r1: grader judge: gpt-4o-mini: the judge's answer is not the JSON object asked for: I cannot say")
     assert ["graderError" in each for each in done.records] == [False, True, False]
     assert done.records[0]["scores"]["judge"]["outcome"]["overall_score"] == 0.8
-    assert len(server.requests) == 3
+    assert len(server.requests) == 4, "it is asked once more about r1"
 
 
 def test_server_without_json_schema() -> None:
@@ -618,3 +619,38 @@ def test_real_model_tells_good_from_bad() -> None:
     )
     done = run("ae-grader-judge", stdin=jsonl(good, bad, bribed), env=env, timeout=120).expect(0, stderr="")
     assert [answer["pass"] for answer in done.records] == [True, False, False], done
+
+
+# --- what a judge is shown, and a second try ------------------------------------------------------
+
+
+def test_a_judge_is_asked_once_more_after_a_reply_that_is_not_json(tmp_path: Path) -> None:
+    model = "gpt-4o-mini"
+    with answering(completion("I would say 8 of 10.", model=model), completion(scores(), model=model)) as server:
+        done = judged(server, records=[record()], cwd=tmp_path)
+    first, second = (body["messages"] for body in server.bodies)
+    assert (done.records[0]["outcome"]["input_tokens"], done.records[0]["outcome"]["output_tokens"]) == (20, 10)
+    assert done.records[0]["score"] == 0.8
+    assert [message["role"] for message in second] == [*(message["role"] for message in first), "assistant", "user"]
+    assert second[-2]["content"] == "I would say 8 of 10." and "not the JSON object" in second[-1]["content"]
+
+
+def test_the_template_names_what_a_judge_is_shown(tmp_path: Path) -> None:
+    steps = [{"type": "tool_call", "name": "look", "input": {"at": "x"}, "output": "seen"}]
+    given = record(hint="H1", reference="R1", trajectory=steps, metadata={"tag": "M1"}, rubric="Own criteria.")
+    (tmp_path / "prompt.txt").write_text("Look at {{trajectory}} and {{metadata}}.\n{{rubric}}\nThat is all.")
+    with answering(completion(scores(), model="gpt-4o-mini")) as server:
+        judged(server, "--rubric", "For all.", records=[given], cwd=tmp_path)
+        judged(server, "--prompt", "prompt.txt", "--rubric", "For all.", records=[given], cwd=tmp_path)
+    plain, own = ([message["content"] for message in body["messages"]] for body in server.bodies)
+    assert "<<<HINT " in plain[1] and "H1" in plain[1] and "<<<REFERENCE " in plain[1] and "TRAJECTORY" not in plain[1]
+    assert "Own criteria." in plain[0] and "For all." not in plain[0], "the record's own criteria win"
+    assert own[0].startswith("Look at TRAJECTORY and METADATA.") and "Own criteria.\nThat is all." in own[0]
+    assert "<<<TRAJECTORY " in own[1] and '"name":"look"' in own[1] and "M1" in own[1] and "H1" not in own[1]
+
+
+def test_a_template_that_names_something_unknown_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("Look at {{trajektory}}.")
+    run("ae-grader-judge", "--offline", "--prompt", "prompt.txt", cwd=tmp_path).expect(2).says(
+        "{{trajektory}} is unknown", "trajectory"
+    )

@@ -381,14 +381,14 @@ def test_open_output(tmp_path: Path) -> None:
         for target in (None, "-"):
             with pytest.raises(UserError, match="need -o FILE"):
                 open_output(target, empty, **flags)
-    output, done = open_output(path, empty, append=False, resume=True)
+    output = open_output(path, empty, append=False, resume=True)
     output.write({"id": "c"})
     output.close()
-    assert done == {"a"}
-    output, done = open_output(path, empty, append=True, resume=False)
+    assert output.written.ids == {"a": 1}
+    output = open_output(path, empty, append=True, resume=False)
     output.write({"id": "d"})
     output.close()
-    assert done == set()
+    assert output.written.ids == {}
     assert Path(path).read_text() == '{"id":"a"}\n{"id":"c"}\n{"id":"d"}\n'
 
 

@@ -56,7 +56,7 @@ def killed(command: list[object], out: Path, rng: random.Random) -> bool:
 
 def only_resumption(messages: str) -> bool:
     """Returns whether the tool has said nothing but how much was done before, and how often trials passed."""
-    return all(re.search(r" \d+ done|: pass@1 ", line) for line in messages.splitlines())
+    return all(re.search(r": \d+ (kept|new)|: pass@1 ", line) for line in messages.splitlines())
 
 
 def whole(out: Path) -> list[Record]:

@@ -10,41 +10,60 @@ import click
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.cli.options import MILLISECONDS, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
+from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
-from agenteval.grading.workspace import grade_git
+from agenteval.grading.workspace import FIELD, grade_git
 from agenteval.processes.supervisor import ProcessSupervisor
 
 
 @tool("ae-grader-git", exit_status=OF_GRADING)
 @input_argument("RECORDS")
-@click.option("--command", metavar="SH", help="Shell command that must succeed in cwd, such as the test suite.")
+@click.option("--command", metavar="SH", help="Shell command that must succeed in a copy, such as the test suite.")
 @click.option(
     "--command-timeout",
     type=MILLISECONDS,
     default=50_000,
     help="Limit of the command; one that takes longer does not count as success.",
 )
+@click.option(
+    "--tests",
+    metavar="DIR",
+    help="Hidden tests, copied over the copy before the command runs; {id} and {FIELD} stand for the record's.",
+)
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")
 @click.option("--allow-unchanged", is_flag=True, help="Pass also if no file was changed.")
 @output_option
-def main(path: str | None, output: str | None, debug: bool, **checks: Any) -> int:
+def main(
+    path: str | None, command: str | None, tests: str | None, output: str | None, debug: bool, **checks: Any
+) -> int:
     """Grade what an agent did to its working directory, as git sees it.
 
-    Looks at the record's `cwd`: files created, changed and deleted, and whether a command succeeds
-    there. A workspace of --workspace-git is compared with what the agent found, of which the suite
-    keeps a list outside of it (DIR/.agenteval): whatever the agent commits, resets or ignores counts.
-    Any other repository is compared with its last commit. New files that a .gitignore covered at the
-    start do not count. Passes if something changed and every check holds; the score is the share of
-    checks that hold. The files are in `outcome`, with the command's exit code and the end of its output.
+    Looks at the record's `cwd`: files created, changed and deleted. A workspace of --workspace-git is
+    compared with what the agent found, of which the suite keeps a list outside of it (DIR/.agenteval):
+    whatever the agent commits, resets or ignores counts. Any other repository is compared with its last
+    commit. New files that a .gitignore covered at the start do not count, nor do __pycache__ and the like.
+    Passes if something changed and every check holds; the score is the share of checks that hold. The files
+    are in `outcome`, with the command's exit code and the end of its output.
+
+    --command runs in a copy of the directory, which is removed afterwards: neither the evidence nor what the
+    next grader sees is changed. AE_ID has the record's id, AE_RECORD the path of a file with the record.
+    A directory that is gone, or that a later run has used again, cannot be judged: a grader error.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git
       ae-grade results.jsonl -g "git=ae-grader-git --command 'make test'"
       ae-grade results.jsonl -g "git=ae-grader-git --require README.md --command 'pytest -q'"
+      ae-grade results.jsonl -g "hidden=ae-grader-git --tests tests/{id} --command 'pytest -q tests'"
     """
+    if tests is not None and command is None:
+        raise UserError("--tests needs --command: the command that runs the tests")
+    if tests is not None and not FIELD.search(tests) and not os.path.isdir(tests):
+        raise UserError(f"--tests {tests}: no such directory")
     forget_repository(os.environ)  # of a hook that we may run in
     processes = ProcessSupervisor()
     try:
-        return answer_all(lambda record: grade_git(record, processes, **checks), path, output)
+        return answer_all(
+            lambda record: grade_git(record, processes, command=command, tests=tests, **checks), path, output
+        )
     finally:
         processes.close()

@@ -22,7 +22,7 @@ def main(path: str | None, output: str | None, debug: bool, **options: bool) -> 
     """Grade whether the output contains the hint.
 
     Reads grader inputs, one JSON object per line, and answers each with one grader result. A record
-    without a hint passes.
+    that has no `hint` cannot be judged: a grader error, which names a field that may be meant (`expected`).
 
     Examples:
       ae-grade results.jsonl -g ae-grader-hint

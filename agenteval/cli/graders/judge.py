@@ -112,15 +112,18 @@ def main(
     """Grade answers with a model as the judge: overall score, accuracy, completeness, relevance, reasoning.
 
     The judge sees the question (`input`, else `question`), the answer (`output`, or `answer` if the output is a JSON
-    object that has one), its sources and the record's `reference`, fenced so that an answer cannot give instructions.
+    object that has one), its sources and the record's `reference` and `hint`, fenced so that an answer cannot give
+    instructions. A --prompt that names {{sources}}, {{reference}}, {{hint}}, {{rubric}}, {{trajectory}} or {{metadata}}
+    gets exactly these. A record's own `rubric` takes precedence over --rubric.
     The overall score is the score. Needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server of that API (one on
     this machine needs no key). Rate limits, server errors and timeouts are retried; Retry-After is honoured.
 
-    Scores, models, tokens and cost are in `outcome`; cost_usd is null without --price. A verdict that cannot be read,
-    has scores outside 0 to 1 or comes from another model is an error, not a zero. With several judges the score is
-    their mean, and the answer passes if more than half of them pass it; each is in outcome.judges, their agreement in
-    outcome.agreement. With --cache, a verdict given before is marked `cached`, shows the tokens of then, and costs 0.
-    --offline needs no model, key or network: rules compare words, which says little about truth.
+    Scores, models, tokens and cost are in `outcome`; cost_usd is null without --price. A judge whose reply cannot be
+    read is asked once more. A verdict that cannot be read then, has scores outside 0 to 1 or comes from another model
+    is an error, not a zero. With several judges the score is their mean, and the answer passes if more than half of
+    them pass it; each is in outcome.judges, their agreement in outcome.agreement. With --cache, a verdict given before
+    is marked `cached`, shows the tokens of then, and costs 0. --offline needs no model, key or network: rules compare
+    words, which says little about truth.
 
     Examples:
       ae-grade results.jsonl -g judge=ae-grader-judge
@@ -134,13 +137,21 @@ def main(
     if len(set(names)) < len(names):
         raise UserError("--model: give each judge once; the same model twice is one opinion")
     instructions, cached = instructions_from(prompt, rubric), cache_in(cache)
-    judge = partial(Judge, instructions=instructions, temperature=temperature, cache=cached, any_model=any_model)
+    rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
+    patience = timeout / 1000 / rounds
+    judge = partial(
+        Judge,
+        instructions=instructions,
+        temperature=temperature,
+        cache=cached,
+        any_model=any_model,
+        patience=patience,
+    )
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
     if offline:
         panel = Panel([judge(OFFLINE, judge_by_rules, server=OFFLINE)], threshold, prices)
         return answer_all(panel.grade, path, output)
-    rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
-    models = open_models(names, timeout / 1000 / rounds, retries)
+    models = open_models(names, patience, retries)
     judges = [judge(one.name, one.ask, server=one.base_url) for one in models]
     panel = Panel(judges, threshold, prices, at_once=min(concurrency, len(judges)))
     return answer_all(panel.grade, path, output, ahead=max(1, concurrency // len(names)))

@@ -58,7 +58,7 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     stop_early(run)
 
     def capture(prompt: Record) -> list[Record]:
-        result, graded = run.unfinished(prompt)
+        result, graded = run.earlier(prompt)
         if result is None:
             result = run.capture(prompt, keep_raw=keep_raw)
             if result is None:
@@ -73,7 +73,8 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
 
     def emit(result: Record) -> None:
         run.write(result)
-        run.report(result["id"], result.get("errors"), ending_of(result, graded=run.graders is not None))
+        ending = ending_of(result, graded=run.graders is not None)
+        run.report(result["id"], result.get("errors"), ending, started=run.was_started(result["id"]))
 
     def passes(result: Record) -> bool:
         return run.graders is None or passed(result)

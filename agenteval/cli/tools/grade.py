@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.agents.resume import refuse_another_kind, without_written
+from agenteval.agents.resume import refuse_another_kind
 from agenteval.cli.options import (
     append_options,
     grade_failed_option,
@@ -19,6 +19,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import FAILED, OK
+from agenteval.grading.resume import GradedRecords
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import check_gradable
 from agenteval.streams.console import Console
@@ -71,15 +72,20 @@ def main(
     source = Source(path)
     if resume:
         refuse_another_kind(output, "ae-grade")
-    target, _done = open_output(output, source, append=append, resume=resume)
+    target = open_output(output, source, append=append, resume=resume)
     run = GraderRun(target, console, **graders, debug=debug)
+    earlier = None
+    if resume:
+        target.resumed = False  # what is replaced is found by GradedRecords
+        earlier = GradedRecords(target, run.graders.digests, run.redact, merges=run.graders.keep_each)
     console.begin(None, "records")
 
     def undone(limit: int) -> Iterator[list[Record]]:
-        return without_written(read_batches(source, check_gradable, console, limit), target)
+        batches = read_batches(source, check_gradable, console, limit)
+        return earlier.undone(batches) if earlier else batches
 
     all_graded = run(undone, lambda graded: graded)
     target.close()
-    if resume and target.written.ids and not console.done:
-        console.say(f"{target.name}: {len(target.written.ids)} done, nothing left to do")
+    if earlier and (line := earlier.finish()):
+        console.say(line)
     return OK if all_graded and not console.refused else FAILED

@@ -109,7 +109,7 @@ def main(
         if os.path.isabs(file) or os.path.normpath(file).startswith("..") or not os.path.exists(file):
             raise UserError(f"--file {file}: give a path below this directory that exists")
     source = Source(path)
-    target, done = open_output(output, source, append=append, resume=resume)
+    target = open_output(output, source, append=append, resume=resume)
     if target.path is None:
         target.fd = os.dup(1)
     os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
@@ -125,7 +125,7 @@ def main(
             console,
             keep_order,
         )
-        return work_through(dispatcher, source, done, target, console)
+        return work_through(dispatcher, source, target.written.ids, target, console)
     finally:
         cluster.close()
 

@@ -39,7 +39,7 @@ def main(path: str | None, **options: Any) -> int:
     run = PromptRun("ae-run", path, RunSettings(**options))
 
     def run_prompt(prompt: Record) -> list[Record]:
-        raw, _graded = run.unfinished(prompt)
+        raw, _graded = run.earlier(prompt)
         if raw is None:
             answer = run.attempt(prompt)
             if answer is None:
@@ -50,6 +50,7 @@ def main(path: str | None, **options: Any) -> int:
 
     def emit(raw: Record) -> None:
         run.write(raw)
-        run.report(raw["id"], raw.get("errors"), Ending.AGENT_FAILED if raw.get("errors") else None)
+        ending = Ending.AGENT_FAILED if raw.get("errors") else None
+        run.report(raw["id"], raw.get("errors"), ending, started=run.was_started(raw["id"]))
 
     return run(iter(run.prompts), run_prompt, emit, hold=lambda raw: run.save(raw, raw))

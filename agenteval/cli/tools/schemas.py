@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from agenteval.cli.options import Names, output_option
@@ -16,25 +18,48 @@ from agenteval.wire.json_schema import OTHER_NAMES, SCHEMAS, schema_of, summary_
 @click.argument(
     "name", metavar="[NAME]", required=False, type=Names(lambda: {name: summary_of(name) for name in SCHEMAS})
 )
-@click.option("--json", "as_json", is_flag=True, help="All schemas as one JSON object, by name.")
+@click.option("-j", "--json", "as_json", is_flag=True, help="All schemas as one JSON object, by name.")
+@click.option("-s", "--split", is_flag=True, help="A file for each schema, NAME.json, in the directory that -o names.")
+@click.option("-l", "--list", "as_list", is_flag=True, help="The names and what they describe, as without options.")
 @output_option
-def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
+def main(name: str | None, as_json: bool, split: bool, as_list: bool, output: str | None, debug: bool) -> int:
     """Export the wire format as JSON Schema (2020-12), for validation in any language.
 
     Without a NAME: the names and what they describe. With one: its schema, which refers to no other.
-    Unknown fields are allowed everywhere, as the tools pass them through.
+    Unknown fields are allowed everywhere, as the tools pass them through. Fields that the tools always
+    write are required; the tools themselves also read files of other harnesses that lack some of them.
 
     Examples:
       ae-schemas
       ae-schemas CaptureResult --json
       ae-schemas --json -o schemas.json
+      ae-schemas --split -o schemas/
       ae-schemas TrialResult | jq '.properties | keys'
     """
-    page = text_of(name) if name is not None else everything() if as_json else listing()
+    if as_list and (name is not None or as_json or split):
+        raise UserError("--list prints names only: leave it out to export schemas")
+    if split:
+        write_files(name, output)
+        return OK
+    write(text_of(name) if name is not None else everything() if as_json else listing(), output)
+    return OK
+
+
+def write(page: bytes, output: str | None) -> None:
+    """Writes a page to a file, or to stdout."""
     target = Output(output)
     target.write_bytes(page)
     target.close()
-    return OK
+
+
+def write_files(name: str | None, output: str | None) -> None:
+    """Writes each schema into a file of its own."""
+    if name is not None:
+        raise UserError(f"--split writes all schemas: leave it out to write {name} with -o FILE, or leave out {name}")
+    if output in (None, "-"):
+        raise UserError("--split needs a directory: add -o DIR")
+    for one in SCHEMAS:
+        write(text_of(one), os.path.join(output or "", f"{one}.json"))
 
 
 def text_of(name: str) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from agenteval.agents.resume import Fate, without_verdict
 from agenteval.agents.run import PromptRun, RunSettings
 from agenteval.cli.agent_options import (
     agent_options,
@@ -21,11 +22,11 @@ from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.run_summary import TrialPrompts
 from agenteval.errors import BadRecord, UserError
-from agenteval.grading.verdict import ending_of, trial_of, trials_record
+from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
-from agenteval.wire.records import Input, Record
+from agenteval.wire.records import Record
 
 DEFAULT_K = 5
 
@@ -44,7 +45,7 @@ class Trials:
 
     def __init__(self, run: PromptRun, k: int) -> None:
         self.run, self.k, self.graded = run, k, run.grader_plan is not None
-        self.metadata: Record = {"agentDigest": run.identity.digest}
+        self.metadata: Record = {"graderDigests": run.grader_plan.digests} if run.grader_plan else {}
         if run.settings.workspace_dir:
             self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
         self.collected: dict[str, list[Record]] = {}
@@ -72,25 +73,9 @@ class Trials:
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
         """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
         together = self.run.settings.workspace_dir is None
-        earlier = self._successful() if self.run.settings.retry_failed else {}
         for prompt in self.run.prompts_to_start():
-            good = [trial for input, trial in earlier.pop(prompt["id"], ()) if input == prompt["input"]]
-            if good:
-                self.collected[prompt["id"]] = good
-            done = {trial["trialNum"] for trial in good}
-            numbers = [number for number in range(1, self.k + 1) if number not in done]
-            yield from [(prompt, numbers)] if together else ((prompt, [number]) for number in numbers)
-
-    def _successful(self) -> dict[str, list[tuple[Input, Record]]]:
-        """Returns the trials that did not fail of the prompts that are run again, each with its input."""
-        output = self.run.output
-        found: dict[str, list[tuple[Input, Record]]] = {}
-        with open(output.absolute, "rb") as file:
-            for line in file:
-                if line.strip() and (record := decode_record(line)).get("id") in output.written.failed:
-                    trials = (trial for trial in record.get("trials", ()) if not trial.get("errors"))
-                    found[record["id"]] = [(record["input"], trial) for trial in trials]
-        return found
+            numbers = range(1, self.k + 1)
+            yield from [(prompt, list(numbers))] if together else ((prompt, [number]) for number in numbers)
 
     def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
         """Runs the trials of a batch one after another."""
@@ -105,6 +90,10 @@ class Trials:
         """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
         run = self.run
         result, graded = run.unfinished(prompt, number)
+        if result is None and (stored := self._stored(prompt, number)):
+            result, trial = stored
+            if trial is not None:
+                return FinishedTrial(prompt, result, trial, fresh=False)
         fresh = result is None or (self.graded and not graded)
         if result is None:
             result = run.capture(prompt, number)
@@ -119,6 +108,28 @@ class Trials:
         run.remove_workspace(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
         return FinishedTrial(prompt, result, trial, fresh)
 
+    def _stored(self, prompt: Record, number: int) -> tuple[Record, Record | None] | None:
+        """Returns the result of a trial in the output, and the trial itself if it stays as it is.
+
+        None if there is no such trial, another question was asked, or it failed and is to be run again.
+        """
+        resumption, again = self.run.resumption, self.run.settings.retry_failed
+        if resumption.fate(prompt["id"]) in (None, Fate.RUN):
+            return None
+        record = resumption.stored(prompt["id"])
+        answers = answers_in(self.run.with_fields(record, prompt))
+        numbers: list[int] = [trial["trialNum"] for trial in record["trials"]]
+        if number not in numbers:
+            return None
+        trial, result = record["trials"][numbers.index(number)], answers[numbers.index(number)]
+        if again and trial.get("errors"):
+            return None
+        alike = resumption.is_graded_alike(prompt, record) and not (again and trial.get("graderError"))
+        result = {"timing": {"total": trial.get("duration")}, **result}
+        if self.graded and not alike:
+            return without_verdict(result), None
+        return (result | {"score": {"pass": trial["pass"]}} if "pass" in trial else result), trial
+
     def save(self, finished: FinishedTrial) -> None:
         """Saves a trial that cannot be written yet."""
         if finished.fresh:
@@ -132,9 +143,12 @@ class Trials:
         trials.append(trial)
         if len(trials) == self.k:
             del self.collected[prompt["id"]]
+            of_agent = finished.result["metadata"]
             metadata = {
+                **self.run.of_run(prompt),
                 **self.metadata,
-                "agent": finished.result["metadata"].get("agent", self.run.adapter.config.name),
+                "agent": of_agent.get("agent", self.run.adapter.config.name),
+                **{name: of_agent[name] for name in ("model", "agentVersion") if name in of_agent},
             }
             self.run.write(trials_record(prompt, trials, self.k, metadata))
             verdicts = [trial["pass"] for trial in trials if "pass" in trial]
@@ -142,7 +156,8 @@ class Trials:
         else:
             self.save(finished)
         name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
-        self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded))
+        started = self.run.was_started(prompt["id"], trial["trialNum"])
+        self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded), started=started)
 
 
 def _refuse_another_k(path: str, k: int) -> None:

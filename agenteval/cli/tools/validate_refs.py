@@ -78,6 +78,11 @@ class ValidationCounts:
         else:
             self.not_passed.append(graded["id"])
 
+    @property
+    def total(self) -> int:
+        """How many references there are."""
+        return self.passed + len(self.not_passed) + self.ungraded
+
     def report(self, without: int, console: Console) -> None:
         """Reports how many prompts have no reference, and which references did not pass."""
         if without:
@@ -89,8 +94,7 @@ class ValidationCounts:
         if self.ungraded:
             parts.append(f"{self.ungraded} could not be graded")
         if parts:
-            total = self.passed + len(self.not_passed) + self.ungraded
-            console.say(", ".join([f"{self.passed} of {total} references passed", *parts]))
+            console.say(", ".join([f"{self.passed} of {self.total} references passed", *parts]))
 
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
@@ -108,7 +112,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     an agent that answered with the reference: `output` is the reference, `trajectory` is empty. Each
     record out has `id`, `input`, `reference`, `pass`, `score`, `reasoning`, and the prompt's other fields.
     If a reference does not pass, the task is ambiguous, the grader too strict or the hint wrong: the exit
-    code is 1 then. Prompts without a reference are counted on stderr.
+    code is 1 then. Prompts without a reference are counted on stderr; if none has one, the exit code is 1.
 
     Examples:
       ae-validate-refs prompts.jsonl -g ./grader.py -o validation.jsonl
@@ -138,5 +142,8 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
 
     run(batches, finish)
     target.close()
+    if not counts.total and not console.refused:
+        console.say(f'{source.name}: no prompt has a "reference", an answer that must pass: nothing was validated')
+        return FAILED
     counts.report(references.without, console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK

@@ -21,6 +21,8 @@ from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps
 
 OTHER_PROMPT = "to another prompt in the other file"
+SAME = "with the same answer on both sides: the grader passed it once and once not"
+NOTHING = "no prompt has both an answer that passed and one that did not: there is no pair to write"
 OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"
 ONE_ANSWER = "results have one answer per prompt, a pair needs two: give trials, or another run with --against FILE"
 
@@ -42,6 +44,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         prompts += 1
         for good, bad in product(*judged(both, context, left_out)):
             if good.messages == bad.messages:
+                left_out[SAME] += 1
                 continue
             if context.reader == "openai" and good.prompt != bad.prompt:
                 left_out[OTHER_TURNS] += 1
@@ -49,6 +52,8 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
             yield encode(pair(good, bad, context.reader)) + b"\n"
             pairs += 1
         results.seen(row.id)
+    if not pairs and not left_out:
+        context.say(NOTHING)
     say_left_out(f"{counted(pairs, 'pair')} of {counted(prompts, 'prompt')} written", left_out, context)
 
 

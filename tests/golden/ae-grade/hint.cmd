@@ -1,1 +1,1 @@
-ae-grade -g ae-grader-hint
+ae-grade -g ae-grader-hint 2>messages; echo "exit $?"; cat messages

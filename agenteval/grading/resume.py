@@ -1,0 +1,122 @@
+"""ae-grade --resume: graded records stay if the answer, what graders see of it and the graders are the same.
+
+Data flow: the output is read once, into digests by id → each record of the input is looked up in it: one that is there
+stays, others are graded and added to the file → at the end the file is put in the order of the input, without the
+records that were replaced. Until then it holds both, so that nothing that was paid for is lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from agenteval.grading.verdict import without_verdicts
+from agenteval.streams.digests import digest
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.output import Output, rewrite
+from agenteval.streams.redaction import Redactor
+from agenteval.wire.records import Record
+
+
+class GradedRecord(msgspec.Struct, gc=False):
+    """Where a graded record is in the output, and what was graded by whom."""
+
+    offset: int
+    size: int
+    answer: str
+    graders: str
+    erred: bool
+
+
+class GradedRecords:
+    """The records of an output to go on with; `graders` are the digests of the graders by name."""
+
+    def __init__(self, output: Output, graders: dict[str, str], redact: Redactor, *, merges: bool) -> None:
+        self.output, self.graders, self.redact, self.merges = output, graders, redact, merges
+        self.done: Counter[str] = Counter()
+        self._size = 0
+        self._left: dict[str, list[GradedRecord]] = {}  # by id, without those that stay
+        self._seen: set[str] = set()
+        self._order: list[GradedRecord | None] = []  # of the input; None for a record that is graded now
+        self._read()
+
+    def _read(self) -> None:
+        with open(self.output.absolute, "rb") as file:
+            for line in file:
+                if line.strip():
+                    record = decode_record(line)
+                    metadata = record.get("metadata") or {}
+                    graders = digest(metadata.get("graderDigests"))
+                    erred = _has_grader_error(record)
+                    place = GradedRecord(self._size, len(line), self._answer(record), graders, erred)
+                    self._left.setdefault(record["id"], []).append(place)
+                self._size += len(line)
+
+    def _answer(self, record: Record) -> str:
+        return digest(self.redact.record(without_verdicts(record)))
+
+    def undone(self, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Yields the records that have to be graded."""
+        for batch in batches:
+            if left := [record for record in batch if not self._stays(record)]:
+                yield left
+
+    def _stays(self, record: Record) -> bool:
+        written = self._left.get(record["id"], [])
+        self._seen.add(record["id"])
+        answer, graders = self._answer(record), self._expected(record)
+        same = [one for one in written if one.answer == answer]
+        found = next((one for one in same if one.graders in graders and not one.erred), None)
+        self._order.append(found)
+        if found is not None:
+            written.remove(found)
+            self.done["kept"] += 1
+            return True
+        if not written:
+            self.done["new"] += 1
+        else:
+            self.done["graded again" if same else "changed and graded again"] += 1
+        return False
+
+    def _expected(self, record: Record) -> tuple[str, ...]:
+        """Returns the digests of graders that a record with this verdict has; an earlier version wrote none."""
+        earlier = ((record.get("metadata") or {}).get("graderDigests") or {}) if self.merges else {}
+        return digest({**earlier, **self.graders}), digest(None)
+
+    def finish(self) -> str | None:
+        """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
+        new = iter(_lines_from(self.output.absolute, self._size))
+        gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
+        wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
+        wanted += [(one.offset, one.size) for one in gone]
+        if any(later < earlier for earlier, later in zip(wanted, wanted[1:], strict=False)) or self._has_replaced():
+            rewrite(self.output.absolute, wanted)
+        os.utime(self.output.absolute)  # also if nothing was left to do: make compares times
+        if not self._size:
+            return None
+        parts = [f"{count:,} {what}" for what, count in sorted(self.done.items(), key=lambda item: item[0] != "kept")]
+        if gone:
+            parts.append(f"{len(gone):,} no longer in the input (kept)")
+        if not any(what != "kept" for what in self.done):
+            parts.append("nothing to do")
+        return f"{self.output.name}: {', '.join(parts)}"
+
+    def _has_replaced(self) -> bool:
+        return any(left for id, left in self._left.items() if id in self._seen)
+
+
+def _has_grader_error(record: Record) -> bool:
+    trials = record.get("trials")
+    return bool(record.get("graderError") or any(trial.get("graderError") for trial in trials or ()))
+
+
+def _lines_from(path: str, offset: int) -> Iterator[tuple[int, int]]:
+    """Yields offset and size of the lines that were added to a file."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        for line in file:
+            yield offset, len(line)
+            offset += len(line)

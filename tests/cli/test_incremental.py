@@ -1,0 +1,300 @@
+"""--resume is incremental: exactly what an edit touches is run or graded again, and records are replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import Done, Record, read, run, script, write
+from tests.support.watching import Running, until
+
+TOOLS = ["ae-run", "ae-capture", "ae-trials"]
+AGENT = 'echo "$1" >> "$COUNT/ran"; echo "$1 done"'
+GRADER = """cat > "record.$$"; echo x >> graded; grep -q '"hint":"yes' "record.$$" && p=true || p=false; rm "record.$$"
+echo "{\\"pass\\": $p, \\"score\\": 1}"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    script(tmp_path / "agent.sh", AGENT)
+    script(tmp_path / "grader.sh", GRADER)
+    some(tmp_path)
+    return tmp_path
+
+
+def some(folder: Path, **changes: Record) -> None:
+    """Writes prompts a, b and c; with changes to some of them."""
+    base: dict[str, Record] = {name: {"id": name, "input": f"say {name}", "hint": "yes"} for name in "abc"}
+    write(folder / "prompts", *(prompt | changes.get(name, {}) for name, prompt in base.items()))
+
+
+def start(tool: str, folder: Path, *args: object, grader: str = "./grader.sh") -> Done:
+    k = ["-k", 2, "--workspace-dir", "ws"] if tool == "ae-trials" else []
+    graders = [] if tool == "ae-run" or not grader else ["-g", grader]
+    agent = ["--simple", f"{folder}/agent.sh {{}}", "--env", f"COUNT={folder}"]
+    return run(tool, "prompts", *agent, *graders, *k, "-o", "out", *args, cwd=folder)
+
+
+def counted(folder: Path) -> tuple[dict[str, int], int]:
+    """Returns how often each prompt was given to an agent, and how many answers were graded, since the last call."""
+    ran = (folder / "ran").read_text().splitlines() if (folder / "ran").exists() else []
+    graded = (folder / "graded").read_text().splitlines() if (folder / "graded").exists() else []
+    for name in ("ran", "graded"):
+        (folder / name).unlink(missing_ok=True)
+    return Counter(ran), len(graded)
+
+
+def each(tool: str) -> int:
+    return 2 if tool == "ae-trials" else 1
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_nothing_has_changed(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    before = (folder / "out").read_bytes()
+    os.utime(folder / "out", (1, 1))
+    assert "out: 3 kept, nothing to do" in start(tool, folder, "--resume").expect(0).stderr
+    assert counted(folder) == ({}, 0)
+    assert (folder / "out").read_bytes() == before
+    assert (folder / "out").stat().st_mtime > 1, "make compares times"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_edited_prompt_is_run_again(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    some(folder, b={"input": "say d"})
+    assert "out: 2 kept, 1 changed and run again" in start(tool, folder, "--resume").expect(0).stderr
+    graded = 0 if tool == "ae-run" else each(tool)
+    assert counted(folder) == ({"say d": each(tool)}, graded)
+    records = {record["id"]: record for record in read(folder / "out")}
+    assert len(read(folder / "out")) == 3
+    assert records["b"]["input"] == "say d"
+    assert len({record["metadata"]["runId"] for record in records.values()}) == 1
+    assert start(tool, folder, "--resume").expect(0).stderr.count("3 kept, nothing to do") == 1
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("change", [{"hint": "no"}, {"metadata": {"category": "ui"}}, {"tags": ["x"]}])
+def test_an_edited_field_that_graders_see_is_graded_again(tool: str, change: Record, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    some(folder, b=change)
+    done = "1 with new fields" if tool == "ae-run" else "1 graded again"
+    assert f"out: 2 kept, {done}" in start(tool, folder, "--resume").expect(0).stderr
+    assert counted(folder) == ({}, 0 if tool == "ae-run" else each(tool))
+    [record] = [record for record in read(folder / "out") if record["id"] == "b"]
+    for field, value in change.items():
+        assert record[field] == value if field != "metadata" else record["metadata"]["category"] == "ui"
+    if "hint" in change and tool != "ae-run":
+        passes = record["passRate"] if tool == "ae-trials" else record["score"]["pass"]
+        assert passes == 0
+    assert record["metadata"]["agentDigest"], "what the run has recorded stays"
+    some(folder, b={"timeout": 99_000, **change})
+    start(tool, folder, "--resume").expect(0)
+    assert counted(folder) == ({}, 0)
+
+
+@pytest.mark.parametrize("tool", TOOLS[1:])
+def test_an_edited_grader_grades_again(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    script(folder / "grader.sh", f"# corrected\n{GRADER}")
+    assert "out: 3 graded again" in start(tool, folder, "--resume").expect(0).stderr
+    assert counted(folder) == ({}, 3 * each(tool))
+    assert "3 graded again" in start(tool, folder, "--resume", grader="./grader.sh --strict").expect(0).stderr
+    assert counted(folder) == ({}, 3 * each(tool))
+    assert "3 kept, nothing to do" in start(tool, folder, "--resume", grader="./grader.sh --strict").expect(0).stderr
+    assert counted(folder) == ({}, 0)
+    assert len(read(folder / "out")) == 3
+
+
+def test_an_edited_python_grader_grades_again(folder: Path) -> None:
+    (folder / "own.py").write_text("def grade(record):\n    return {'pass': True, 'score': 1}\n")
+    for grader in ("own.py", "own:grade"):
+        start("ae-capture", folder, "--overwrite", grader=grader).expect(0)
+        start("ae-capture", folder, "--resume", grader=grader).expect(0).says("3 kept, nothing to do")
+        (folder / "own.py").write_text(f"# {grader}\ndef grade(record):\n    return {{'pass': False, 'score': 0}}\n")
+        start("ae-capture", folder, "--resume", grader=grader).expect(0).says("3 graded again")
+        assert not any(record["score"]["pass"] for record in read(folder / "out"))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_edited_agent_is_refused(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    refused = ("its records are of text with another command", "--force")
+    start(tool, folder, "--resume", "--env", "OTHER=1").expect(2).says(*refused)
+    script(folder / "agent.sh", f"# other\n{AGENT}")
+    start(tool, folder, "--resume").expect(2).says(*refused)
+    assert counted(folder) == ({}, 0)
+    assert "3 kept" in start(tool, folder, "--resume", "--force").expect(0).stderr
+
+
+def test_files_that_a_shell_line_writes_do_not_make_it_another_agent(folder: Path) -> None:
+    line = 'echo "$PROMPT" >> log.sh; touch seen; [ -e seen ] && sh ./part.sh "$PROMPT"'
+    (folder / "part.sh").write_text("echo one\n")
+    options = ["prompts", "--shell", line, "-o", "shell"]
+    run("ae-capture", *options, cwd=folder).expect(0, stderr="")
+    run("ae-capture", *options, "--resume", cwd=folder).expect(0).says("3 kept")
+    (folder / "part.sh").write_text("echo two\n")
+    run("ae-capture", *options, "--resume", cwd=folder).expect(2).says("another command")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_new_and_removed_prompts(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    write(folder / "prompts", {"id": "b", "input": "say b", "hint": "yes"}, {"id": "new", "input": "say new"})
+    done = start(tool, folder, "--resume").expect(0)
+    assert "out: 1 kept, 1 new, 2 no longer in the prompts (kept)" in done.stderr
+    assert counted(folder)[0] == {"say new": each(tool)}
+    assert sorted(record["id"] for record in read(folder / "out")) == ["a", "b", "c", "new"]
+
+
+def test_prompts_from_a_pipe_and_the_order_of_the_input(folder: Path) -> None:
+    start("ae-capture", folder, "--keep-order").expect(0)
+    counted(folder)
+    some(folder, a={"input": "say z"})
+    text = (folder / "prompts").read_text()
+    agent = ["--simple", f"{folder}/agent.sh {{}}", "--env", f"COUNT={folder}", "-g", "./grader.sh", "-o", "out"]
+    done = run("ae-capture", *agent, "--resume", "--keep-order", stdin=text, cwd=folder).expect(0)
+    done.says("out: 2 kept, 1 changed and run again")
+    assert [record["id"] for record in read(folder / "out")] == ["a", "b", "c"]
+    assert counted(folder) == ({"say z": 1}, 1)
+
+
+def test_records_without_digests_are_compared_by_their_input(folder: Path) -> None:
+    result: Record = {"output": "x", "trajectory": [], "score": {"pass": True, "score": 1}}
+    write(folder / "out", *({"id": name, "input": f"say {name}", **result} for name in "abc"))
+    start("ae-capture", folder, "--resume").expect(0).says("out: 3 kept, nothing to do")
+    some(folder, b={"input": "say d"}, c={"hint": "no"})
+    start("ae-capture", folder, "--resume").expect(0).says("out: 2 kept, 1 changed and run again")
+    assert counted(folder) == ({"say d": 1}, 1)
+    assert len(read(folder / "out")) == 3
+
+
+def test_without_a_grader_the_verdict_and_the_fields_it_is_of_stay(folder: Path) -> None:
+    start("ae-capture", folder).expect(0)
+    counted(folder)
+    some(folder, b={"hint": "no"})
+    done = start("ae-capture", folder, "--resume", grader="").expect(0)
+    done.says("3 kept, 1 of them graded before their fields changed (-g grades it again), nothing to do")
+    assert {record["hint"] for record in read(folder / "out")} == {"yes"}
+
+
+def test_what_was_not_graded_before_is_graded_now(folder: Path) -> None:
+    start("ae-capture", folder, grader="").expect(0)
+    counted(folder)
+    start("ae-capture", folder, "--resume").expect(0).says("3 graded again")
+    assert counted(folder) == ({}, 3)
+
+
+@pytest.mark.parametrize("tool", TOOLS[1:])
+def test_grader_errors_are_graded_again(tool: str, folder: Path) -> None:
+    script(folder / "grader.sh", f"[ -e mended ] || exit 3\n{GRADER}")
+    start(tool, folder).expect(1)
+    (folder / "mended").touch()
+    counted(folder)
+    kept = "3 kept, 3 of them without a verdict (--retry-failed grades them again), nothing to do"
+    assert kept in start(tool, folder, "--resume").expect(0).stderr
+    assert "3 graded again" in start(tool, folder, "--retry-failed").expect(0).stderr
+    assert counted(folder) == ({}, 3 * each(tool))
+    assert "graderError" not in (folder / "out").read_text()
+
+
+@pytest.mark.parametrize("tool", TOOLS[1:])
+def test_a_kill_between_grading_and_writing_loses_nothing(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    before = read(folder / "out")
+    some(folder, a={"input": "say new"}, b={"hint": "yes!"}, c={"hint": "yes!"})
+    script(folder / "grader.sh", f"{GRADER}[ $(wc -l < graded) -lt 2 ] || [ -e quick ] || sleep 60")
+    k = ["-k", "2", "--workspace-dir", "ws"] if tool == "ae-trials" else []
+    agent = ["--simple", f"{folder}/agent.sh {{}}", "--env", f"COUNT={folder}", "-g", "./grader.sh", *k, "-o", "out"]
+    with Running(tool, "prompts", *agent, "--resume", cwd=folder) as running:
+        graded = folder / "graded"
+        until(lambda: graded.exists() and len(graded.read_text().split()) >= 2, "the second answer is being graded")
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+    assert read(folder / "out")[:3] == before, "the old records stay until they are replaced"
+    started = counted(folder)[0]
+    (folder / "quick").touch()
+    run(tool, "prompts", *agent, "--resume", cwd=folder).expect(0)
+    again = counted(folder)[0]
+    total = Counter(started) + Counter(again)
+    assert total == {"say new": each(tool)}, "no agent has answered twice"
+    assert sorted(record["id"] for record in read(folder / "out")) == ["a", "b", "c"]
+    assert "3 kept, nothing to do" in run(tool, "prompts", *agent, "--resume", cwd=folder).expect(0).stderr
+
+
+# --- an output that is there ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_output_with_records_is_not_replaced_unasked(tool: str, folder: Path) -> None:
+    start(tool, folder).expect(0)
+    counted(folder)
+    before = (folder / "out").read_bytes()
+    start(tool, folder).expect(2).says("out: holds records", "--resume", "--append", "--overwrite")
+    assert (folder / "out").read_bytes() == before
+    assert counted(folder) == ({}, 0)
+    start(tool, folder, "--overwrite").expect(0)
+    assert len(read(folder / "out")) == 3
+    (folder / "out").write_bytes(b"")
+    start(tool, folder).expect(0)
+
+
+# --- ae-grade -------------------------------------------------------------------------------------
+
+
+def grade(folder: Path, *args: object, grader: str = "./grader.sh") -> Done:
+    return run("ae-grade", "results", "-g", grader, "-o", "graded.jsonl", *args, cwd=folder)
+
+
+def results(folder: Path, **changes: Record) -> None:
+    base: dict[str, Record] = {name: {"id": name, "output": name, "hint": "yes"} for name in "abc"}
+    write(folder / "results", *(record | changes.get(name, {}) for name, record in base.items()))
+
+
+@pytest.mark.parametrize("change", [{"output": "new"}, {"hint": "no"}, {"more": 1}])
+def test_ae_grade_grades_what_has_changed(change: Record, folder: Path) -> None:
+    results(folder)
+    grade(folder).expect(0)
+    counted(folder)
+    os.utime(folder / "graded.jsonl", (1, 1))
+    grade(folder, "--resume").expect(0).says("graded.jsonl: 3 kept, nothing to do")
+    assert (folder / "graded.jsonl").stat().st_mtime > 1
+    results(folder, a=change)
+    grade(folder, "--resume").expect(0).says("graded.jsonl: 2 kept, 1 changed and graded again")
+    assert counted(folder) == ({}, 1)
+    graded = read(folder / "graded.jsonl")
+    assert [record["id"] for record in graded] == ["a", "b", "c"], "the order is that of the input"
+    assert all(graded[0][field] == value for field, value in change.items())
+
+
+def test_ae_grade_with_another_grader_and_other_records(folder: Path) -> None:
+    results(folder)
+    grade(folder).expect(0)
+    counted(folder)
+    script(folder / "grader.sh", f"# corrected\n{GRADER}")
+    write(folder / "results", {"id": "new", "output": "n"}, {"id": "b", "output": "b", "hint": "yes"})
+    said = grade(folder, "--resume").expect(0).says("1 graded again", "1 new", "2 no longer in the input (kept)")
+    assert "kept," not in said
+    assert counted(folder) == ({}, 2)
+    assert [record["id"] for record in read(folder / "graded.jsonl")] == ["new", "b", "a", "c"]
+
+
+def test_ae_grade_again_after_a_grader_error(folder: Path) -> None:
+    results(folder)
+    script(folder / "grader.sh", f"[ -e mended ] || exit 3\n{GRADER}")
+    grade(folder).expect(1)
+    (folder / "mended").touch()
+    grade(folder, "--resume").expect(0).says("3 graded again")
+    assert len(read(folder / "graded.jsonl")) == 3
