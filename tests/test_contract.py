@@ -6,6 +6,7 @@ filter from records to records, or that needs more arguments, says so in EXCEPTI
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import importlib
 import json
@@ -13,16 +14,18 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +110,15 @@ class Case(NamedTuple):
     reads_all_first: bool = False  # prints nothing before the end of its input
 
 
+@cache
+def repository() -> str:
+    """A git repository without a commit, for the grader that looks at one."""
+    folder = tempfile.mkdtemp(prefix="ae-test-")
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    return folder
+
+
 def report(*path: str) -> dict[str, Any]:
     """A tool that writes one JSON document, with the number of records at this path."""
 
@@ -141,6 +153,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     },
     "ae-show": {"processed": lambda done: done.stdout.count("== p")},
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
+    "ae-grader-git": {"make": lambda number: {**result(number), "cwd": repository()}},
     "ae-grader-judge": {"args": ("--offline",), "make": lambda number: {**result(number), "output": ""}},
     "ae-merge": {"make": result, "reads_all_first": True},
     "ae-plan": {"args": ("--pass-rate", "0.8")},

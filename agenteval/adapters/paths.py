@@ -104,14 +104,18 @@ def _getter(keys: tuple[Key, ...]) -> Getter:
     if len(keys) > 2 or any(isinstance(key, int) or key.isdigit() for key in keys):
         return _walker(keys)
     first, second = keys[0], keys[-1]
-    if len(keys) == 1:
-        return lambda value, event=None: value.get(first) if type(value) is dict else None
 
     def get(value: Any, event: Any = None) -> Any:
+        try:
+            return value.get(first)
+        except AttributeError:  # of JSON values, only an object has `get`
+            return None
+
+    def get_inner(value: Any, event: Any = None) -> Any:
         inner = value.get(first) if type(value) is dict else None
         return inner.get(second) if type(inner) is dict else None
 
-    return get
+    return get if len(keys) == 1 else get_inner
 
 
 def _walker(keys: tuple[Key, ...]) -> Getter:

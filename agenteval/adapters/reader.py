@@ -65,16 +65,8 @@ class Adapter:
         return reading
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> None:
-        """Applies the rules to lines."""
-        events = self._events(lines, times, out)
-        if self._unfold is None:
-            self.rules.apply(events, out)
-        else:
-            for event in events:
-                self._apply_unfolded(event, out)
-
-    def _events(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> Iterator[Event]:
-        """Yields the event of each line that has one, and sets its time."""
+        """Applies the rules to the event of each line that has one."""
+        apply = self.rules.apply if self._unfold is None else self._apply_unfolded
         for line, time in zip(lines, chain(times, repeat(None)), strict=False):
             try:
                 event = _decode(line)
@@ -82,7 +74,7 @@ class Adapter:
                 event = None
             if type(event) is dict or (event := self._decode_otherwise(line, out)) is not None:
                 out.time = time
-                yield event
+                apply(event, out)
 
     def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
         """Applies the rules to one event and those within it."""
@@ -91,7 +83,8 @@ class Adapter:
 
     def _apply_unfolded(self, event: Event, out: Trajectory) -> None:
         first = len(out.steps)
-        self.rules.apply(self._unfolded(event, out), out)
+        for one in self._unfolded(event, out):
+            self.rules.apply(one, out)
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took

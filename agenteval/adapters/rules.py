@@ -8,7 +8,7 @@ that match it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -383,8 +383,7 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     get = path.get
 
     def name_session(item: Any, event: Any, out: Trajectory) -> None:
-        found = get(event)
-        out.name_session(found, event.get("session_id") if found is None else None)
+        out.name_session(get(event), event.get("session_id"))
 
     actions.append(Rule((), None, name_session, fields=_fields([path.text, SESSION_ID])))
     return actions
@@ -441,9 +440,9 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
 
 MISSED = object()  # returned by an act that found nothing to take: later rules get the event
 
-Candidate = tuple[Tests, Act, bool]  # the bool: whether no later rule gets the event
-Action = tuple[Fields, Tests, Act]
-Choice = tuple[list[Candidate], list[Action], Fields]  # for steps; for the rest, and in which fields all of it begins
+Candidate = tuple[Act, bool]  # the bool: whether no later rule gets the event
+Action = tuple[str | int | None, Act]  # the field without which the act takes nothing, if it is a single one
+Choice = tuple[list[Candidate], list[Action]]
 
 
 class RuleSet:
@@ -466,22 +465,19 @@ class RuleSet:
         self._other = self._choice_for(None)
         self._of_list = self._choice_for(None, is_list=True)
 
-    def apply(self, events: Iterable[Event], out: Trajectory) -> None:
-        """Applies the rules to events."""
-        name, by_word, other = self._name, self._by_word, self._other
-        for event in events:
-            word = event.get(name) if name else self._get_word(event)
-            if type(word) is str:
-                steps, actions, fields = by_word.get(word, other)
-            else:
-                steps, actions, fields = self._of_list if type(word) is list else other
-            for tests, act, takes in steps:
-                if (not tests or all_hold(tests, event)) and act(event, event, out) is not MISSED and takes:
-                    break
-            if fields is None or not fields.isdisjoint(event):
-                for needed, tests, act in actions:
-                    if (needed is None or not needed.isdisjoint(event)) and (not tests or all_hold(tests, event)):
-                        act(event, event, out)
+    def apply(self, event: Event, out: Trajectory) -> None:
+        """Applies the rules to an event."""
+        word = event.get(self._name) if self._name else self._get_word(event)
+        if type(word) is str:
+            steps, actions = self._by_word.get(word, self._other)
+        else:
+            steps, actions = self._of_list if type(word) is list else self._other
+        for act, takes in steps:
+            if act(event, event, out) is not MISSED and takes:
+                break
+        for field, act in actions:
+            if field is None or field in event:
+                act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
@@ -496,10 +492,27 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        actions = [(rule.fields, rule.tests, rule.act) for rule in possible(self.actions)]
-        needed = [fields for fields, _, _ in actions if fields is not None]
-        every = frozenset[str | int]().union(*needed) if len(needed) == len(actions) else None
-        return _ordered(list(possible(self.steps))), actions, every
+        return _ordered(list(possible(self.steps))), [_action(rule) for rule in possible(self.actions)]
+
+
+def _action(rule: Rule) -> Action:
+    """Returns a rule with the field that an event must have; one that needs any of several looks for them itself."""
+    fields, act = rule.fields, _tested(rule)
+    if not fields or len(fields) == 1:
+        return (next(iter(fields)) if fields else None), act
+
+    def act_on_fields(item: Any, event: Event, out: Trajectory) -> object:
+        return MISSED if fields.isdisjoint(event) else act(item, event, out)
+
+    return None, act_on_fields
+
+
+def _tested(rule: Rule) -> Act:
+    """Returns the act of a rule for events that pass its tests."""
+    tests, act = rule.tests, rule.act
+    if not tests:
+        return act
+    return lambda item, event, out: act(item, event, out) if all_hold(tests, event) else MISSED
 
 
 def _ordered(rules: list[Rule]) -> list[Candidate]:
@@ -508,15 +521,15 @@ def _ordered(rules: list[Rule]) -> list[Candidate]:
     previous = None
     for n, rule in enumerate(rules):
         if rule.item is None:
-            found.append(_lone(rule) if rule.lone and rule.tests else (rule.tests, rule.act, not rule.also))
+            found.append((_lone(rule) if rule.lone and rule.tests else _tested(rule), not rule.also))
         elif rule.item.path.text != previous:
-            found.append(((), _over_list(rules, n, rule.item.path), True))
+            found.append((_over_list(rules, n, rule.item.path), True))
         previous = rule.item and rule.item.path.text
     return found
 
 
-def _lone(rule: Rule) -> Candidate:
-    """Returns a rule with a single condition: in agent-eval-harness, it looks at each item where it finds a list."""
+def _lone(rule: Rule) -> Act:
+    """Returns the act of a rule with a single condition: in agent-eval-harness it looks at each item of a list."""
     (condition,), act = rule.tests, rule.act
 
     def act_on_each(item: Any, event: Event, out: Trajectory) -> object:
@@ -529,7 +542,7 @@ def _lone(rule: Rule) -> Candidate:
             act(item, event, out)
         return None if fitting else MISSED
 
-    return (), act_on_each, not rule.also
+    return act_on_each
 
 
 def _over_list(rules: list[Rule], start: int, items: Path) -> Act:

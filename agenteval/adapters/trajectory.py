@@ -71,7 +71,10 @@ class Trajectory:
         return self._spare_session if self._session is None else as_text(self._session)
 
     def name_session(self, found: Any, spare: Any) -> None:
-        """Takes in the session id at the schema's path or, if there is none, that at `$.session_id`."""
+        """Takes in the session id at the schema's path, and that at `$.session_id`, which counts if there is no other.
+
+        Either may be None.
+        """
         if found is not None:
             self._session = found
         elif type(spare) is str:
@@ -155,15 +158,18 @@ class Trajectory:
 
         An empty piece is ignored, unless it begins a message and gives its id.
         """
-        text = content if type(content) is str else as_text(content)
         other = self.open_kind != kind or self._pieces_parent != self.parent
+        if content and type(content) is str and not other and (message is None or message == self._message):
+            self.pieces.append(content)  # the usual case
+            return
+        text = as_text(content)
         if not text and (message is None or content is None or (other and self.pieces)):
             return
         if other or (message is not None and message != self._message):
             if self.pieces:
                 self._join()
             self._add({"type": kind, "content": ""})
-            self.open_kind, self._message, self._pieces_parent = kind, message, self.parent
+            self.open_kind, self._message, self._pieces_parent = kind, message, self._last.get("parentId")
         self.pieces.append(text)
 
     def step_of(self, ident: str) -> Step | None:
@@ -212,6 +218,8 @@ class Trajectory:
         """Takes in a call, its progress or result, and returns the step; `otherwise` is the status by default."""
         if flag and is_true(flag):
             status = "failed"
+        elif word == UNCHANGED and not flag:
+            status = UNCHANGED
         elif (status := status_of(word) or "") == "":
             status = otherwise if output is None and flag is None else "completed"
         if status == "pending":

@@ -21,7 +21,6 @@ STATUS_WORDS = {
     "completed": "completed complete success succeeded successful ok okay done finished passed true",
     "failed": "failed failure fail error errored cancelled canceled aborted rejected denied declined refused "
     "timeout timed_out timedout interrupted killed crashed false",
-    UNCHANGED: UNCHANGED,
 }
 STOP_WORDS = {
     "length": "length max_tokens max_output_tokens token_limit context_window_exceeded model_context_window_exceeded "

@@ -326,6 +326,10 @@ class Journal:
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
 
+    def records(self) -> list[Record]:
+        """Returns the records of an earlier run that are not in the output."""
+        return [entry.record for entry in self._earlier.values()]
+
     def has_answer(self, prompt: Record) -> bool:
         """Returns whether an earlier run kept an answer to this prompt."""
         return any(entry.id == prompt["id"] and entry.answers(prompt) for entry in self._earlier.values())

@@ -13,6 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from agenteval import __version__
 from agenteval.adapters.reader import failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
+from agenteval.agents.budget import Budget
 from agenteval.agents.dry_run import planned_start, start_lines
 from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.kinds import (
@@ -217,10 +219,29 @@ class PromptRun:
             keep_going=settings.keep_going,
         )
         self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
+        self.budget = Budget(settings.max_cost, settings.max_total_tokens, self.console.say)
+        if self.budget.limited and resume:
+            self._count_earlier()
         self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
         self._syncer: Syncer | None = None
         self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
         self._lock = threading.Lock()  # of the warning
+
+    def _count_earlier(self) -> None:
+        """Counts what the answers of earlier runs have used: those in the output, and those in the journal."""
+        records = [] if self.journal is None else self.journal.records()
+        for record in chain(records, self.output.records()):
+            if not isinstance(trials := record.get("trials"), list):
+                self._count_usage(record)
+                continue
+            for trial in trials:
+                self.budget.add(trial, (record.get("metadata") or {}).get("model"))
+
+    def _count_usage(self, record: Record) -> None:
+        """Counts what a raw record or a result has used."""
+        if self.budget.limited:
+            result = record if "trajectory" in record else result_of(record, self.adapter)
+            self.budget.add(result, result["metadata"].get("model"))
 
     def _provenance(self) -> Record:
         """Returns what says of each record where it comes from; --resume goes on with the same run."""
@@ -269,7 +290,7 @@ class PromptRun:
                 self.journal.settle()
             raise
         self._close()
-        return self._report()
+        return self._report(trials)
 
     def prompts_to_start(self) -> Iterator[Record]:
         """Yields the prompts in the order of the input or, with --stop-when-known, in random order until it is."""
@@ -308,7 +329,7 @@ class PromptRun:
             if self.journal:
                 self.journal.close()
 
-    def _report(self) -> int:
+    def _report(self, trials: int | None) -> int:
         """Reports at the end what the user has to know; returns the exit code."""
         if line := self.resumption.summary():
             self.console.say(line)
@@ -319,9 +340,11 @@ class PromptRun:
         self.fit.finish()
         self.failures.report()
         self.missing.report()
+        self.budget.report("prompt" if trials is None else "trial", resumable=self.output.resumable)
         ungraded = self.graders is not None and self.graders.erred
         failed = self.failures.failed and self.settings.exit_status
-        return FAILED if self.console.refused or ungraded or self.missing.count or failed else OK
+        incomplete = self.console.refused or self.missing.count or self.budget.not_run
+        return FAILED if incomplete or ungraded or failed else OK
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
@@ -336,6 +359,10 @@ class PromptRun:
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
+        if self.budget.refuses():
+            if self.early_end:
+                self.early_end.skip(prompt["id"])
+            return None
         self._warn_of_turns(prompt)
         self._started.add((prompt["id"], trial))
         job = self._job(prompt, trial)
@@ -411,7 +438,16 @@ class PromptRun:
             result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
             self.fit.add(answer.raw, result)
+        self._count_usage(result)
         return result
+
+    def raw(self, prompt: Record) -> Record | None:
+        """Runs a prompt and returns its raw record; None if it was cut short."""
+        answer = self.attempt(prompt)
+        if answer is None:
+            return None
+        self._count_usage(answer.raw)
+        return answer.raw
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
@@ -627,7 +663,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
 def _open_workspaces(
     settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None], run_id: str
 ) -> Workspaces | None:
-    """Returns the workspaces that the options ask for; warns if they are inside a repository."""
+    """Returns the workspaces that the options ask for, marked with the run; warns if they are inside a repository."""
     if settings.workspace_dir is None:
         return None
     workspaces = Workspaces(

@@ -23,7 +23,7 @@ from agenteval.errors import CannotGoOn, ClosedPipe, UserError, WorkspaceError
 from agenteval.streams import descriptors
 from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, create_file, make_directories
-from agenteval.streams.jsonl import encode
+from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
@@ -194,6 +194,13 @@ class Output:
                 raise ClosedPipe from None
             except OSError as error:
                 raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
+
+    def records(self) -> Iterator[Record]:
+        """Yields the records that are in the file."""
+        if self.path is None or not os.path.isfile(self.absolute):
+            return
+        with open(self.absolute, "rb") as file:
+            yield from (decode_record(line) for line in file if line.strip())
 
     def sync(self) -> None:
         """Brings what was written to the disk, so that a power cut does not cost it; a pipe has no disk."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import Done, Record, read, run, script, write
+from tests.support.tool import ROOT, Done, Record, read, run, script, write
 from tests.support.watching import Running, until
 
 TOOLS = ["ae-run", "ae-capture", "ae-trials"]
@@ -298,3 +299,81 @@ def test_ae_grade_again_after_a_grader_error(folder: Path) -> None:
     (folder / "mended").touch()
     grade(folder, "--resume").expect(0).says("3 graded again")
     assert len(read(folder / "graded.jsonl")) == 3
+
+
+# --- limits of a run ------------------------------------------------------------------------------
+
+USAGE = """echo x >> started
+echo '{"type":"system","subtype":"init","model":"claude-sonnet-4-20250514"}'
+echo '{"type":"result","result":"ok","total_cost_usd":COST,"usage":{"input_tokens":10,"output_tokens":5}}'
+"""
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize(
+    "limit", [["--max-cost", "0.5"], ["--max-total-tokens", "30"]], ids=["--max-cost", "--max-total-tokens"]
+)
+def test_no_agent_is_started_beyond_the_limit(tool: str, limit: list[str], tmp_path: Path) -> None:
+    write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(6)))
+    script(tmp_path / "agent.sh", USAGE.replace("COST", "0.25"))
+    k = ["-k", 1] if tool == "ae-trials" else []
+    agent = ["--shell", './agent.sh "$PROMPT"', *(["--extract", "claude"] if tool != "ae-run" else [])]
+    if tool == "ae-run":
+        (tmp_path / "mine.json").write_text(
+            run("ae-adapters", "claude").expect(0).stdout.replace('"claude"', '"./agent.sh"')
+        )
+        agent = ["-s", "mine.json"]
+    options = ["prompts", *agent, *k, "-o", "out"]
+    stopped = run(tool, *options, *limit, cwd=tmp_path).expect(1)
+    assert f"{limit[0]}: " in stopped.stderr and "4 " in stopped.stderr and "--resume" in stopped.stderr, stopped
+    assert len(read(tmp_path / "out")) == (tmp_path / "started").read_text().count("x") == 2
+    run(tool, *options, *limit, "--resume", cwd=tmp_path).expect(1)
+    assert len(read(tmp_path / "out")) == 2, "the limit is that of the whole run"
+    run(tool, *options, limit[0], "100", "--resume", cwd=tmp_path).expect(0)
+    assert len(read(tmp_path / "out")) == 6
+
+
+def test_an_empty_prompt_file_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "prompts").touch()
+    run("ae-capture", "prompts", "--simple", "echo {}", cwd=tmp_path).expect(0).says("prompts: has no prompts")
+
+
+def test_braces_in_a_shell_line_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    run("ae-run", "prompts", "--shell", "agent {}", cwd=tmp_path).expect(2).says("--shell 'agent \"$PROMPT\"'")
+    run("ae-run", "prompts", "--shell", "echo '{\"x\":{}}'", cwd=tmp_path).expect(0)
+
+
+# --- docs/recipes.md ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not on PATH")
+def test_the_makefile_of_the_recipes_does_exactly_what_is_needed(folder: Path) -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    (folder / "Makefile").write_text(text.split("```make\n")[1].split("```")[0])
+    (folder / "prompts").rename(folder / "prompts.jsonl")
+    grader = "import os\ndef grade(record):\n    open(os.environ['COUNT'] + '/graded', 'a').write('x\\n')\n"
+    (folder / "grader.py").write_text(f"{grader}    return {{'pass': record['hint'] == 'yes', 'score': 1}}\n")
+
+    def make() -> tuple[dict[str, int], int]:
+        run("/usr/bin/env", "make", "--no-print-directory", cwd=folder, env={"COUNT": str(folder)}).expect(0)
+        return counted(folder)
+
+    def edit(name: str, old: str, new: str) -> None:
+        path = folder / name
+        path.write_text(path.read_text().replace(old, new))
+        later = max(file.stat().st_mtime for file in folder.rglob("*")) + 2
+        os.utime(path, (later, later))
+
+    every = {"say a": 1, "say b": 1, "say c": 1}
+    assert make() == (every, 3)
+    assert make() == ({}, 0)
+    edit("prompts.jsonl", "say b", "say d")
+    assert make() == ({"say d": 1}, 1)
+    edit("prompts.jsonl", '"c", "input": "say c", "hint": "yes"', '"c", "input": "say c", "hint": "no"')
+    assert make() == ({}, 1)
+    edit("grader.py", "score': 1", "score': 0.5")
+    assert make() == ({}, 3)
+    edit("agent.sh", "#!/bin/sh", "#!/bin/sh\n# another")
+    assert make() == ({"say a": 1, "say d": 1, "say c": 1}, 3)
+    assert len(list((folder / "runs").glob("*.jsonl"))) == 2

@@ -65,7 +65,7 @@ def test_a_file_of_another_kind_is_refused(tool: str, tmp_path: Path) -> None:
     """Its ids would count as done, or it would hold records of two kinds; --force is about agents only."""
     some(tmp_path, "x")
     prompt: Record = {"id": "0-x", "input": "x"}
-    result = {**prompt, "output": "x", "trajectory": []}
+    result = {**prompt, "output": "x", "trajectory": [], "hint": "x"}
     kinds: dict[str, Record] = {
         "prompts": prompt,
         "raw records": {**prompt, "rawLines": ["x"]},

@@ -41,10 +41,9 @@ def main(path: str | None, **options: Any) -> int:
     def run_prompt(prompt: Record) -> list[Record]:
         raw, _graded = run.earlier(prompt)
         if raw is None:
-            answer = run.attempt(prompt)
-            if answer is None:
+            raw = run.raw(prompt)
+            if raw is None:
                 return []
-            raw = answer.raw
         run.remove_workspace(prompt, failed=bool(raw.get("errors")))
         return [raw]
 

@@ -142,7 +142,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
 
     run(batches, finish)
     target.close()
-    if not counts.total and not console.refused:
+    if references.without and not counts.total and not console.refused:
         console.say(f'{source.name}: no prompt has a "reference", an answer that must pass: nothing was validated')
         return FAILED
     counts.report(references.without, console)
