@@ -52,7 +52,8 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
-    workspace = {"workspaceDir": "/ws", "workspaceBaseline": "0", "agentArgs": ["--model"], "agentDigest": "0"}
+    run = ("runId", "suiteVersion", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest", "workspaceDir")
+    metadata = {**dict.fromkeys((*run, "workspaceBaseline"), "0"), "agentArgs": ["--model"], "graderDigests": {}}
     turns = [{"lines": 0}, {"lines": 0}]
     raw = {
         "id": "i",
@@ -60,7 +61,7 @@ def test_the_names_of_the_suite_are_those_it_writes() -> None:
         "rawLines": [],
         "turns": turns,
         "timing": {},
-        "metadata": workspace,
+        "metadata": metadata,
         **ending,
     }
     assert set(result_of(raw, adapter())["metadata"]) == SUITE_METADATA | {"agent"}

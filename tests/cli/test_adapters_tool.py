@@ -20,7 +20,7 @@ def test_a_line_per_adapter() -> None:
     assert {line.split()[0] for line in lines if line.split()[1] == "messages-only"} == MESSAGES_ONLY
     assert {line.split()[1] for line in lines} == {"full", "messages-only"}
     codex = next(line for line in lines if line.startswith("codex "))
-    assert "  @openai/codex 0.166.0  " in codex
+    assert "  @openai/codex 0.169.0  " in codex
     assert codex.endswith("  OpenAI Codex CLI (`codex exec`), without its sandbox"), "the first sentence"
 
 
@@ -49,7 +49,7 @@ def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
         assert "  8 programs  " in lines[NAMES.index("acp")]
         assert lines[NAMES.index("aider")].endswith("  messages, tokens and …"), "its name stands there already"
     if columns == 200:
-        assert "  pi-coding-agent 0.73.1  " in lines[NAMES.index("pi")] and not any("…" in line for line in lines[1:])
+        assert "  pi-coding-agent 0.87.1  " in lines[NAMES.index("pi")] and not any("…" in line for line in lines[1:])
 
 
 def test_one_entry_as_json() -> None:

@@ -162,8 +162,8 @@ main()
 @pytest.mark.parametrize(
     ("tool", "args", "turns", "times"),
     [
-        ("run", [], 1, 0),
-        ("run", [], 3, 2),
+        ("run", [], 1, 1),
+        ("run", [], 3, 3),
         ("run", ["--retries", "1"], 1, 1),
         ("capture", [], 1, 1),
         ("capture", [], 3, 3),
@@ -176,7 +176,7 @@ main()
 def test_output_is_parsed_once_and_only_if_something_in_it_is_needed(
     tool: str, args: list[str], turns: int, times: int, claude: Path, tmp_path: Path
 ) -> None:
-    """A turn is parsed by ae-run if the next one needs the session's id, and with --retries for an overload."""
+    """A turn is parsed once: for the id of its session, which names the log, and with --retries for an overload."""
     counted = python_script(tmp_path / "counted", COUNTED.format(tool=tool))
     prompt = jsonl({"id": "a", "input": ["x"] * turns})
     done = run(str(counted), "-s", claude, *args, stdin=prompt, cwd=tmp_path).expect(0)

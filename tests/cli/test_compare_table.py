@@ -81,7 +81,7 @@ def test_prompts_that_all_changed_are_not_said_to_be_equal(
 
 def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
     write(runs / "back.jsonl", *(graded(at, at < 18, timing={"start": 9, "end": 1}) for at in range(20)))
-    done = run("ae-compare", "old.jsonl", "back.jsonl", "--cluster-by", "metadata.doc", cwd=runs).expect(0)
+    done = run("ae-compare", "old.jsonl", "back.jsonl", "--cluster-by", "metadata.doc", cwd=runs).expect(1)
     assert "back: 20 records with a negative duration: the clock was set back, so it is not known\n" in done.stderr
     assert "no two prompts have the same metadata.doc: each is a cluster of its own" in done.stderr
     report = json.loads(done.stdout)

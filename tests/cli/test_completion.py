@@ -60,7 +60,7 @@ def answer(tool: str, *words: str) -> tuple[str, str, dict[str, str]]:
         ("ae-run prompts.jsonl -j 2 -- npx ", "files", "", []),
         ("ae-grade -g ae-grader-h", "files", "", ["ae-grader-hint"]),
         ("ae-grade -g one=a -g two=ae-grader-h", "files", "two=", ["ae-grader-hint"]),
-        ("ae-grade -g a --grad", "words", "", ["--grader", "--grade-failed"]),
+        ("ae-grade -g a --grad", "words", "", ["--grader", "--grader-timeout", "--grade-failed"]),
         ("ae-compare --run label:fi", "files", "label:", []),
         ("ae-compare one.jsonl two.jsonl ", "files", "", []),
         ("ae-schemas Traj", "words", "", ["TrajectoryStep"]),
