@@ -111,8 +111,10 @@ class Raw(Wire):
     hint: str | None = None
     """The prompt's hint."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata, `agent`, `agentDigest` (of its command or schema), `workspaceDir` if it had its own
-    directory, and `workspaceBaseline` (of the files in it at the start) with --workspace-git."""
+    """The prompt's metadata; of the run `runId`, `label` (of --label), `suiteVersion`, `agent`, `agentCommand` (with {}
+    for the prompt) and `agentDigest` (of command or schema, --env and scripts); `promptDigest` (of what reaches the
+    agent) and `fieldsDigest` (of what only graders see), by which --resume knows what has changed; `workspaceDir` if it
+    had its own directory, and `workspaceBaseline` (of the files in it at the start) with --workspace-git."""
     line_times: list[float] | None = None
     """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
@@ -223,7 +225,8 @@ class Gradable(Wire):
     trajectory: list[Step] | None = None
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The metadata of the prompt, and of the run `agent`, `agentDigest`, `agentArgs` (of --agent-arg),
+    """The metadata of the prompt, and of the run `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`, `agentDigest`,
+    `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs` (of --agent-arg),
     `trajectoryRichness` (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several
     turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
     cwd: str | None = None

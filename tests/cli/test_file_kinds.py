@@ -125,6 +125,7 @@ def test_a_timeout_with_a_unit(tmp_path: Path) -> None:
 
 def test_an_output_option_after_the_dashes_is_noticed(tmp_path: Path) -> None:
     done = run("ae-run", "--", "false", "-o", "out.jsonl", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
-    assert done.messages[0] == "ae-run: -o after -- is given to the agent; put it before -- to give it to ae-run"
+    moved = "ae-run -o out.jsonl -- false"
+    assert done.messages[0] == f"ae-run: -o after -- is given to the agent; to give it to ae-run: {moved}"
     done = run("ae-run", "-o", "out.jsonl", "--", "false", "-o", "x", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
     assert "after --" not in done.stderr
