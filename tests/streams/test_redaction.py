@@ -244,8 +244,8 @@ def test_values_nested_deeper_than_calls_may_be(levels: int) -> None:
 
 def test_a_nested_prompt_costs_only_itself(tmp_path: Path) -> None:
     nested = "[" * 700 + "1" + "]" * 700
-    deep = jsonl({"id": "deep", "input": "x", "metadata": {"m": 0}}).replace("0", nested)
-    prompts = deep + jsonl({"id": "b", "input": "x"})
+    deep = jsonl({"id": "deep", "input": "x", "hint": "x", "metadata": {"m": 0}}).replace("0", nested)
+    prompts = deep + jsonl({"id": "b", "input": "x", "hint": "x"})
     done = run("ae-capture", "--simple", "echo {}", "-g", "ae-grader-hint", stdin=prompts, env={"A_KEY": "sk-12345678"})
     assert done.expect(0).ids == ["deep", "b"], done
 

@@ -347,7 +347,7 @@ WRITTEN = [
     Written("graded.jsonl", "ae-grade -g ae-grader-hint results.jsonl", "CaptureResult"),
     Written("twice.jsonl", "ae-grade -g one=ae-grader-hint -g two=./broken results.jsonl", "CaptureResult"),
     Written("seen.jsonl", "ae-grade -g ./seen results.jsonl >/dev/null; cat seen.jsonl", "GraderInput"),
-    Written("verdicts.jsonl", "ae-grader-hint results.jsonl", "GraderResult"),
+    Written("verdicts.jsonl", 'grep \'"hint":"\' results.jsonl | ae-grader-hint', "GraderResult"),
     Written("evaluation.json", "ae-score twice.jsonl --criteria target --meta mine=1", "Evaluation"),
     Written("empty-evaluation.json", "ae-score /dev/null", "Evaluation"),
     Written("again.jsonl", "ae-format -f jsonl twice.jsonl", "CaptureResult"),
