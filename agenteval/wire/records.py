@@ -225,8 +225,8 @@ class Gradable(Wire):
     trajectory: list[Step] | None = None
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The metadata of the prompt, and of the run `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`, `agentDigest`,
-    `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs` (of --agent-arg),
+    """The metadata of the prompt, and of the run `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`,
+    `agentDigest`, `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs`,
     `trajectoryRichness` (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several
     turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
     cwd: str | None = None
