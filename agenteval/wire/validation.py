@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,12 +22,18 @@ _TYPE_NAMES = {
     "object": "an object",
     "null": "null",
 }
+_known: set[type] = set()  # types that msgspec has analysed
+_analysing = threading.Lock()
 _ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"
 _EXPECTED = r"(?s)^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$"
 
 
 def check(record: Any, kind: type[T]) -> T:
     """Returns the record as `kind`; the message of BadRecord names the field and what is wrong with it."""
+    if kind not in _known:
+        with _analysing:  # msgspec crashes if a thread uses a type that another one is using for the first time
+            msgspec.json.Decoder(kind)
+            _known.add(kind)
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
