@@ -1,7 +1,5 @@
 """The errors that a user can meet, and the exit codes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

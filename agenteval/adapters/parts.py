@@ -4,8 +4,6 @@
 text (`linePatterns`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from time import monotonic

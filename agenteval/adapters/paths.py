@@ -4,8 +4,6 @@ A path is compiled to a function of a value. The usual forms are closures over d
 the RFC 9535 package. Names after a dot may have dashes and the like (`$.a-b`), as in agent-eval-harness.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -5,8 +5,6 @@ tests, and an act that calls a method of the Trajectory with what paths find. A 
 that match it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, get_args

@@ -4,8 +4,6 @@
 misspelt names, and what would make no sense. SchemaFit notices a schema that takes nothing from what the agents print.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The trajectory of one record, built step by step: texts, pieces of texts, plans, tool calls and their results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any

@@ -1,7 +1,5 @@
 """What the values that agents print stand for: texts, errors, statuses, reasons to stop, counts, times, odd JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ The figures are the agents' own; if an agent reports tokens and no cost, the cos
 is that of the whole run: what is in the output already counts, too.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """--dry-run: what would be started for a prompt, made by the code that starts agents (kinds.py, session.py)."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

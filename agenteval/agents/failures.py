@@ -3,8 +3,6 @@
 A run whose first agents all fail in the same way is stopped: a missing key or a wrong option fails every prompt alike.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

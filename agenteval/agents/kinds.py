@@ -7,8 +7,6 @@ need the session's id or the history. An agent that speaks ACP is one process fo
 converses with it (acp/client.py). The environment variables of agents are at the end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The fields of a raw record, put together while the turns of its prompt end."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

@@ -6,8 +6,6 @@ result that cannot be written yet is in the journal (resume.py). Graders, and th
 the tool: they are used here, and made elsewhere.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shlex

@@ -5,8 +5,6 @@ a process, or one process converses about all turns (acp/) → raw_record.py put
 attempt failed in a way that may not last, it is tried again after a pause.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import threading

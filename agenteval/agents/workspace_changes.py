@@ -10,8 +10,6 @@ Any other repository is compared with its last commit, through a git directory o
 .gitignore of the baseline or the commit ignores them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

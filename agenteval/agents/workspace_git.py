@@ -6,8 +6,6 @@ such a work tree with a git directory of our own (private_git); of the repositor
 names of commits and the settings that describe the file system. No command that touches files runs in it.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

@@ -6,8 +6,6 @@ neither an agent nor git sees them. With --workspace-git all files are committed
 (workspace_changes.py), so that what the agent changes can be found.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """The commands of `ae` itself: the list of all commands, `ae completion` and `ae init`."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

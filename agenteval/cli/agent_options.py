@@ -1,7 +1,5 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings

@@ -3,8 +3,6 @@
 No tool is imported or run: the job of a tool is in the first line of its file.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import sys

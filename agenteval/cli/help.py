@@ -1,7 +1,5 @@
 """Wraps a help page to the width of the terminal; examples keep their lines, so that they can be copied."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import groupby

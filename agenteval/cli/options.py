@@ -1,7 +1,5 @@
 """The options that several tools share: each has one name, one meaning and one help text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """What the tools that write reports share: -f with the forms there are, and results written in one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

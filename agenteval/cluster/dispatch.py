@@ -5,8 +5,6 @@ answer, writes it, and gives the task of a worker that died to another one. What
 (ray_cluster.py).
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import re

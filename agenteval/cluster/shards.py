@@ -1,7 +1,5 @@
 """Which share of a run this machine takes: as given, or as Slurm or Kubernetes say in the environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The end of ae-ray on a node: a filter of the suite as a long-lived process, one record at a time."""
 
-from __future__ import annotations
-
 import os
 import queue
 import re

@@ -4,8 +4,6 @@ Results and trials go the same way, a result being a prompt with one trial. What
 have (wire/comparison.py keeps the form of agent-eval-harness for both) and the terms of the weighted strategy.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ what it is called, its unit and its interval; tables, markdown and pages show wh
 new statistic is a field on the wire, and here its computation and its declaration.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest

@@ -4,8 +4,6 @@
 prompts that changed sides, and the ratios of time, tokens and cost. All verdicts of a report are adjusted together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple

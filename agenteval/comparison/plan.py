@@ -1,7 +1,5 @@
 """Pilot runs and a question → the plan of an evaluation: how many prompts and trials it needs, and advice in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agenteval.errors import BadRecord

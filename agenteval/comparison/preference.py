@@ -4,8 +4,6 @@ Each prompt is asked about twice, the second time with the runs in reverse order
 an answer that depends on the order is a tie.
 """
 
-from __future__ import annotations
-
 import os
 from array import array
 from collections import deque

@@ -3,8 +3,6 @@
 Sentences, tables and pages give differences as the later run minus the earlier one; the JSON has A minus B.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What ae-grader-hint and ae-grader-tools check: the text and the structure of the output, and the tool calls."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase

@@ -6,8 +6,6 @@ takes grader inputs as JSON lines and yields, for each, the checked answer or a 
 threads at once.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -5,8 +5,6 @@ words and cannot tell a true sentence from a false one with the same words, so e
 rule-based. Its few rules of English and its token counts serve the offline Wikipedia agent, too.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection

@@ -5,8 +5,6 @@ the grader cannot be loaded. What the grader prints goes to stderr, so that it d
 the character 0x1e ends what it has printed about a record.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -5,8 +5,6 @@ stays, others are graded and added to the file → at the end the file is put in
 records that were replaced. Until then it holds both, so that nothing that was paid for is lost.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ ae-validate-refs and ae-calibrate over records that are there already: `-j` at a
 has a grader compare the runs of ae-compare.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The main loop of the bundled graders: grader inputs on stdin, one result line each on stdout."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 

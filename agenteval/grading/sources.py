@@ -3,8 +3,6 @@
 Everything here is pure and deterministic. Two titles are the same page when `normal_title` makes the same of both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log2

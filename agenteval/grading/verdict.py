@@ -1,7 +1,5 @@
 """What graders answer: checked, combined, added to the record; and the trials of a prompt, with how often it passes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The directory itself is only looked at. The command runs in a copy, with hidden 
 neither the evidence nor what the next grader finds.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ Data flow: messages → request → client of the openai package → bytes of th
 becomes a RequestProblem, which decides whether it is sent again, sent without what was refused, or reported.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """The cost of tokens by the price list of the package genai-prices, which needs no network: an estimate."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When to send a request again: after the time that the server names, else with exponential backoff."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The line of a process's stderr that says why it failed: the one a person would read out of it."""
 
-from __future__ import annotations
-
 import re
 
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")

@@ -5,8 +5,6 @@ writes a byte first. Otherwise the guardian finds everything the tool started by
 and exits. It writes nothing.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """A long-lived process that answers each input line with one output line."""
 
-from __future__ import annotations
-
 import os
 import select
 import time

@@ -4,8 +4,6 @@ Data flow: a worker takes the next item → `work(item)` → each of its results
 kept until the results of all earlier items are out. The main thread only waits, so that a signal reaches it at once.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

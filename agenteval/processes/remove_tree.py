@@ -1,7 +1,5 @@
 """Removes directory trees of any depth and mode, following no link, crossing no mount."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -4,8 +4,6 @@ It is removed when the tool ends: by the tool, by the guardian if the tool was k
 The owner holds a lock on a file in it, so that no other tool takes it for abandoned.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import glob

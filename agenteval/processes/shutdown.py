@@ -1,7 +1,5 @@
 """The end of a run: in order when all is done; on a signal, a closed pipe or an error with everything terminated."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ Data flow: a worker thread calls `run`, which starts a process and reads what it
 does that if this process is killed. On Linux this process is a child subreaper: orphaned helpers become its children.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

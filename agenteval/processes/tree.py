@@ -7,8 +7,6 @@ process that is not real-time, and programs have no reason to change it. Where t
 an environment variable is the mark.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

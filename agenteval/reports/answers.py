@@ -1,7 +1,5 @@
 """The answers in a file of results or trials, one by one: what most forms show, and what exports are made of."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """ae-calibrate: the document that a person reviews (figures, records with boxes to tick), or the report as JSON."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 Exports to other programs are made of it; those that train models write it as chat messages.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

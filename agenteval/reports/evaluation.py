@@ -1,7 +1,5 @@
 """ae-score: an evaluation as JSON, as markdown, or as a table for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Figures as text: rates, scores, intervals, differences and durations; what is not known is a dash."""
 
-from __future__ import annotations
-
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import one_line
 from agenteval.wire.differences import ConfidenceInterval

@@ -6,8 +6,6 @@ add one, add the file; options, `--help`, completion and the choice by the exten
 only when it is used. The docstring of a form begins with `NAME: ` and a paragraph that describes it in `--help`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

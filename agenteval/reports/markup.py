@@ -1,7 +1,5 @@
 """Markdown: text of agents in it, which is never markup, tables and pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """The plan of an evaluation, as ae-plan writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from textwrap import wrap
 

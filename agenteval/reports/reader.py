@@ -3,8 +3,6 @@
 Memory does not grow with their number: a file is read again, and what came from a pipe waits in a temporary file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial

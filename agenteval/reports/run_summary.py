@@ -1,7 +1,5 @@
 """The summary of a run, or of a group of it, as text: names and values of what is known."""
 
-from __future__ import annotations
-
 from agenteval.comparison.run_summary import COST, Grades, RunSummary
 from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
 from agenteval.statistics.samples import percentile

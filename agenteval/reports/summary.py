@@ -1,7 +1,5 @@
 """ae-summarize: a short record for each result, or a section of markdown with every step, for people and judges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache

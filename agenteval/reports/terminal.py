@@ -1,7 +1,5 @@
 """Text for a terminal: colours, lines broken at its width, and the bar chart of ae-balance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agenteval.streams.text import clip, one_line, pad, width

@@ -1,7 +1,5 @@
 """ae-show: one record as lines for a terminal: what was asked, every step with its time, the answer and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

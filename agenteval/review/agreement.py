@@ -10,8 +10,6 @@ than the recorded one, whose verdicts make more than two kinds of label, it is W
 labels: that of equally weighted ones with the same variance (by the delta method).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple

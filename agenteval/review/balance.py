@@ -1,7 +1,5 @@
 """How evenly a set of prompts covers its categories, and whether it has positive and negative cases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Data flow: graded answers, each trial as one → those with a label, as they com
 (a second grader) → counts, the records to show, a report. Only the sample and the disagreements are kept in memory.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar

@@ -6,8 +6,6 @@ that every one in a document is ours. An editor may break or join lines, trim sp
 still be read.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

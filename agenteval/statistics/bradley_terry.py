@@ -4,8 +4,6 @@ The comparisons of one prompt are not independent (a ranking of three runs makes
 clusters of a prompt; with few prompts or a sweep, those of the model are larger and are used.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Normal, Student's t, noncentral t, gamma and binomial distributions; numpy would take longer to import."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -3,8 +3,6 @@
 No interval has width zero, however few or equal the values are. How each is computed is in docs/statistics.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ Passes are compared by the signs of their differences (McNemar, Tango), other va
 where few prompts differ. Several tests at once are adjusted by Holm's method.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ average out only the second part. Whether it is shown is decided by the paired t
 measure the variances; what they do not measure is assumed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

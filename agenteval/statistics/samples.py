@@ -1,7 +1,5 @@
 """Samples: means, percentiles and variances, and the chance to pass in several trials (pass@k, pass^k)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

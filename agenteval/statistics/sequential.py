@@ -10,8 +10,6 @@ as they finish: agents that fail often take longest. Once the answer is known, n
 only a few prompts are started ahead of the slowest, because they may turn out not to be needed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import threading

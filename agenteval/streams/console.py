@@ -1,7 +1,5 @@
 """A tool's stderr: messages, and progress in the last line of a terminal, which the tools of a pipeline share."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

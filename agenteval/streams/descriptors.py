@@ -4,8 +4,6 @@ The mode belongs to the open file, and so to all processes that share it: it is 
 until the descriptor is ready.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import select

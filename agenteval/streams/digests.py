@@ -3,8 +3,6 @@
 A digest is of JSON with sorted keys, or of a command with the content of the files that it names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Files that the suite itself creates: never through a link that somebody put there, and replaced in one step."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

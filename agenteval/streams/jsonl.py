@@ -4,8 +4,6 @@ msgspec keeps integers of any length exact, which orjson would round. orjson ref
 the wire format and more than 254 levels of nesting: msgspec writes those.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Regular expressions of users and schemas, with a limit of time: agents choose the text they are applied to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agenteval.errors import BadRecord

@@ -5,8 +5,6 @@ addresses, in every form in which a program may print them. redact_tokens() is f
 environment nothing is known: it finds what looks like a key or token by its format.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from binascii import b2a_base64

@@ -4,8 +4,6 @@ A line is decoded straight into the row that was asked for. Only a line that doe
 have a field of the user's own that is called like one of the other kind of record, or else it says what is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache

@@ -5,8 +5,6 @@ check the lines, and report those that are refused; if the first line shows that
 is said once, with the tool that reads it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

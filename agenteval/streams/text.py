@@ -1,7 +1,5 @@
 """Plain text for people: an agent's text without control characters, columns of a terminal, lists, indented JSON."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import unicodedata

@@ -4,8 +4,6 @@ Data flow: question → model → tool calls → wiki → model → … → stru
 arguments; every event is one dict, in the form that the adapter `wikiagent` reads.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol

@@ -5,8 +5,6 @@ rules search for the words of the question, read the pages that fit best and ans
 neither the articles nor the questions of any evaluation.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

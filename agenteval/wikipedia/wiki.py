@@ -4,8 +4,6 @@ The package sets no time limit, does not retry and ignores the status of an answ
 So the search is a request of our own, each call has a time limit and is retried, and every failure becomes one line.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import time

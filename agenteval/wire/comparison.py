@@ -1,7 +1,5 @@
 """The reports of ae-compare on the wire, on results and on trials, and the answer of a comparison grader."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Parts of a comparison report, on the wire: intervals, differences, ratios, categories and preferences."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from agenteval.wire.records import Count, Interval, Rate, Wire

@@ -1,7 +1,5 @@
 """Exports the wire format as JSON Schema 2020-12, from the types that validate the input and their docstrings."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

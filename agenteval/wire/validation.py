@@ -1,7 +1,5 @@
 """Checks a record against a type, and explains in one line what is wrong with it."""
 
-from __future__ import annotations
-
 import re
 import threading
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Trajectories in the Agent Trajectory Interchange Format → results."""
 
-from __future__ import annotations
-
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
 from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord

@@ -1,7 +1,5 @@
 """A result built from what another harness recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of other harnesses → results: each module reads one format and builds ForeignResults."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 

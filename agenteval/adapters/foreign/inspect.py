@@ -3,8 +3,6 @@
 There is one result per sample and epoch.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """OpenTelemetry traces as OTLP/JSON, by the GenAI conventions → results: one per outermost invoke_agent span."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of promptfoo, as its `-o` writes them → results: one per prompt, provider and test."""
 
-from __future__ import annotations
-
 from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, user_texts, verdict
 from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.errors import BadRecord

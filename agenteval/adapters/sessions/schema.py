@@ -5,8 +5,6 @@ become, with a field `session`, which SessionLog describes. Each path of it is a
 in this folder; a SessionSchema is one of them, compiled.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

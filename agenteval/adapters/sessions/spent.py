@@ -5,8 +5,6 @@ the session. The log is found by the session's id; a sub-agent has a log of its 
 session.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

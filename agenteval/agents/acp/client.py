@@ -5,8 +5,6 @@ agent sends notifications (session/update: kept as raw lines, read by the adapte
 permission, for files. The older dialect of agent-eval-harness differs only in its updates and replies.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time

@@ -1,7 +1,5 @@
 """Runs a process that expects replies on its stdin, as one that speaks the Agent Client Protocol does."""
 
-from __future__ import annotations
-
 import select
 import time
 from collections import deque

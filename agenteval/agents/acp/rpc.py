@@ -1,7 +1,5 @@
 """JSON-RPC 2.0 as both sides of the Agent Client Protocol use it: one message per line, requests, responses, errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

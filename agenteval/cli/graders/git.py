@@ -1,7 +1,5 @@
 """ae-grader-git: what changed in the agent's working directory, and does a command pass there?"""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

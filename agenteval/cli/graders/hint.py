@@ -1,7 +1,5 @@
 """ae-grader-hint: does the output contain the hint?"""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.cli.options import input_argument, output_option

@@ -1,7 +1,5 @@
 """ae-grader-judge: how good is the answer, as judged by one or more models?"""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """ae-grader-sources: does the answer use the expected sources, and at which ranks?"""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.cli.options import NumberRange, count_option, input_argument, output_option

@@ -1,7 +1,5 @@
 """ae-grader-tools: were the right tools called, in order, without a failure, and does the output match a schema?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

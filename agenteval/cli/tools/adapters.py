@@ -1,7 +1,5 @@
 """ae-adapters: the adapter schemas that come with the suite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

@@ -1,7 +1,5 @@
 """ae: one name for the suite: `ae run …` is `ae-run …`, and so is every other ae-* on PATH."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """ae-balance: prompts → how evenly they cover their categories."""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.agents.prompts import Prompts

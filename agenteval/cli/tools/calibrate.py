@@ -1,7 +1,5 @@
 """ae-calibrate: graded results → a document for review; labels, read back from it, → how far to trust the grader."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping

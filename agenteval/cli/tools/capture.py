@@ -1,7 +1,5 @@
 """ae-capture: prompts → results: run, extract and, with graders, grade in one process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agenteval.agents.run import PromptRun, RunSettings

@@ -1,7 +1,5 @@
 """ae-compare: results or trials of two runs or more → a comparison report."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -1,7 +1,5 @@
 """ae-extract: raw → results: parse what an agent printed, by its adapter schema."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """ae-format: turn results into something to read, or into what other programs read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

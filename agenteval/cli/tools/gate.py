@@ -1,7 +1,5 @@
 """ae-gate: results or trials → does the run meet the thresholds that the user set?"""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """ae-grade: results or trials → the same records, graded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

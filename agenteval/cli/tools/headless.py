@@ -1,7 +1,5 @@
 """ae-headless: serves any headless command line as an Agent Client Protocol agent."""
 
-from __future__ import annotations
-
 import os
 
 import click

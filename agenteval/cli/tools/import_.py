@@ -1,7 +1,5 @@
 """ae-import: grade what an agent did yesterday: its session logs → results."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime

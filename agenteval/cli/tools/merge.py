@@ -1,7 +1,5 @@
 """ae-merge: shards of one run → one file, every id once and in the order of the prompts."""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.agents.prompts import Prompts

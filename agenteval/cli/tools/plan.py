@@ -1,7 +1,5 @@
 """ae-plan: pilot runs or assumed rates → how many prompts and trials show a difference."""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.cli.options import NumberRange, count_option, output_option, strict_option

@@ -1,7 +1,5 @@
 """ae-ray: any filter of the suite, on the nodes of a Ray cluster."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

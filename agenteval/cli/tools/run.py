@@ -1,7 +1,5 @@
 """ae-run: prompts → raw: run each prompt through an agent and keep what it printed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agenteval.agents.run import PromptRun, RunSettings

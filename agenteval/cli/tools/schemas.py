@@ -1,7 +1,5 @@
 """ae-schemas: the wire format as JSON Schema, for other languages."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -1,7 +1,5 @@
 """ae-score: graded results or trials → evaluation.json: means, the combined score, and whether criteria are met."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

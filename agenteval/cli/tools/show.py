@@ -1,7 +1,5 @@
 """ae-show: one record, or each, as a readable timeline on the terminal."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """ae-summarize: results → compact views."""
 
-from __future__ import annotations
-
 import click
 
 from agenteval.cli.options import input_argument, output_option, progress_option, strict_option

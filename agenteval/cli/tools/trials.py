@@ -1,7 +1,5 @@
 """ae-trials: prompts → trials: each prompt k times, and how often it passes."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """ae-validate-refs: prompts with a reference → does each reference answer pass the grader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

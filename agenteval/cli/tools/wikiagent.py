@@ -1,7 +1,5 @@
 """ae-wikiagent: a question → an answer from Wikipedia, with every step as an event."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Differences and ratios are shown as the later run against the earlier one: right
 report's; the records of each prompt are read again from the files.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """json: the whole report, for programs"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agenteval.comparison.figures import Report

@@ -1,7 +1,5 @@
 """markdown: the verdict in words, then the figures behind it"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import Any

@@ -1,7 +1,5 @@
 """table: for a terminal: better, worse or cannot tell, and by how much, on one screen"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, passes_of, ratios

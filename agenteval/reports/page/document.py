@@ -4,8 +4,6 @@ The browser runs only the script and the style whose digests are in the policy, 
 has put into the data. The script unpacks a block of data when it needs it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from base64 import b64encode

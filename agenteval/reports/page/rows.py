@@ -1,7 +1,5 @@
 """One row per record for the table of the page: what is sorted, filtered and searched, without the trajectory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

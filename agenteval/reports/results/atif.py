@@ -1,7 +1,5 @@
 """atif: trajectories in the Agent Trajectory Interchange Format, a line per record or trial"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 and graded: pass, score, reasoning; of trials a row each (ID#N) and passRate of the prompt
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

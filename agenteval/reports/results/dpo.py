@@ -2,8 +2,6 @@
 train a model by preference
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """html: a page to look through the results or trials: overview, table, every step; one file"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, islice
 

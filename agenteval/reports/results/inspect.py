@@ -1,7 +1,5 @@
 """inspect: a log of inspect_ai (JSON), for `inspect view`; the trials of a prompt are epochs"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any

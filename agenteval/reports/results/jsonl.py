@@ -1,7 +1,5 @@
 """jsonl: the records again, one compact line each, unknown fields kept"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agenteval.reports.forms import ReportContext

@@ -1,7 +1,5 @@
 """markdown: a report: summary, then a section per record (input, output, score, errors)"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from agenteval.comparison.run_summary import NO_GROUP, Grades, RunSummary, add_to_groups

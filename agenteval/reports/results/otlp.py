@@ -1,7 +1,5 @@
 """otlp: OpenTelemetry traces (OTLP/JSON, GenAI conventions), a line per record or trial"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any

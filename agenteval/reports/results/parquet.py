@@ -1,7 +1,5 @@
 """parquet: a table for DuckDB, pandas or Spark: a row per record or trial (extra `parquet`)"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from typing import Any

@@ -1,7 +1,5 @@
 """sft: chat messages with tool calls to fine-tune a model: the answers that passed (--all: every one)"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """table: for a terminal: summary, then a line per record"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agenteval.comparison.run_summary import NO_GROUP, RunSummary, add_to_groups
