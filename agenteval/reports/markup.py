@@ -29,7 +29,9 @@ def between_fences(text: str, language: str) -> str:
 
 def inline(text: str) -> str:
     """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
-    words = visible("\n".join(filter(None, (" ".join(line.split()) for line in text.strip().splitlines()))))
+    words = text.strip()
+    if "  " in words or not words.isprintable():
+        words = visible("\n".join(filter(None, (" ".join(line.split()) for line in words.splitlines()))))
     for char, escaped in _ESCAPED.items():
         if char in words:
             words = words.replace(char, escaped)
