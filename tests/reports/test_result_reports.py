@@ -435,9 +435,10 @@ class _CountingOutput(Output):
         super().__init__(lazy=True)
         self.writes, self.data = 0, b""
 
-    def write_bytes(self, data: bytes) -> None:
+    def write_bytes(self, data: bytes) -> int:
         self.writes += 1
         self.data += data
+        return 0
 
 
 @pytest.mark.parametrize(
