@@ -55,7 +55,7 @@ from agenteval.processes.process import ANSWER_FILE, find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import fields_digest, prompt_digest
+from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
@@ -181,10 +181,10 @@ class PromptRun:
         self.adapter.max_steps = settings.max_steps
         _refuse_lonely_options(settings)
         self.cwd = _working_directory(settings.cwd)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
         source = Source(path)
         resume = settings.resume or settings.retry_failed
-        refuse_another_kind(settings.output if resume else None, tool)
+        refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
             settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
@@ -631,6 +631,18 @@ def _working_directory(path: str | None) -> str:
     if path is not None and not os.path.isdir(path):
         raise UserError(f"--cwd {path}: no such directory")
     return os.path.abspath(path or os.curdir)
+
+
+def _surroundings(settings: RunSettings) -> list[str]:
+    """Returns what tells the place where agents work from another: with it they are asked something else."""
+    template = settings.workspace_template
+    found = {
+        "--cwd": None if settings.workspace_dir else settings.cwd,
+        "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
+        "--workspace-git": settings.workspace_git,
+        "--clean-env": settings.clean_env,
+    }
+    return [f"{option} {value}" for option, value in found.items() if value]
 
 
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:

@@ -42,6 +42,7 @@ class WrittenRecord(msgspec.Struct, gc=False):
     failed: bool
     grader_error: bool
     run_id: str | None
+    k: int | None  # of trials
 
 
 class WrittenRecords(msgspec.Struct):
@@ -408,6 +409,7 @@ class _Line(msgspec.Struct, rename="camel"):
     error: str | None = None
     grader_error: str | bool | None = None
     metadata: _Metadata | None = None
+    k: int | None = None
     trials: list[_Entry] | None = None
 
     def failed(self) -> bool:
@@ -473,6 +475,7 @@ def _note(line: _Line, offset: int, size: int, written: WrittenRecords) -> None:
         line.failed(),
         line.has_grader_error(),
         of_run.run_id,
+        line.k if line.trials is not None else None,
     )
     if of_run.agent_digest:
         written.agents.setdefault((of_run.agent, of_run.agent_digest), line.id)
