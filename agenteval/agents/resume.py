@@ -53,14 +53,13 @@ Key = tuple[str, int]
 
 
 def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
-    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    """Raises UserError if a file has records of another agent, or of the same under other conditions."""
     for name, digest in agents:
         if digest != identity.digest:
             same = name == identity.name
-            other = (
-                f"{name} with another command or schema" if same else f"{name or 'another agent'}, not {identity.name}"
-            )
-            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+            conditions = "with another command, script, schema, --env or workspace template"
+            other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
+            raise UserError(f"{path}: its records {other}; write to another file, or go on with --force")
 
 
 def refuse_another_kind(path: str | None, tool: str) -> None:

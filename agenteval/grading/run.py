@@ -65,7 +65,7 @@ class GraderSet:
         grade_failed: bool = False,
         trace: Callable[[str], None] | None = None,
     ) -> None:
-        self.digests = grader_digests(specs)
+        self.digests = grader_digests(specs, grade_failed=grade_failed)
         self.graders = open_graders(specs, processes, trace=trace)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)

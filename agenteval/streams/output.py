@@ -43,6 +43,7 @@ class WrittenRecord(msgspec.Struct, gc=False):
     failed: bool
     grader_error: bool
     run_id: str | None
+    k: int | None  # of trials
 
 
 class WrittenRecords(msgspec.Struct):
@@ -433,6 +434,7 @@ class _Line(_Entry, rename="camel", kw_only=True):
     id: str
     error: str | None = None
     metadata: _Metadata | None = None
+    k: int | None = None
     trials: list[_Entry] | None = None
 
     def failed(self) -> bool:
@@ -505,6 +507,7 @@ def _written(line: _Line, offset: int, size: int) -> WrittenRecord:
         line.failed(),
         any(one.grader_error for one in (line, *(line.trials or ()))),
         of_run.run_id,
+        line.k if line.trials is not None else None,
     )
 
 
