@@ -27,12 +27,14 @@ SAYS = f"cat > /dev/null; echo '{json.dumps({'pass': True, 'score': 1, 'reasonin
 def test_neither_net_has_a_hole(tool: str, tmp_path: Path) -> None:
     grader, agent = script(tmp_path / "grader", SAYS), script(tmp_path / "agent", f"echo '{TEXT}'; echo '{TEXT}' >&2")
     (tmp_path / "session.jsonl").write_text(jsonl(*SESSION))
-    arguments = {
+    special: dict[str, list[object]] = {
         "ae-extract": ["-s", "text"],
         "ae-grade": ["-g", grader],
         "ae-import": ["claude", "session.jsonl"],
         "ae-validate-refs": ["-g", grader],
-    }.get(tool, ["--simple", f"{agent} {{}}", *(["-k", "1"] if tool == "ae-trials" else [])])
+        "ae-trials": ["--simple", f"{agent} {{}}", "-k", "1"],
+    }
+    arguments = special.get(tool, ["--simple", f"{agent} {{}}"])
     given = {"ae-extract": RAW, "ae-grade": RESULT}.get(tool, {"id": "a", "input": "i", "reference": "r"})
     for options in ([], ["--no-redact"]):
         done = run(tool, *arguments, *options, stdin=jsonl(given), cwd=tmp_path, env={"MY_TOKEN": VALUE}).expect(0)
