@@ -685,7 +685,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
-    hidden = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
     warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
     return Conditions(
         pacer=RateLimiter(settings.rate),

@@ -215,7 +215,7 @@ class GraderRun:
     ) -> None:
         specs = named_graders(grader, **settings)
         self.output, self.console = output, console
-        self.redact = redact = Redactor({} if no_redact else os.environ)
+        self.redact = redact = Redactor(None if no_redact else os.environ)
         console.redact, output.encode = redact, redact.line
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)
