@@ -34,12 +34,11 @@ from agenteval.agents.kinds import (
     identity_of,
     in_container,
 )
-from agenteval.agents.prompts import PromptsToRun
+from agenteval.agents.prompts import Prompts, as_prompt
 from agenteval.agents.resume import (
     Fate,
     Journal,
     Resumption,
-    StoredRaw,
     StoredResult,
     refuse_another_agent,
     refuse_another_kind,
@@ -61,7 +60,7 @@ from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
-from agenteval.wire.records import Record
+from agenteval.wire.records import Raw, Record
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -201,7 +200,7 @@ class PromptRun:
             retry_failed=settings.retry_failed,
             graders=graders.digests if graders else None,
         )
-        self.prompts = PromptsToRun(source, self.console, settings.shard, self.resumption.wants)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt)
         self.conditions = _conditions_of(settings, self.agent, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
@@ -640,7 +639,7 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
-    kind = StoredRaw if tool == "ae-run" else StoredResult
+    kind = Raw if tool == "ae-run" else StoredResult
     journal = Journal(path, resume=resume, written=output.written.ids, tool=tool, kind=kind)
     journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
     return journal
