@@ -172,7 +172,9 @@ class PromptRun:
         self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
         _refuse_lonely_options(settings)
-        self.cwd = _working_directory(settings.cwd)
+        if settings.cwd is not None and not os.path.isdir(settings.cwd):
+            raise UserError(f"--cwd {settings.cwd}: no such directory")
+        self.cwd = os.path.abspath(settings.cwd or os.curdir)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
         source = Source(path)
         resume = settings.resume or settings.retry_failed
@@ -588,13 +590,6 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
     }
     if not settings.workspace_dir and (option := next((name for name, given in for_workspaces.items() if given), None)):
         raise UserError(f"{option} needs --workspace-dir")
-
-
-def _working_directory(path: str | None) -> str:
-    """Returns the absolute path of --cwd, else of the current directory; UserError if it does not exist."""
-    if path is not None and not os.path.isdir(path):
-        raise UserError(f"--cwd {path}: no such directory")
-    return os.path.abspath(path or os.curdir)
 
 
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
