@@ -262,19 +262,26 @@ class AgentIdentity(msgspec.Struct, frozen=True):
 
 
 def identity_of(
-    agent: Agent, extract: Adapter | None = None, environment: Sequence[str] = (), cwd: str = os.curdir
+    agent: Agent,
+    extract: Adapter | None = None,
+    environment: Sequence[str] = (),
+    cwd: str = os.curdir,
+    surroundings: Sequence[str] = (),
 ) -> AgentIdentity:
     """Returns the identity of an agent, which is another if a script that its command names has changed.
 
     `extract` is the adapter that reads its output, if that is not its own; `environment` are the variables of --env:
-    of one that is only passed on, the value does not count, because keys are renewed.
+    of one that is only passed on, the value does not count, because keys are renewed. `surroundings` are words that
+    tell apart where it works.
     """
     parts = [agent.definition, *([extract.config] if extract else [])]
     if isinstance(agent, ShellAgent):
         named = contents(programs_in(agent.words[0], cwd), cwd)
     else:
         first, *others = agent.words
-        named = contents([*([first] if "/" in first else []), *others], cwd)
+        named = contents([first] if "/" in first else []) + contents(others, cwd)
+    if surroundings:
+        parts.append(["in", *surroundings])
     if environment:
         parts.append(["--env", *sorted(environment)])
     if named:

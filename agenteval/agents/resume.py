@@ -54,13 +54,13 @@ Key = tuple[str, int]
 
 
 def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
-    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    """Raises UserError if a file has records of another agent, or of the same under other conditions."""
     for name, digest in agents:
         if digest != identity.digest:
-            other = f"{name or 'another agent'}, not {identity.name}"
-            if name == identity.name:
-                other = f"{name} with another command or schema"
-            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+            same = name == identity.name
+            conditions = "with another command, script, schema, --env or workspace template"
+            other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
+            raise UserError(f"{path}: its records {other}; write to another file, or go on with --force")
 
 
 def refuse_another_kind(path: str | None, tool: str) -> None:
@@ -325,8 +325,7 @@ class Journal:
         entry = JournalEntry(id=name, input=input, trial=trial, graded=graded, record=record, tool=self.tool)
         line = _line(entry)
         with self._lock:
-            self._append(self._file or self._rewrite(()), line)
-            self._add((name, trial), line)
+            self._add((name, trial), line, (self._file or self._rewrite(())).write_bytes(line))
 
     def forget(self, prompt_id: str) -> None:
         """Notes that a prompt is in the output now; its records are dropped when the file has become large."""
@@ -334,8 +333,7 @@ class Journal:
             if self._lines.pop(prompt_id, None) is None or self._file is None:
                 return
             line = _line(WrittenLine(id=prompt_id, trial=0, written=True))
-            self._append(self._file, line)
-            self._size += len(line)
+            self._size = self._file.write_bytes(line) + len(line)
             if self._size > LARGE:
                 self._compact()
 
@@ -437,7 +435,7 @@ class Journal:
         fd = create_file(f"{self.path}.new")
         try:
             with os.fdopen(fd, "wb", closefd=False) as new:
-                new.writelines(self._add(key, line) for key, line in lines)
+                new.writelines(self._add(key, line, self._size) for key, line in lines)
             if self.durable:
                 os.fsync(fd)
         except OSError as error:
@@ -451,20 +449,10 @@ class Journal:
         self._file.durable = self.durable
         return self._file
 
-    def _append(self, file: Output, line: bytes) -> None:
-        """Writes a line; of one that a full disk cuts off nothing stays, for the next would become a part of it."""
-        try:
-            file.write_bytes(line)
-        except CannotGoOn:
-            with suppress(OSError):
-                if os.fstat(file.fd).st_size > self._size:
-                    os.ftruncate(file.fd, self._size)
-            raise
-
-    def _add(self, key: Key, line: bytes) -> bytes:
-        """Notes where a line is, at the end of the file, and returns it."""
-        self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
-        self._size += len(line)
+    def _add(self, key: Key, line: bytes, at: int) -> bytes:
+        """Notes where a line is in the file, and returns it."""
+        self._lines.setdefault(key[0], {})[key[1]] = (at, len(line))
+        self._size = at + len(line)
         return line
 
 

@@ -53,7 +53,7 @@ from agenteval.processes.process import ANSWER_FILE, find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import fields_digest, prompt_digest
+from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
@@ -175,10 +175,10 @@ class PromptRun:
         if settings.cwd is not None and not os.path.isdir(settings.cwd):
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
         source = Source(path)
         resume = settings.resume or settings.retry_failed
-        refuse_another_kind(settings.output if resume else None, tool)
+        refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
             settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
@@ -592,6 +592,18 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
         raise UserError(f"{option} needs --workspace-dir")
 
 
+def _surroundings(settings: RunSettings) -> list[str]:
+    """Returns what tells the place where agents work from another: with it they are asked something else."""
+    template = settings.workspace_template
+    found = {
+        "--cwd": None if settings.workspace_dir else settings.cwd,
+        "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
+        "--workspace-git": settings.workspace_git,
+        "--clean-env": settings.clean_env,
+    }
+    return [f"{option} {value}" for option, value in found.items() if value]
+
+
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
     """Returns a journal if the output is a file: a pipe or a device cannot be resumed, nor synced."""
     path = settings.output
@@ -612,7 +624,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
-    hidden = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
     warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
     return Conditions(
         pacer=RateLimiter(settings.rate),

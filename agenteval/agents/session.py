@@ -135,7 +135,7 @@ class Conditions(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     environment: Environment = Environment()
     warm_up: WarmUp = WarmUp(wanted=False)
-    redact: Redactor = Redactor({})
+    redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
 
