@@ -24,7 +24,7 @@ from agenteval.cluster.ray_cluster import named_files
 from agenteval.cluster.worker import FilterAnswer, FilterWorker
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
-from agenteval.streams.output import WrittenRecords, read_written
+from agenteval.streams.output import read_written
 from agenteval.streams.source import Source
 from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
@@ -133,8 +133,7 @@ def test_a_prompt_that_was_edited_is_done_again(tmp_path: Path) -> None:
     prompts = [{"id": name, "input": f"say {name}"} for name in "abc"]
     options = ["--simple", "echo {}", "-o", "out", "--resume"]
     run("ae-capture", write(tmp_path / "prompts", *prompts[:2]), *options, cwd=tmp_path).expect(0)
-    written = WrittenRecords()
-    read_written(str(tmp_path / "out"), written)
+    written = read_written(str(tmp_path / "out"))
     edited = write(tmp_path / "edited", prompts[0] | {"input": "say z"}, *prompts[1:])
     tasks = read_tasks(Source(str(edited)), written, Console("ae-ray"))
     assert [task.id for task in tasks] == ["a", "c"]
