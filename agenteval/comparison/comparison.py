@@ -103,7 +103,7 @@ class Comparison:
             return wire.ReportMeta(**facts)
         ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
         mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
-        return wire.TrialsMeta(
+        return wire.ReportMeta(
             **facts,
             trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
             input_format="trials",
@@ -148,27 +148,21 @@ class Comparison:
         shared: dict[str, Any] = {
             "meta": meta,
             "performance": each(partial(figures.performance, trials=self.trials)),
-            "usage": figures.usage(runs, trials=self.trials),
+            "usage": figures.usage(runs),
             "by_category": pairing.by_category(runs, figures.category_run),
         }
-        pairs = [
-            (pair, outcome(pair, meta), a, b)
-            for pair, (a, b) in zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
-        ]
+        pairs = zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
+        statistics = wire.Statistics(
+            runs=each(figures.run_statistics),
+            pairs=[self._pair(pair, meta, a, b) for pair, (a, b) in pairs],
+        )
         if not self.trials:
             return wire.ComparisonReport(
                 **shared,
                 quality=each(figures.quality),
                 reliability=each(figures.reliability),
                 trajectory_info=each(figures.trajectory_info),
-                statistics=wire.Statistics(
-                    pairs=[
-                        wire.PairStatistics(
-                            **asdict(pair.scores) | found, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes)
-                        )
-                        for pair, found, _, _ in pairs
-                    ]
-                ),
+                statistics=statistics,
                 head_to_head=head_to_head(runs, strategy),
             )
         wins, prompts = trials_head_to_head(runs, strategy)
@@ -179,20 +173,19 @@ class Comparison:
             reliability=each(figures.trial_reliability),
             flakiness=each(figures.flakiness),
             quality=scored or None,
-            statistics=wire.TrialsStatistics(
-                runs=each(figures.run_statistics),
-                pairs=[
-                    wire.TrialsPairStatistics(
-                        **asdict(pair.passes) | found,
-                        score=pair.scores if pair.scores.n else None,
-                        pass_exp=pass_exp_difference(a, b),
-                    )
-                    for pair, found, a, b in pairs
-                ],
-            ),
+            statistics=statistics,
             head_to_head=wins,
             per_prompt=prompts,
         )
+
+    def _pair(self, pair: PairAnalysis, meta: wire.ReportMeta, a: RunRows, b: RunRows) -> wire.PairStatistics:
+        """What the report says of two runs; the fields that results and trials share with others come first."""
+        if not self.trials:
+            fields = asdict(pair.scores) | outcome(pair, meta)
+            return wire.PairStatistics(**fields, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes))
+        score = pair.scores if pair.scores.n else None
+        fields = asdict(pair.passes) | outcome(pair, meta)
+        return wire.PairStatistics(**fields, pass_rate=pair.passes, score=score, pass_exp=pass_exp_difference(a, b))
 
 
 def mcnemar(passes: Difference) -> wire.McNemar:
@@ -239,10 +232,8 @@ def remarks(report: Report) -> list[str]:
         for label, found in report.performance.items()
         if found.timeouts and found.confidence_intervals
     ]
-    if not isinstance(report, wire.TrialsComparisonReport):
-        return lines
-    if report.meta.mixed_k:
-        ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
+    if meta.mixed_k:
+        ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
         lines.append(
             f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
             "and a prompt is won at the smallest k that its runs have"
@@ -251,8 +242,8 @@ def remarks(report: Report) -> list[str]:
         if found.incomplete:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
             lines.append(f"{incomplete}; the trials that there are count")
-        k = str(report.meta.trials_per_prompt)
-        over = report.reliability[label].pass_exp_n.get(k, 0)
+        reliability, k = report.reliability[label], str(meta.trials_per_prompt)
+        over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
         if over < figures.MOST_PROMPTS * found.graded_prompts:
             lines.append(
                 f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "

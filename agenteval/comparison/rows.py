@@ -314,9 +314,9 @@ class RunRows(NamedTuple):
         """The cluster of each prompt; None if prompts are not clustered."""
         return [self.rows[id].cluster_name(id) for id in ids] if self.clustered else None
 
-    def attempt_clusters(self, field: str, *, trials: bool) -> list[str] | None:
-        """The cluster of each of all_values(): trials of a prompt are one, or part of one; None of plain results."""
-        if not trials and not self.clustered:
+    def attempt_clusters(self, field: str) -> list[str] | None:
+        """The cluster of each of all_values(): trials of a prompt are one, or part of one; None if all are apart."""
+        if not self.clustered and all(len(getattr(row, field)) <= 1 for row in self.rows.values()):
             return None
         return [row.cluster_name(id) for id, row in self.rows.items() for _ in getattr(row, field)]
 
