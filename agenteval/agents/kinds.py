@@ -198,17 +198,12 @@ class AcpAgent(AnyAgent):
     """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        find: Callable[[str], str] = find_program,
-        *,
-        deny_permissions: bool = False,
-        files: bool = True,
+        self, argv: list[str], find: Callable[[str], str] = find_program, *, deny: bool = False, files: bool = True
     ) -> None:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
-        self.adapter, self.words = load_adapter("acp"), list(argv)
-        self.deny, self.files, self.program = deny_permissions, files, find(argv[0])
+        self.adapter, self.words = load_adapter("acp"), argv
+        self.deny, self.files, self.program = deny, files, find(argv[0])
         self.title = os.path.basename(self.program)
         self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *argv]
 

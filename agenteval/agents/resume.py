@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from enum import Enum
 
@@ -36,6 +36,7 @@ from agenteval.wire.records import (
     VERDICT_FIELDS,
     Input,
     Record,
+    Timing,
     Wire,
 )
 from agenteval.wire.validation import check
@@ -89,12 +90,7 @@ class Resumption:
     """
 
     def __init__(
-        self,
-        output: Output,
-        journal: Journal | None,
-        *,
-        retry_failed: bool,
-        graders: dict[str, str] | None,
+        self, output: Output, journal: Journal | None, *, retry_failed: bool, graders: dict[str, str] | None
     ) -> None:
         self.output, self.journal, self.retry_failed, self.graders = output, journal, retry_failed, graders
         self.kept = self.kept_failed = self.kept_errors = self.outdated = 0
@@ -152,9 +148,7 @@ class Resumption:
         metadata = record.get("metadata") or {}
         if "fieldsDigest" not in metadata:
             return True
-        same_fields: bool = metadata["fieldsDigest"] == fields_digest(prompt)
-        same_graders: bool = metadata.get("graderDigests") == self.graders
-        return same_fields and same_graders
+        return (metadata["fieldsDigest"], metadata.get("graderDigests")) == (fields_digest(prompt), self.graders)
 
     def fate(self, prompt_id: str) -> Fate | None:
         """Returns what becomes of a prompt that is to be done; None if it has no record."""
@@ -181,15 +175,12 @@ class Resumption:
         if not self.output.written.ids:
             return None
         parts = [f"{self.kept:,} kept"] if self.kept or not self.done else []
-        if self.kept_failed:
-            it = "it" if self.kept_failed == 1 else "them"
-            parts.append(f"{self.kept_failed:,} of them failed (--retry-failed runs {it} again)")
-        if self.kept_errors:
-            it = "it" if self.kept_errors == 1 else "them"
-            parts.append(f"{self.kept_errors:,} of them without a verdict (--retry-failed grades {it} again)")
-        if self.outdated:
-            it = "it" if self.outdated == 1 else "them"
-            parts.append(f"{self.outdated:,} of them graded before their fields changed (-g grades {it} again)")
+        notes = (
+            (self.kept_failed, "failed (--retry-failed runs {} again)"),
+            (self.kept_errors, "without a verdict (--retry-failed grades {} again)"),
+            (self.outdated, "graded before their fields changed (-g grades {} again)"),
+        )
+        parts += [f"{n:,} of them {note.format('it' if n == 1 else 'them')}" for n, note in notes if n]
         parts += [f"{self.done[fate]:,} {fate.value}" for fate in Fate if self.done[fate]]
         if self.done[None]:
             parts.append(f"{self.done[None]:,} new")
@@ -252,21 +243,6 @@ class WrittenLine(Wire, forbid_unknown_fields=True):
     written: bool
 
 
-class StoredRaw(Wire):
-    """What is needed of a raw record to go on with it."""
-
-    id: str
-    input: Input
-    raw_lines: list[str]
-    errors: list[str] | None = None
-
-
-class StoredTiming(Wire):
-    """What is needed of the times of a result."""
-
-    total: float
-
-
 class StoredResult(Wire):
     """What is needed of a result to go on with it."""
 
@@ -274,7 +250,7 @@ class StoredResult(Wire):
     output: str
     trajectory: list[Record]
     metadata: Record
-    timing: StoredTiming
+    timing: Timing
     errors: list[str] | None = None
     score: Record | None = None
 
@@ -356,7 +332,7 @@ class Journal:
         with self._lock:
             if self._lines.pop(prompt_id, None) is None or self._file is None:
                 return
-            line = encode(WrittenLine(id=prompt_id, trial=0, written=True)) + b"\n"
+            line = _line(WrittenLine(id=prompt_id, trial=0, written=True))
             self._size = self._file.write_bytes(line) + len(line)
             if self._size > LARGE:
                 self._compact()
@@ -404,20 +380,22 @@ class Journal:
     def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
         """Returns the entries that are not in the output; UserError if the suite did not write the file."""
         entries: dict[Key, JournalEntry] = {}
-        known = False
-        broken = []
-        for number, line in self._lines_of_file():
-            try:
-                entry = _parse(line)
-                known = True
-                if isinstance(entry, JournalEntry):
-                    entries[entry.id, entry.trial] = self._accept(entry)
-                elif entry.id in written:
-                    entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
-            except BadRecord as error:
-                known = known or not line.strip(b"\0\n ")  # what a power cut leaves
-                if line.endswith(b"\n"):  # else a crash has cut it off
-                    broken.append((number, str(error)))
+        known, broken = False, []
+        if not os.path.lexists(self.path):
+            return {}
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    entry = _parse(line)
+                    known = True
+                    if isinstance(entry, JournalEntry):
+                        entries[entry.id, entry.trial] = self._accept(entry)
+                    elif entry.id in written:
+                        entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
+                except BadRecord as error:
+                    known = known or not line.strip(b"\0\n ")  # what a power cut leaves
+                    if line.endswith(b"\n"):  # else a crash has cut it off
+                        broken.append((number, str(error)))
         if broken and not known:
             raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
         self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
@@ -438,11 +416,6 @@ class Journal:
         if entry.record.get("id", entry.id) != entry.id:
             raise BadRecord("its record is of another prompt")
         return entry
-
-    def _lines_of_file(self) -> Iterator[tuple[int, bytes]]:
-        if os.path.lexists(self.path):
-            with open(self.path, "rb") as file:
-                yield from enumerate(file, 1)
 
     # --- the file ---
 
@@ -486,15 +459,14 @@ class Journal:
 def _parse(line: bytes) -> JournalEntry | WrittenLine:
     """Returns what a line says; the message of BadRecord says what is wrong with it."""
     value = decode(line)
+    kind: type[JournalEntry | WrittenLine] = JournalEntry
+    if isinstance(value, dict) and "written" in value:
+        kind = WrittenLine
     try:
-        return msgspec.convert(value, WrittenLine)
-    except msgspec.ValidationError:
-        pass
-    try:
-        return msgspec.convert(value, JournalEntry)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(f"no entry of this file ({error})") from None
 
 
-def _line(entry: JournalEntry) -> bytes:
+def _line(entry: Wire) -> bytes:
     return encode(entry) + b"\n"

@@ -350,9 +350,8 @@ _REFUSAL = re.compile(
       | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_LISTED = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
+_FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 SEVERAL = 5  # flags in a text that is the help of a program
-_FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
 
 
 def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
@@ -377,7 +376,7 @@ def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
             words = re.findall(r"[A-Za-z][\w-]*", text[found.start() : found.end() + 40])
             if named := next((flags[word.lower()] for word in words if word.lower() in flags), None):
                 return named
-        listed = set(_LISTED.findall(text))
+        listed = set(_FLAG.findall(text))
         if len(listed) >= SEVERAL and (missing := [flag for flag in flags.values() if flag not in listed]):
             return missing[0]  # it printed its help instead, which does not have the flag
     return None

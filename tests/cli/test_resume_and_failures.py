@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.agents.failures import FailureCount
+from agenteval.agents.limits import FailureCount
 from tests.support.tool import Done, Record, jsonl, on_terminal, read, run, write
 from tests.support.watching import Running, until
 
