@@ -6,7 +6,7 @@ that match it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -463,19 +463,21 @@ class RuleSet:
         self._other = self._choice_for(None)
         self._of_list = self._choice_for(None, is_list=True)
 
-    def apply(self, event: Event, out: Trajectory) -> None:
-        """Applies the rules to an event."""
-        word = event.get(self._name) if self._name else self._get_word(event)
-        if type(word) is str:
-            steps, actions = self._by_word.get(word, self._other)
-        else:
-            steps, actions = self._of_list if type(word) is list else self._other
-        for act, takes in steps:
-            if act(event, event, out) is not MISSED and takes:
-                break
-        for field, act in actions:
-            if field is None or field in event:
-                act(event, event, out)
+    def apply(self, events: Iterable[Event], out: Trajectory) -> None:
+        """Applies the rules to events."""
+        name, get_word, by_word, other = self._name, self._get_word, self._by_word, self._other
+        for event in events:
+            word = event.get(name) if name else get_word(event)
+            if type(word) is str:
+                steps, actions = by_word.get(word, other)
+            else:
+                steps, actions = self._of_list if type(word) is list else other
+            for act, takes in steps:
+                if act(event, event, out) is not MISSED and takes:
+                    break
+            for field, act in actions:
+                if field is None or field in event:
+                    act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
