@@ -440,7 +440,7 @@ MISSED = object()  # returned by an act that found nothing to take: later rules 
 
 Candidate = tuple[Act, bool]  # the bool: whether no later rule gets the event
 Action = tuple[str | int | None, Act]  # the field without which the act takes nothing, if it is a single one
-Choice = tuple[list[Candidate], list[Action]]
+Choice = tuple[Act | None, list[Action]]
 
 
 class RuleSet:
@@ -469,12 +469,11 @@ class RuleSet:
         for event in events:
             word = event.get(name) if name else get_word(event)
             if type(word) is str:
-                steps, actions = by_word.get(word, other)
+                step, actions = by_word.get(word, other)
             else:
-                steps, actions = self._of_list if type(word) is list else other
-            for act, takes in steps:
-                if act(event, event, out) is not MISSED and takes:
-                    break
+                step, actions = self._of_list if type(word) is list else other
+            if step:
+                step(event, event, out)
             for field, act in actions:
                 if field is None or field in event:
                     act(event, event, out)
@@ -492,7 +491,7 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        return _ordered(list(possible(self.steps))), [_action(rule) for rule in possible(self.actions)]
+        return _in_turn(_ordered(list(possible(self.steps)))), [_action(rule) for rule in possible(self.actions)]
 
 
 def _action(rule: Rule) -> Action:
@@ -505,6 +504,19 @@ def _action(rule: Rule) -> Action:
         return MISSED if fields.isdisjoint(event) else act(item, event, out)
 
     return None, act_on_fields
+
+
+def _in_turn(candidates: list[Candidate]) -> Act | None:
+    """Returns what gives an event to one rule after the other until one takes it; None if there are none."""
+    if len(candidates) < 2:
+        return candidates[0][0] if candidates else None
+
+    def act_in_turn(item: Any, event: Event, out: Trajectory) -> None:
+        for act, takes in candidates:
+            if act(item, event, out) is not MISSED and takes:
+                break
+
+    return act_in_turn
 
 
 def _tested(rule: Rule) -> Act:
