@@ -18,6 +18,7 @@ from agenteval.cli.options import (
     output_option,
     progress_option,
     redact_option,
+    refuse_without,
     stream_option,
     turn_timeout_option,
     verdict_options,
@@ -178,8 +179,8 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
         weights=settings.weights,
         informational=settings.informational,
     )
-
     if not specs:
+        refuse_without("-g GRADER", "stream", "grade_failed")
         return None
 
     def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:

@@ -5,9 +5,11 @@ from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
+from agenteval.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -159,6 +161,14 @@ def append_options(function: F) -> F:
 
 
 # --- how work is done ---------------------------------------------------------------------------
+
+
+def refuse_without(needed: str, *names: str) -> None:
+    """Raises UserError if one of these options was given: it has no effect without the one that is needed."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"{option.opts[-1]} has no effect without {needed}")
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:
