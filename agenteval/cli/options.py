@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
 from agenteval.errors import UserError
+from agenteval.streams.text import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,6 +63,15 @@ class NumberRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a number to compare with", param, ctx)
         return number
+
+
+def parse_size(text: str) -> int:
+    """Returns a number of bytes, in which K, M and G are understood."""
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    number = whole_number(text if scale == 1 else text[:-1])
+    if not number:
+        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
+    return number * scale
 
 
 class Names(click.types.StringParamType):
@@ -144,6 +154,9 @@ turn_timeout_option: Decorator = click.option(
     "--timeout",
     type=MILLISECONDS,
     help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
+)
+max_line_option: Decorator = click.option(
+    "--max-line", type=Parsed("bytes", parse_size), default="64M", help="Refuse lines that are longer."
 )
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Keep secrets: values of variables named like one, keys, tokens."

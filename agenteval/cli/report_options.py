@@ -12,7 +12,7 @@ from agenteval.reports.reader import RowReader
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse
-from agenteval.streams.source import Source
+from agenteval.streams.source import LONGEST_LINE, Source
 from agenteval.streams.text import visible
 
 MOST_FORMS_IN_A_LINE = 6
@@ -65,6 +65,7 @@ def write_results(
     strict: bool,
     against: str | None = None,
     use: KeyUse | None = None,
+    max_line: int = LONGEST_LINE,
     **wishes: Any,
 ) -> int:
     """Writes every result of the file in that form, together with those of another run; returns the exit code.
@@ -72,8 +73,8 @@ def write_results(
     `use` is the key by which the form groups records, if it does.
     """
     console = Console(tool, progress=progress, strict=strict, output=output)
-    source = Source(path)
-    other = None if against is None else Source(against)
+    source = Source(path, max_line=max_line)
+    other = None if against is None else Source(against, max_line=max_line)
     target = Output(output, inputs=[source, other] if other else [source])
     if other:
         wishes["against"] = RowReader(other, console)
