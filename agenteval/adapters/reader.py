@@ -247,11 +247,13 @@ def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]
 # --- raw record → result ------------------------------------------------------------------------
 
 
-def read_raw(raw: Record, adapter: Adapter) -> Reading:
-    """Reads a raw record."""
+def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> Reading:
+    """Reads a raw record; a `reading` that has its first turns already is continued."""
     turns = raw.get("turns")
     counts = [turn["lines"] for turn in turns] if turns else None
-    return adapter.read(answered_lines(raw), raw.get("lineTimes"), counts, raw["id"])
+    reading = reading or adapter.begin(raw["id"])
+    reading.add_turns(answered_lines(raw), raw.get("lineTimes"), counts)
+    return reading
 
 
 def answered_lines(raw: Record) -> list[str]:
@@ -266,9 +268,12 @@ def answered_lines(raw: Record) -> list[str]:
     return lines
 
 
-def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Record:
-    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones."""
-    reading = read_raw(raw, adapter)
+def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
+    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
+
+    A `reading` that has the first turns of this record already is continued.
+    """
+    reading = read_raw(raw, adapter, reading)
     error = raw.get("error")
     ended = [*(raw.get("errors") or ()), *([error] if error else ())]  # how the process ended
     # What the agent says comes first, unless it ran out of time: its exit code or the end of its stderr explain less.
