@@ -16,8 +16,10 @@ from agenteval.cli.options import (
     grade_failed_option,
     grader_option,
     output_option,
+    parse_size,
     progress_option,
     redact_option,
+    refuse_without,
     stream_option,
     turn_timeout_option,
     verdict_options,
@@ -33,16 +35,6 @@ from agenteval.streams.console import Console
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
-from agenteval.streams.text import whole_number
-
-
-def parse_size(text: str) -> int:
-    """Returns a number of bytes, in which K, M and G are understood."""
-    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    number = whole_number(text if scale == 1 else text[:-1])
-    if not number:
-        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
-    return number * scale
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -178,8 +170,8 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
         weights=settings.weights,
         informational=settings.informational,
     )
-
     if not specs:
+        refuse_without("-g GRADER", "stream", "grade_failed")
         return None
 
     def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:

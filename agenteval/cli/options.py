@@ -5,9 +5,12 @@ from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
+from agenteval.errors import UserError
+from agenteval.streams.text import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,6 +63,15 @@ class NumberRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a number to compare with", param, ctx)
         return number
+
+
+def parse_size(text: str) -> int:
+    """Returns a number of bytes, in which K, M and G are understood."""
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    number = whole_number(text if scale == 1 else text[:-1])
+    if not number:
+        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
+    return number * scale
 
 
 class Names(click.types.StringParamType):
@@ -143,6 +155,9 @@ turn_timeout_option: Decorator = click.option(
     type=MILLISECONDS,
     help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
 )
+max_line_option: Decorator = click.option(
+    "--max-line", type=Parsed("bytes", parse_size), default="64M", help="Refuse lines that are longer."
+)
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Keep secrets: values of variables named like one, keys, tokens."
 )
@@ -159,6 +174,14 @@ def append_options(function: F) -> F:
 
 
 # --- how work is done ---------------------------------------------------------------------------
+
+
+def refuse_without(needed: str, *names: str) -> None:
+    """Raises UserError if one of these options was given: it has no effect without the one that is needed."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"{option.opts[-1]} has no effect without {needed}")
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:

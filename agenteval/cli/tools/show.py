@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import click
 
-from agenteval.cli.options import count_option, input_argument, output_option, strict_option
+from agenteval.cli.options import count_option, input_argument, max_line_option, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.answers import ReportedAnswer
@@ -75,6 +75,7 @@ def show(shown: Iterator[str], target: Output) -> None:
 )
 @click.option("--full", is_flag=True, help="Show long texts whole.")
 @count_option("--step", least=1, help="Show only this step, whole.")
+@max_line_option
 @output_option
 @strict_option
 def main(
@@ -83,6 +84,7 @@ def main(
     failed: bool,
     full: bool,
     step: int | None,
+    max_line: int,
     output: str | None,
     strict: bool,
     debug: bool,
@@ -105,7 +107,7 @@ def main(
       jq -c 'select(.toolErrors)' results.jsonl | ae-show
     """
     console = Console(NAME, strict=strict, output=output)
-    source = Source(path)
+    source = Source(path, max_line=max_line)
     target = Output(output, inputs=[source])
     selection = Selection(ids, failed)
     context = context_of(target)
