@@ -27,7 +27,8 @@ def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator
 
     def decorate(function: F) -> F:
         function.fill_help = lambda text: text.replace("{forms}", form_list(forms))  # type: ignore[attr-defined]
-        help_text = f"The form to write.  [default: by the extension of -o, else {default}]"
+        other = f"table on a terminal, {default} elsewhere" if "table" in forms.names() else default
+        help_text = f"The form to write.  [default: by the extension of -o, else {other}]"
         names = ("-f", *more_names, "--format", "form")
         metavar = "FORM" if len(forms.names()) > MOST_FORMS_IN_A_LINE else None
         return click.option(*names, type=click.Choice(forms.names()), metavar=metavar, help=help_text)(function)
