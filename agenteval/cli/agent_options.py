@@ -13,6 +13,7 @@ from agenteval.cli.options import (
     Parsed,
     agent_arg_option,
     append_options,
+    combined,
     concurrency_option,
     count_option,
     grade_failed_option,
@@ -52,10 +53,7 @@ def parse_pattern(text: str) -> Pattern:
 
 AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
-STRICT: Decorator = click.option(
-    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
-)
-AGENT_OPTIONS: list[Decorator] = [
+AGENT_OPTIONS: Decorator = combined(
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     agent_arg_option,
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
@@ -129,41 +127,37 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
-]
+    output_option,
+    append_options,
+    click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds."),
+    click.option("--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."),
+    progress_option,
+)
 extraction_option: Decorator = click.option(
     "--extract",
     metavar="FILE|NAME",
     help="Schema to read the agent's output with.  [default: its own; text for --simple and --shell]",
 )
 
-
-STOP_OPTIONS: list[Decorator] = [
+stop_options: Decorator = combined(
     click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
     click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
     click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
-]
+)
 
-
-overwrite_option: Decorator = click.option(
-    "--overwrite", is_flag=True, help="With -o: replace the records that the file holds."
+inline_grader_options: Decorator = combined(  # of graders that run beside agents
+    grader_option(required=False),
+    stream_option,
+    verdict_options(time="Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"),
+    grade_failed_option,
 )
 
 
 def agent_options(function: F) -> F:
-    """Adds all options above, those of the output, and the command after `--`."""
-    function = output_option(append_options(overwrite_option(STRICT(progress_option(function)))))
-    for option in reversed(AGENT_OPTIONS):
-        function = option(function)
+    """Adds AGENT_OPTIONS, and the command after `--`."""
     function.takes_command = True  # type: ignore[attr-defined]
     function.exit_status = {1: EXIT_1}  # type: ignore[attr-defined]
-    return function
-
-
-def inline_grader_options(function: F) -> F:
-    """Adds the options of graders that run beside agents: -g, --stream, --grade-failed and how their verdicts count."""
-    time = "Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"
-    function = verdict_options(time=time)(grade_failed_option(function))
-    return grader_option(required=False)(stream_option(function))
+    return AGENT_OPTIONS(function)
 
 
 def inline_graders(settings: RunSettings) -> GraderPlan | None:
@@ -194,13 +188,6 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
 
 
 # --- --stop-when-known --------------------------------------------------------------------------
-
-
-def stop_options(function: F) -> F:
-    """Adds --stop-when-known, --against and --threshold."""
-    for option in reversed(STOP_OPTIONS):
-        function = option(function)
-    return function
 
 
 def stop_early(run: PromptRun) -> None:

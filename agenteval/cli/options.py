@@ -21,6 +21,17 @@ class Decorator(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
+def combined(*options: Decorator) -> Decorator:
+    """Adds these options, which --help lists in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 # --- types of values ----------------------------------------------------------------------------
 
 
@@ -103,14 +114,10 @@ def number_in(text: str) -> float:
 
 def input_argument(metavar: str) -> Decorator:
     """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
-
-    def decorate(function: F) -> F:
-        function = click.option(
-            "--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin
-        )(function)
-        return click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin)(function)
-
-    return decorate
+    return combined(
+        click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin),
+        click.option("--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin),
+    )
 
 
 def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -163,14 +170,14 @@ redact_option: Decorator = click.option(
 )
 
 
-def append_options(function: F) -> F:
-    """--append and --resume, for tools whose records cost money."""
-    function = click.option(
+append_options: Decorator = combined(  # for tools whose records cost money
+    click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it."),
+    click.option(
         "--resume",
         is_flag=True,
         help="With -o: keep the records that still hold, do what is new or has changed, repair a line cut off.",
-    )(function)
-    return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
+    ),
+)
 
 
 # --- how work is done ---------------------------------------------------------------------------
@@ -240,34 +247,24 @@ grader_timeout_option: Decorator = click.option(
 
 def verdict_options(*, time: str = "Limit of one grader, where it is not that of -t; repeatable.") -> Decorator:
     """How verdicts count, and the limit of a single grader; `time` is the help of that."""
-
-    def decorate(function: F) -> F:
-        for option in (
-            click.option(
-                "--grader-timeout",
-                "limits",
-                multiple=True,
-                type=Parsed("[name=]time", parse_grader_limit),
-                help=time,
-            ),
-            click.option(
-                "--informational",
-                multiple=True,
-                metavar="NAME",
-                help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
-            ),
-            click.option(
-                "--weight",
-                "weights",
-                multiple=True,
-                type=Parsed("name=w", parse_weight),
-                help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return decorate
+    return combined(
+        click.option(
+            "--weight",
+            "weights",
+            multiple=True,
+            type=Parsed("name=w", parse_weight),
+            help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
+        ),
+        click.option(
+            "--informational",
+            multiple=True,
+            metavar="NAME",
+            help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
+        ),
+        click.option(
+            "--grader-timeout", "limits", multiple=True, type=Parsed("[name=]time", parse_grader_limit), help=time
+        ),
+    )
 
 
 grade_failed_option: Decorator = click.option(
@@ -275,6 +272,6 @@ grade_failed_option: Decorator = click.option(
 )
 
 
-def grader_options(function: F) -> F:
-    """How graders are run: --stream, -j and -t; and --no-redact, for their answers."""
-    return stream_option(concurrency_option("Graders")(grader_timeout_option(redact_option(function))))
+grader_options: Decorator = combined(  # how graders are run; and --no-redact, for their answers
+    stream_option, concurrency_option("Graders"), grader_timeout_option, redact_option
+)

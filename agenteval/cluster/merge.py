@@ -137,13 +137,10 @@ def in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], con
 
 def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
     """Reports the records that occur several times, and the prompts that have none."""
-    identical, decided = index.identical, index.decided
-    if identical:
-        console.say(
-            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
-        )
-    if decided:
-        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
+    if ids := index.identical:
+        console.say(f"{counted(len(ids), 'repeated record')} left out, the same as before: {first_few(ids, SHOWN)}")
+    if ids := index.decided:
+        console.say(f"{counted(len(ids), 'conflict')} decided by --prefer: {first_few(ids, SHOWN)}")
     if missing:
         console.say(
             f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "

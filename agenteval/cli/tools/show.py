@@ -46,12 +46,6 @@ class Selection:
         return chosen
 
 
-def lines(reader: RowReader, selection: Selection, view: View) -> Iterator[str]:
-    """The lines of the selected answers, one after another."""
-    for answer in filter(selection.takes, reader.answers()):
-        yield from timeline_lines(answer, view)
-
-
 def show(shown: Iterator[str], target: Output) -> None:
     """Writes the lines; on a terminal, those that do not fit on the screen go through $PAGER."""
     if target.path is None and target.isatty() and os.isatty(0):
@@ -112,7 +106,8 @@ def main(
     selection = Selection(ids, failed)
     context = context_of(target)
     view = View(context.width, context.color, full, step)
-    show(lines(RowReader(source, console), selection, view), target)
+    answers = filter(selection.takes, RowReader(source, console).answers())
+    show((line for answer in answers for line in timeline_lines(answer, view)), target)
     target.close()
     if selection.missing:
         more = ", …" if len(selection.seen) > IDS_SHOWN else ""
