@@ -3,7 +3,6 @@
 from agenteval.comparison.run_summary import COST, Grades, RunSummary
 from agenteval.reports.figures import UNKNOWN, duration_text, outcomes, percent, percent_span, whole
 from agenteval.statistics.samples import percentile
-from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
