@@ -140,6 +140,7 @@ class PairedValues(NamedTuple):
     a: list[float]
     b: list[float]
     clusters: list[str] | None = None
+    stopped: bool = False  # whether a run was stopped early, once the answer was known
 
     @property
     def differences(self) -> list[float]:
@@ -148,31 +149,40 @@ class PairedValues(NamedTuple):
 
 
 class PairAnalysis(NamedTuple):
-    """What both kinds of report say of two runs."""
+    """What both kinds of report say of two runs, a difference for each measure."""
 
     passes: Difference
     scores: Difference
+    pass_exp: PassExpDifference | None
     flips: Flips
     resources: Resources
 
 
-def analyse_pairs(runs: Sequence[RunRows]) -> list[PairAnalysis]:
-    """The paired analysis of every two runs; the verdicts are adjusted for all tests of the report."""
-    found, same = [], []
-    for a, b in combinations(runs, 2):
-        passes = paired_values(a, b, lambda row: row.pass_rate)
-        scores = paired_values(a, b, lambda row: row.score)
-        by_passes, by_scores = difference(passes), difference(scores)
-        if same_test(scores, passes):
-            same.append((by_scores, by_passes))
-        found.append(PairAnalysis(by_passes, by_scores, flips(passes), resources(a, b)))
-    decide([test for pair in found for test in (pair.passes, pair.scores)], same)
-    return found
+def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trials: bool = False) -> list[PairAnalysis]:
+    """The paired analysis of every two runs; `exponent` is the k of pass^k, else the smaller k of the two."""
+    pairs = list(combinations(runs, 2))
+    passes = [paired_values(a, b, lambda row: row.pass_rate) for a, b in pairs]
+    by_passes = decided(passes)
+    by_scores = decided([paired_values(a, b, lambda row: row.score) for a, b in pairs])
+    ks = [exponent or min(commonest_k(a), commonest_k(b)) for a, b in pairs]
+    every = [
+        paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
+        for (a, b), k in zip(pairs, ks, strict=True)
+    ]
+    by_exp = [
+        PassExpDifference(k=k, **asdict(found)) if trials else None
+        for k, found in zip(ks, decided(every), strict=True)
+    ]
+    return [
+        PairAnalysis(*found, flips(values), resources(a, b))
+        for (a, b), values, *found in zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
+    ]
 
 
 def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
     """Pairs a value of two runs by prompt."""
-    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None)
+    stopped = a.stopped or b.stopped
+    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None, stopped)
     for id, row in a.rows.items():
         other = b.rows.get(id)
         if other is None or (ours := value_of(row)) is None or (theirs := value_of(other)) is None:
@@ -185,11 +195,44 @@ def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
     return found
 
 
-def difference(values: PairedValues) -> Difference:
-    """The paired analysis of the values; decide() names the run that is better."""
+def decided(pairs: Sequence[PairedValues]) -> list[Difference]:
+    """The differences of one measure, verdicts and intervals adjusted for their number by Holm's method.
+
+    An interval excludes 0 if and only if the verdict names a run. That is why p values are never below what the
+    interval of their level allows, which may in turn change the level of others.
+    """
+    levels, least = [LEVEL] * len(pairs), [0.0] * len(pairs)
+    while True:
+        tests = [paired_test(pair, level) for pair, level in zip(pairs, levels, strict=True)]
+        known = [at for at, test in enumerate(tests) if test.p is not None]
+        least = [max(test.p or 0.0, before) for test, before in zip(tests, least, strict=True)]
+        wanted = holm_levels([least[at] for at in known])
+        if wanted == [levels[at] for at in known]:
+            break
+        for at, level in zip(known, wanted, strict=True):
+            levels[at] = level
+    adjusted = dict(zip(known, holm([least[at] for at in known]), strict=True))
+    return [
+        difference(pair, test, adjusted.get(at)) for at, (pair, test) in enumerate(zip(pairs, tests, strict=True))
+    ]
+
+
+def paired_test(values: PairedValues, level: float) -> PairedTest:
+    """The test of one pair; of a run that was stopped early, one that holds whenever it stops."""
+    if not values.stopped:
+        return compare_paired(values.differences, values.clusters, level)
+    order = sorted(range(len(values.ids)), key=lambda at: place(values.ids[at]))
     found = values.differences
-    test = compare_paired(found, values.clusters)
+    return sequential_test([found[at] for at in order], level)
+
+
+def difference(values: PairedValues, test: PairedTest, adjusted: float | None) -> Difference:
+    """A difference on the wire, with the run that is shown to be better."""
+    found = values.differences
     wins, losses = signs(found)
+    better = None
+    if adjusted is not None and adjusted < SIGNIFICANT and test.mean:
+        better = values.run_a if test.mean > 0 else values.run_b
     return Difference(
         run_a=values.run_a,
         run_b=values.run_b,
@@ -198,51 +241,28 @@ def difference(values: PairedValues) -> Difference:
         mean_b=mean(values.b),
         mean_difference=test.mean,
         interval=test.interval,
+        change=None if test.mean is None else -test.mean,
+        change_interval=(-test.interval.high, -test.interval.low) if test.interval else None,
         wins=wins,
         losses=losses,
         ties=len(found) - wins - losses,
         minimum_detectable_difference=test.detectable,
+        prompts_needed=test.needed,
         p=test.p,
-        better=None,
-        verdict=outcome_words(len(found), None),
+        adjusted_p=adjusted,
+        better=better,
+        verdict=outcome_words(len(found), better, same=not wins and not losses),
     )
 
 
-def same_test(scores: PairedValues, passes: PairedValues) -> bool:
-    """Whether the differences of scores are those of passes times a factor: testing both is testing one twice."""
-    if scores.ids != passes.ids:
-        return False
-    pairs = list(zip(scores.differences, passes.differences, strict=True))
-    factor = next((abs(score / passed) for score, passed in pairs if abs(passed) > NO_DIFFERENCE), 1.0)
-    return all(abs(score - factor * passed) < NO_DIFFERENCE for score, passed in pairs)
-
-
-def decide(tests: Sequence[Difference], same: Sequence[tuple[Difference, Difference]] = ()) -> None:
-    """Adjusts the p values of all tests of a report by Holm's method, and names the runs shown to be better.
-
-    In `same`, the first of two differences is the same test as the second, in another unit.
-    """
-    tested = [test for test in tests if test.p is not None and not any(test is twin for twin, _ in same)]
-    for test, adjusted in zip(tested, holm([test.p or 0.0 for test in tested]), strict=True):
-        _conclude(test, adjusted)
-    for twin, original in same:
-        if original.adjusted_p is not None:
-            _conclude(twin, original.adjusted_p)
-
-
-def _conclude(test: Difference, adjusted: float) -> None:
-    test.adjusted_p = adjusted
-    if adjusted < SIGNIFICANT and test.mean_difference:
-        test.better = test.run_a if test.mean_difference > 0 else test.run_b
-    test.verdict = outcome_words(test.n, test.better)
-
-
-def outcome_words(n: int, better: str | None) -> str:
+def outcome_words(n: int, better: str | None, *, same: bool = False) -> str:
     """The outcome of one test in words."""
     if n == 0:
         return "no prompt is graded in both"
     if better is not None:
         return f"{better} better"
+    if same:
+        return f"equal on all {n} prompts" if n > 1 else "equal on the only prompt"
     return "too few prompts to tell" if n < FEWEST else "no difference shown"
 
 
@@ -307,12 +327,12 @@ def by_category(runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRu
                 if category not in parts:
                     parts[category] = [other._replace(rows={}) for other in runs]
                 parts[category][place].rows[id] = row
-    found = {
+    both = [(a, b) for part in parts.values() for a, b in combinations(part, 2)]
+    pairs = iter(decided([paired_values(a, b, lambda row: row.pass_rate) for a, b in both]))
+    return {
         category: Category(
             runs={run.label: figures(run) for run in part},
-            pairs=[difference(paired_values(a, b, lambda row: row.pass_rate)) for a, b in combinations(part, 2)],
+            pairs=[next(pairs) for _ in combinations(part, 2)],
         )
         for category, part in parts.items()
     }
-    decide([pair for category in found.values() for pair in category.pairs])
-    return found
