@@ -154,12 +154,14 @@ class Measure(NamedTuple):
     unit: Unit
     difference: Difference
 
+    def decides(self, on: str) -> bool:
+        """Whether it is the one that was named to decide: `passes`, `score` or `pass^k`."""
+        return self.name.startswith({"passes": "Pass rate", "score": "Score"}.get(on, "pass^"))
+
 
 def measures(pair: Pair) -> list[Measure]:
     """The differences of a pair that there are: passes, of several trials pass^k, scores."""
     found = [Measure("Pass rate", "rate", pair.pass_rate)]
-    if pair.mcnemar is not None:
-        return [*found, Measure("Score", "score", pair)]
     if pair.pass_exp is not None:
         found.append(Measure(f"pass^{pair.pass_exp.k}", "rate", pair.pass_exp))
     return [*found, Measure("Score", "score", pair.score)] if pair.score is not None else found

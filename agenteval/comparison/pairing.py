@@ -1,19 +1,23 @@
 """Runs joined by prompt: which prompts they share, who wins a prompt, and how two runs differ on those that both have.
 
-`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes and scores, the
-prompts that changed sides, and the ratios of time, tokens and cost. All verdicts of a report are adjusted together.
+`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes, scores and pass^k,
+the prompts that changed sides, and the ratios of time, tokens and cost. The verdicts and intervals of each measure are
+adjusted for the number of pairs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from msgspec.structs import asdict, replace
+
+from agenteval.comparison.figures import run_k
 from agenteval.comparison.rows import ComparedRow, RunRows
-from agenteval.statistics.intervals import geometric_ratio_interval, ratio_interval
-from agenteval.statistics.paired import SIGNIFICANT, compare_paired, holm, signs
-from agenteval.statistics.paired import TIE as NO_DIFFERENCE
-from agenteval.statistics.samples import geometric_mean, mean
-from agenteval.wire.comparison import Pairwise
+from agenteval.statistics.intervals import LEVEL, geometric_ratio_interval, ratio_interval
+from agenteval.statistics.paired import SIGNIFICANT, PairedTest, compare_paired, holm, holm_levels, signs
+from agenteval.statistics.samples import geometric_mean, mean, pass_exp
+from agenteval.statistics.sequential import place, sequential_test
+from agenteval.wire.comparison import Pairwise, PassExpDifference
 from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
 
 TIE = 1e-9
@@ -67,6 +71,36 @@ def without_changed_inputs(runs: Sequence[RunRows]) -> list[RunRows]:
             del run.rows[id]
         kept.append(run._replace(changed=changed))
     return kept
+
+
+def with_stops(runs: Sequence[RunRows]) -> list[RunRows]:
+    """The runs, with those marked that have a rule for stopping early and lack prompts: they were stopped."""
+    ids = set(prompt_ids(runs))
+    return [run._replace(stopped=run.has_stop_rule and len(run.rows) + len(run.changed) < len(ids)) for run in runs]
+
+
+def with_missing(runs: Sequence[RunRows]) -> tuple[list[RunRows], dict[str, list[str]]]:
+    """The runs with prompts that only the first one has counted as not passed, and the ids of these.
+
+    A run that was stopped early, or has no prompt of the first one, is left as it is.
+    """
+    first, *others = runs
+    filled, missing = [first], {}
+    for run in others:
+        left_out = set(run.changed)
+        lacks = [id for id in first.rows if id not in run.rows and id not in left_out]
+        if not lacks or run.stopped or not run.rows.keys() & first.rows.keys():
+            filled.append(run)
+            continue
+        missing[run.label] = lacks
+        filled.append(run._replace(rows=run.rows | {id: not_passed(first.rows[id]) for id in lacks}))
+    return filled, missing
+
+
+def not_passed(row: ComparedRow) -> ComparedRow:
+    """As many attempts as another run has, of which none passed and nothing else is known."""
+    zeros = (0.0,) * len(row.scores)
+    return replace(row, passed=0, scores=zeros, durations=(), token_values=(), cost_values=(), pass_at_k=0.0)
 
 
 # --- who wins a prompt --------------------------------------------------------------------------
@@ -164,7 +198,7 @@ def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trial
     passes = [paired_values(a, b, lambda row: row.pass_rate) for a, b in pairs]
     by_passes = decided(passes)
     by_scores = decided([paired_values(a, b, lambda row: row.score) for a, b in pairs])
-    ks = [exponent or min(commonest_k(a), commonest_k(b)) for a, b in pairs]
+    ks = [exponent or min(run_k(a), run_k(b)) for a, b in pairs]
     every = [
         paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
         for (a, b), k in zip(pairs, ks, strict=True)

@@ -159,7 +159,7 @@ def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
     """Both means, and how many times the earlier run's the later run's is; first of all if no difference is shown."""
     show = SHOW[unit]
     text = f"{show(found.mean_a or 0.0)} → {show(found.mean_b or 0.0)} a {'trial' if trials else 'prompt'}"
-    text += f"{', geometric mean' * (unit == 'ms')} {1 / (found.ratio or 1):.2f} x".replace(" ", ", ", unit != "ms")
+    text += f", {'geometric mean ' if unit == 'ms' else ''}{1 / (found.ratio or 1):.2f} x"
     shown = False
     if found.interval and found.interval.low > 0:
         low, high = 1 / found.interval.high, 1 / found.interval.low
