@@ -34,6 +34,7 @@ from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import whole_number
+from agenteval.wire.records import STOP_RULE
 
 
 def parse_size(text: str) -> int:

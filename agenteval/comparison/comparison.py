@@ -45,6 +45,7 @@ class CompareSettings(NamedTuple):
     on: str = "passes"  # or score, or pass^k: the measure that decides
     margin: float = 0.05
     missing_fail: bool = False  # whether a prompt that the first run has and another lacks counts as not passed
+    prompts: bool = False  # whether to say which prompts separate the runs
 
 
 class Comparison:
@@ -71,6 +72,8 @@ class Comparison:
             decide_by_preference(pairs, report.preference)
         for pair in pairs:
             pair.sentences = [f"{line.title}: {line.text}." for line in details(pair, report)]
+        if settings.prompts:
+            report.prompts = separation(runs)
         if len(runs) > 2:
             beaten = {(pair.better, pair.run_b if pair.better == pair.run_a else pair.run_a) for pair in pairs}
             better = {(one, other) for one, other in beaten if one is not None}
@@ -154,9 +157,7 @@ class Comparison:
 
     # --- the two forms of the report ---
 
-    def _report(
-        self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta, missing_fail: bool
-    ) -> Report:
+    def _report(self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta, missing_fail: bool) -> Report:
         """The figures of each run and of every two; `missing_fail` if missing prompts count as not passed in these."""
         paired = runs
         if missing_fail:
@@ -222,6 +223,25 @@ def mcnemar(passes: Difference) -> wire.McNemar:
     """McNemar's test of the prompts that only one of two runs passed."""
     b, c = passes.wins, passes.losses
     return wire.McNemar(b=b, c=c, p=mid_p(b, c), exact_p=sign_test(b, c))
+
+
+def separation(runs: Sequence[RunRows]) -> wire.Separation:
+    """Which prompts tell the runs apart, those that tell most first, and which tell nothing."""
+    separating, never, always = [], [], []
+    for id, rows in shared_prompts(runs):
+        rates = {label: row.pass_rate for label, row in rows.items() if row.pass_rate is not None}
+        if len(rates) < 2:
+            continue
+        rate = sum(rates.values()) / len(rates)
+        spread = 4 * sum((one - rate) ** 2 for one in rates.values()) / len(rates)
+        if not any(rates.values()):
+            never.append(id)
+        elif all(one == 1 for one in rates.values()):
+            always.append(id)
+        else:
+            separating.append(wire.SeparatingPrompt(id=id, pass_rate=rate, information=spread, runs=rates))
+    separating.sort(key=lambda prompt: -prompt.information)
+    return wire.Separation(prompts=separating, never_pass=never, always_pass=always)
 
 
 def remarks(report: Report) -> list[str]:

@@ -204,12 +204,12 @@ def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trial
         for (a, b), k in zip(pairs, ks, strict=True)
     ]
     by_exp = [
-        PassExpDifference(k=k, **asdict(found)) if trials else None
-        for k, found in zip(ks, decided(every), strict=True)
+        PassExpDifference(k=k, **asdict(found)) if trials else None for k, found in zip(ks, decided(every), strict=True)
     ]
+    found = zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
     return [
-        PairAnalysis(*found, flips(values), resources(a, b))
-        for (a, b), values, *found in zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
+        PairAnalysis(of_passes, of_scores, of_exp, flips(values), resources(a, b))
+        for (a, b), values, of_passes, of_scores, of_exp in found
     ]
 
 
@@ -246,9 +246,7 @@ def decided(pairs: Sequence[PairedValues]) -> list[Difference]:
         for at, level in zip(known, wanted, strict=True):
             levels[at] = level
     adjusted = dict(zip(known, holm([least[at] for at in known]), strict=True))
-    return [
-        difference(pair, test, adjusted.get(at)) for at, (pair, test) in enumerate(zip(pairs, tests, strict=True))
-    ]
+    return [difference(pair, test, adjusted.get(at)) for at, (pair, test) in enumerate(zip(pairs, tests, strict=True))]
 
 
 def paired_test(values: PairedValues, level: float) -> PairedTest:

@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.figures import Pair, Report, Unit, measures, ratios
+from agenteval.comparison.figures import Measure, Pair, Report, Unit, measures, ratios
 from agenteval.comparison.pairing import outcome_words
 from agenteval.statistics.paired import SIGNIFICANT
 from agenteval.streams.text import counted, first_few
+from agenteval.wire.comparison import Separation
 from agenteval.wire.differences import Difference, Preference, PreferredRun, Ratio
 
 LEAST_P = 0.0001  # below, digits say nothing
@@ -104,11 +105,9 @@ def details(pair: Pair, report: Report) -> list[Line]:
     return lines
 
 
-def in_order(pair: Pair, report: Report) -> list[tuple[str, Unit, Difference]]:
+def in_order(pair: Pair, report: Report) -> list[Measure]:
     """The measures of a pair, the one that decides first, and pass^1 only if it is that."""
-    found = [
-        measure for measure in measures(pair) if measure.decides(report.meta.on) or measure.name != "pass^1"
-    ]
+    found = [measure for measure in measures(pair) if measure.decides(report.meta.on) or measure.name != "pass^1"]
     return sorted(found, key=lambda measure: not measure.decides(report.meta.on))
 
 
@@ -167,6 +166,15 @@ def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
         shown = not low <= 1 <= high
     text += ", estimated by list price" if found.estimated else ""
     return text if shown else f"no difference in {what} shown: {text}"
+
+
+def dropped(found: Separation) -> str:
+    """Which prompts can be left out of the next run, and why, in a sentence."""
+    tell_nothing = len(found.never_pass) + len(found.always_pass)
+    if not tell_nothing:
+        return "Every prompt passes in some runs or some of the time."
+    which = f"{len(found.never_pass):,} never pass, {len(found.always_pass):,} always do"
+    return f"Drop these {tell_nothing:,}: nothing passes or everything does, so they tell no runs apart ({which})."
 
 
 # --- the comparison grader ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ probability of at most 0.05, so the test may be looked at after every value.
 `EarlyStop` runs prompts in a random order, the same in every run, and feeds their values to the test in that order, not
 as they finish: agents that fail often take longest. Once the answer is known, no further prompt is started. Until then
 only a few prompts are started ahead of the slowest, because they may turn out not to be needed. Against a baseline the
-answer may also be that the run is at most `margin` worse. `sequential_test` is the same test afterwards, for ae-compare.
+answer may also be that the run is at most `margin` worse. `sequential_test` is the same test for ae-compare.
 """
 
 import hashlib

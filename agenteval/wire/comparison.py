@@ -219,6 +219,31 @@ class Statistics(Wire, kw_only=True):
     """Every two runs."""
 
 
+class SeparatingPrompt(Wire):
+    """A prompt that passes in some runs, or some of the time."""
+
+    id: str
+    """The prompt's id."""
+    pass_rate: Rate
+    """Mean of its pass rates in the runs in which it is graded."""
+    information: Rate
+    """How far it tells the runs apart: four times the variance of these rates, 1 if half of the runs always pass it and
+    the others never."""
+    runs: dict[str, Rate]
+    """Its pass rate in each run."""
+
+
+class Separation(Wire):
+    """What the prompts that two runs or more have graded tell about these runs."""
+
+    prompts: list[SeparatingPrompt]
+    """Those that do not pass always or never, the one that tells most first."""
+    never_pass: list[str]
+    """Ids of those that pass in no run: they tell nothing apart."""
+    always_pass: list[str]
+    """Ids of those that always pass in every run: neither do they."""
+
+
 class Report(Wire, kw_only=True):
     """What reports on results and on trials have in common."""
 
@@ -234,6 +259,8 @@ class Report(Wire, kw_only=True):
     """Tokens and cost, for each run; null if none has any."""
     by_category: dict[str, Category] | None = None
     """Each category by itself; null if no record has one."""
+    prompts: Separation | None = None
+    """Which prompts separate the runs, with `--prompts`."""
 
 
 class ScoreFigures(Wire):

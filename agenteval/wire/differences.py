@@ -41,7 +41,7 @@ class Difference(Wire, kw_only=True):
     mean_difference: float | None
     """Mean of A minus that of B, so above 0 if A is better; null if there are no such prompts."""
     interval: ConfidenceInterval | None
-    """95 % interval of A minus B; of several pairs adjusted for their number, as the verdict is, with a higher `level`."""
+    """95 % interval of A minus B; of several pairs at a higher `level`, adjusted for their number as the verdict is."""
     change: float | None = None
     """Mean of B minus that of A: what has changed since A."""
     change_interval: Interval | None = None
@@ -135,6 +135,10 @@ class Usage(Wire):
     """Input and output tokens."""
     cost: UsageAmount | None
     """US dollars."""
+    cost_of_pass: float | None = None
+    """US dollars of all graded prompts whose cost is known, divided by how many attempts of these passed."""
+    cost_of_pass_interval: ConfidenceInterval | None = None
+    """95 % interval of the cost of a pass."""
 
 
 # --- categories ---------------------------------------------------------------------------------
