@@ -1,8 +1,8 @@
 """Runs joined by prompt: which prompts they share, who wins a prompt, and how two runs differ on those that both have.
 
-`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes, scores and pass^k,
-the prompts that changed sides, and the ratios of time, tokens and cost. The verdicts and intervals of each measure are
-adjusted for the number of pairs.
+`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes, scores and
+pass^k, the prompts that changed sides, and the ratios of time, tokens and cost. The verdicts and intervals of each
+measure are adjusted for the number of pairs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -353,12 +353,12 @@ def by_category(runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRu
     if not categories_of:
         return None
     parts: dict[str, list[RunRows]] = {}
-    for place, run in enumerate(runs):
+    for at, run in enumerate(runs):
         for id, row in run.rows.items():
             for category in categories_of.get(id, (NO_CATEGORY,)):
                 if category not in parts:
                     parts[category] = [other._replace(rows={}) for other in runs]
-                parts[category][place].rows[id] = row
+                parts[category][at].rows[id] = row
     both = [(a, b) for part in parts.values() for a, b in combinations(part, 2)]
     pairs = iter(decided([paired_values(a, b, lambda row: row.pass_rate) for a, b in both]))
     return {

@@ -1,7 +1,7 @@
 """The outcome of a comparison in words: the headline of a pair, a line on each figure of it, and the gate for CI.
 
-One measure, `meta.on`, decides both the headline and the gate: they read the same verdict of the same pair. What is said
-here is the same in every form. Differences are the later run minus the earlier one; the JSON also has A minus B.
+One measure, `meta.on`, decides both the headline and the gate: they read the same verdict of the same pair. What is
+said here is the same in every form. Differences are the later run minus the earlier one; the JSON also has A minus B.
 """
 
 import math
@@ -221,14 +221,13 @@ def gate_reasons(report: Report, settings: GateSettings) -> list[str]:
     graded = report.statistics.runs[report.meta.runs[0]].graded_prompts
     if reasons := [reason for pair in pairs if (reason := too_little(pair, graded, report, settings.min_compared))]:
         return reasons
-    reasons = []
+    margin = report.meta.margin or 0.0
     for pair in pairs:
         if pair.better == pair.run_a:
             reasons.append(f"{claim(pair)}: {decisive(pair, report)}")
-        elif settings.proof and report.meta.margin is not None and pair.interval:
-            if pair.interval.high > report.meta.margin:
-                proof = f"at most {report.meta.margin * 100:g} points worse than {pair.run_a}"
-                reasons.append(f"{pair.run_b} is not shown to be {proof}: {decisive(pair, report)}")
+        elif settings.proof and pair.interval and pair.interval.high > margin:
+            proof = f"at most {margin * 100:g} points worse than {pair.run_a}"
+            reasons.append(f"{pair.run_b} is not shown to be {proof}: {decisive(pair, report)}")
     return reasons
 
 
