@@ -30,7 +30,6 @@ from agenteval.wire.records import Record
 Weights = Mapping[str, float]
 RESULT_WEIGHTS: Weights = {"quality": 0.5, "latency": 0.3, "reliability": 0.2}
 TRIAL_WEIGHTS: Weights = {"capability": 0.4, "reliability": 0.4, "consistency": 0.2}
-ENOUGH = 0.9  # share of prompts with k trials below which pass^k may be that of others
 OF_RESULT = ("output", "trajectory", "toolErrors")
 OF_TRIALS = ("passRate", "passAtK", "passExpK", "passAt", "passExp", "k", "trials")
 
@@ -263,11 +262,6 @@ def remarks(report: Report) -> list[str]:
             f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
             "and a prompt is won at the smallest k that its runs have"
         )
-    for pair in report.statistics.pairs:
-        every = pair.pass_exp
-        if every is not None and every.k > 1 and pair.pass_rate.n and every.n < ENOUGH * pair.pass_rate.n:
-            few = f"over {every.n} of {counted(pair.pass_rate.n, 'prompt')} that have so many trials in both"
-            lines.append(f"{pair.run_a}, {pair.run_b}: pass^{every.k} is {few}, and these may be the easy ones")
     for label, found in report.statistics.runs.items():
         if found.incomplete:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"

@@ -293,9 +293,9 @@ def outcome_words(n: int, better: str | None, *, same: bool = False) -> str:
         return "no prompt is graded in both"
     if better is not None:
         return f"{better} better"
-    if same:
-        return f"equal on all {n} prompts" if n > 1 else "equal on the only prompt"
-    return "too few prompts to tell" if n < FEWEST else "no difference shown"
+    if n < FEWEST:
+        return "too few prompts to tell"
+    return f"equal on all {n} prompts" if same else "no difference shown"
 
 
 def flips(passes: PairedValues, border: float = 0.5) -> Flips:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.figures import Measure, Pair, Report, Unit, measures, ratios
-from agenteval.comparison.pairing import outcome_words
+from agenteval.comparison.pairing import FEWEST, outcome_words
 from agenteval.statistics.paired import SIGNIFICANT
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import Separation
@@ -35,7 +35,7 @@ SHOW: dict[Unit, Callable[[float], str]] = {
 def standing(pair: Pair) -> str:
     """How the later run of a pair stands against the earlier one."""
     if pair.better is None:
-        return EQUAL if pair.n and pair.ties == pair.n else CANNOT_TELL
+        return EQUAL if pair.ties == pair.n >= FEWEST else CANNOT_TELL
     return BETTER if pair.better == pair.run_b else WORSE
 
 
@@ -115,20 +115,19 @@ def before_and_after(found: Difference, unit: Unit, report: Report) -> str:
     """Both means, the change from the earlier to the later run, its interval and p value."""
     if not found.n or found.change is None:
         return "no prompt has it in both"
-    show, tests = SHOW[unit], len(report.statistics.pairs)
+    show = SHOW[unit]
     text = f"{show(found.mean_a or 0.0)} → {show(found.mean_b or 0.0)}, {points(found.change)}"
     if found.change_interval is not None:
         low, high = (points(bound).removesuffix(" points") for bound in found.change_interval)
         text += f" (95 % interval {low} to {high})"
     if found.adjusted_p is not None:
-        text += f", {p_text(found.adjusted_p)}"
-        text += f", both adjusted for {tests} pairs" if tests > 1 else ""
+        text += f", {p_text(found.adjusted_p)}{' adjusted' * (len(report.statistics.pairs) > 1)}"
     return text
 
 
-def points(difference: float) -> str:
-    """A difference in points of a hundred, with its sign."""
-    return f"{difference * 100:+z.1f} points"
+def points(difference: float | None) -> str:
+    """A difference in points of a hundred, with its sign; a dash if it is not known."""
+    return "–" if difference is None else f"{difference * 100:+z.1f} points"
 
 
 def p_text(p: float | None) -> str:
@@ -139,9 +138,10 @@ def p_text(p: float | None) -> str:
 def to_settle(found: Difference) -> str:
     """How many prompts would show a difference of the size seen, and what these many would show."""
     least, needed = found.minimum_detectable_difference, found.prompts_needed
+    if least is None and found.n < FEWEST:
+        return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
     if least is None:
-        fewest = fewest_prompts(1)
-        return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {fewest} are needed"
+        return "every prompt or cluster changed alike: more of them would show it"
     shows = f"{counted(found.n, 'prompt')} show {least * 100:.1f} points or more 4 times in 5"
     if not found.change:
         return shows

@@ -208,7 +208,7 @@ class PositionBias(Wire):
     second_preferred: Count
     """Pairs of which the run that was shown second won in both orders."""
     p: Rate
-    """Exact two-sided p value of the sign test of these two counts."""
+    """Exact two-sided p value of the sign test of the prompts, each of which is for one place, the other or neither."""
 
 
 class RunStrength(Wire):

@@ -30,16 +30,14 @@ def compare(*runs: RunRows) -> ComparisonReport:
     return compare_results(runs, WEIGHTED)
 
 
-def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
+def test_passes_decide_and_scores_have_a_sentence_of_their_own() -> None:
     """100 % against 77.5 % passed with p = .004 is not "no difference shown", whatever the scores say."""
     a, b = results("a", [0.6] * 40), results("b", [0.63] * 31 + [0.49] * 9)
     [pair] = compare(a, b).statistics.pairs
     assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
     assert pair.mcnemar and pair.mcnemar.p == pytest.approx(2**-9)
-    assert pair.sentences[0].startswith(
-        "b passes less often than a: a 100.0%, then b 77.5% of 40 prompts graded in both;"
-    )
-    assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600, then 0.599 on 40 prompts; ")
+    assert pair.sentences[0] == "Pass rate: 100.0% → 77.5%, -22.5 points (95 % interval -37.5 to -11.8), p 0.002."
+    assert pair.sentences[1].startswith("Score: 0.600 → 0.599, -0.1 points (95 % interval -")
 
 
 def test_milliseconds_win_prompts_by_weight_but_not_by_grade() -> None:

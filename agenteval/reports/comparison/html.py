@@ -199,7 +199,7 @@ def difference_bar(name: str, category: str, found: Difference) -> Record:
 
 
 def plot_bar(
-    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[float], str], **more: Any
+    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[Any], str], **more: Any
 ) -> Record:
     """One line of a plot: a value with its interval."""
     sure = f"{show(interval[0])} to {show(interval[1])}" if interval else ""

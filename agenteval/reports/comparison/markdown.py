@@ -301,7 +301,7 @@ def difference_cells(found: Difference, show: Callable[[Any], str] = percent) ->
     """Both means, their difference with its interval and p values, and the number of prompts that they are over."""
     change, bounds = found.change, found.change_interval
     sure = f"{points(bounds[0]).removesuffix(' points')} to {points(bounds[1])}" if bounds else UNKNOWN
-    means = [show(found.mean_a), show(found.mean_b), UNKNOWN if change is None else points(change), sure]
+    means = [show(found.mean_a), show(found.mean_b), points(change), sure]
     return [str(found.n), *means, *(p_text(p).removeprefix("p ") or UNKNOWN for p in (found.p, found.adjusted_p))]
 
 
