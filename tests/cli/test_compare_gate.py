@@ -83,13 +83,43 @@ def test_proof_is_asked_for_with_a_margin(tmp_path: Path) -> None:
     assert "Margin: now is shown to be at most 10 points worse." in pair["sentences"]
 
 
-def test_scores_are_reported_not_gated(tmp_path: Path) -> None:
+def test_the_measure_that_is_named_decides_headline_and_gate(tmp_path: Path) -> None:
     write(tmp_path / "before.jsonl", *(graded(i, True, score={"pass": True, "score": 0.9}) for i in range(40)))
     write(tmp_path / "now.jsonl", *(graded(i, True, score={"pass": True, "score": 0.6 + i / 400}) for i in range(40)))
-    done = run("ae-compare", "before.jsonl", "now.jsonl", "--fail-if-worse", cwd=tmp_path).expect(0, stderr="")
+    args = ("before.jsonl", "now.jsonl", "--fail-if-worse")
+    done = run("ae-compare", *args, cwd=tmp_path).expect(0, stderr="")
     [pair] = json.loads(done.stdout)["statistics"]["pairs"]
-    assert (pair["better"], pair["passRate"]["better"]) == ("before", None)
-    assert pair["sentences"][1].startswith("now scores lower than before: mean 0.900, then 0.649 on 40 prompts;")
+    assert (pair["better"], pair["verdict"]) == (None, "equal on all 40 prompts")
+    assert pair["score"]["better"] == "before", "reported beside it"
+    assert pair["sentences"][1].startswith("Score: 0.900 → 0.649, -25.1 points (95 % interval ")
+    assert run("ae-compare", *args, "-f", "table", cwd=tmp_path).expect(0).stdout.startswith("EQUAL  now and before")
+    done = run("ae-compare", *args, "--on", "score", cwd=tmp_path).expect(1)
+    assert done.messages[-1].startswith("ae-compare: now is worse than before: score 0.900 → 0.649, -25.1 points")
+    [pair] = json.loads(done.stdout)["statistics"]["pairs"]
+    assert (pair["better"], pair["meanA"], pair["change"]) == ("before", pytest.approx(0.9), pytest.approx(-0.25125))
+    assert pair["changeInterval"] == [-pair["interval"]["high"], -pair["interval"]["low"]]
+    for form, headline in (
+        ("table", "WORSE  now is worse than before."),
+        ("markdown", "**now is worse than before.**"),
+    ):
+        assert headline in run("ae-compare", *args, "--on", "score", "-f", form, cwd=tmp_path).expect(1).stdout
+
+
+def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *BASELINE)
+    for option, value, needs in (
+        ("--min-compared", "0.5", "--fail-if-worse"),
+        ("--seed", "7", "-s statistical"),
+        ("-j", "2", "-g GRADER"),
+        ("-t", "5s", "-g GRADER"),
+        ("--stream", "", "-g GRADER"),
+        ("--margin-exp", "0.1", "--on 'pass^K'"),
+    ):
+        args = ("a.jsonl", "b:a.jsonl", option, *([value] if value else []))
+        done = run("ae-compare", *args, cwd=tmp_path).expect(2)
+        assert f"has no effect without {needs}" in done.stderr, option
+    for on, message in (("pass^K", "is for trials"), ("speed", "is not a measure: passes, score, pass^K")):
+        assert message in run("ae-compare", "a.jsonl", "b:a.jsonl", "--on", on, cwd=tmp_path).expect(2).stderr
 
 
 def test_the_same_id_with_another_input_is_another_prompt(tmp_path: Path) -> None:
