@@ -127,7 +127,7 @@ def test_report_of_three_runs(three: Path) -> None:
         ("a", "c", 8, 8, 0),
         ("b", "c", 8, 0, 8),
     ]
-    assert [pair.verdict for pair in report.statistics.pairs] == ["a better", "a better", "equal on all 8 prompts"]
+    assert [pair.verdict for pair in report.statistics.pairs] == ["a better", "equal on all 8 prompts", "c better"]
     last = report.head_to_head.prompts[-1]
     assert (last.id, last.winner) == ("p9", None)
     assert last.scores == {"a": pytest.approx(0.81), "c": None}
