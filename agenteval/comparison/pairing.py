@@ -324,7 +324,7 @@ def _ratio_of_means(values: PairedValues) -> Ratio | None:
     above, below = mean(values.a), mean(values.b)
     if above is None:
         return None
-    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b)
+    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b, values.clusters)
     return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
 
 
@@ -333,7 +333,7 @@ def _ratio_of_times(values: PairedValues) -> Ratio | None:
     ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
     if not ratios:
         return None
-    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios)
+    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios, values.clusters)
     return Ratio(n=len(ratios), mean_a=mean(values.a), mean_b=mean(values.b), ratio=ratio, interval=interval)
 
 

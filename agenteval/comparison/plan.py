@@ -7,10 +7,10 @@ from agenteval.statistics.intervals import LEVEL
 from agenteval.statistics.power import (
     MOST,
     TRIALS,
+    Goal,
     Passes,
     Pilot,
     Question,
-    Test,
     Variances,
     detectable,
     mean_rate,
@@ -59,7 +59,7 @@ def make_plan(
         plan_option(k, question, found, scales, available)
         for k in sorted({*((1,) if once else TRIALS), *([trials] if trials else [])})
     ]
-    least = prompts_needed(question.detect, found.difference + question.detect**2, Test(question.power))
+    least = prompts_needed(question.detect, found.difference + question.detect**2, Goal(question.power))
     plan = EvaluationPlan(
         detect=question.detect,
         power=question.power,
@@ -89,14 +89,14 @@ def plan_option(
     k: int, question: Question, found: Variances, scales: tuple[float, float] | None, available: int | None
 ) -> PlanOption:
     """What is needed with k trials; `scales` are how many times smaller and larger the variance may be."""
-    x, test = question.detect, Test(question.power, flip=float(k == 1))
-    needed, *ends = (prompts_needed(x, found.square(k, x, scale), test) or MOST for scale in (1.0, *(scales or ())))
+    x, goal = question.detect, Goal(question.power, flip=float(k == 1))
+    needed, *ends = (prompts_needed(x, found.square(k, x, scale), goal) or MOST for scale in (1.0, *(scales or ())))
     return PlanOption(
         k=k,
         prompts=needed,
         runs=needed * k,
         prompts_range=(min(needed, ends[0]), max(needed, ends[1])) if ends else None,
-        detectable=detectable(available, lambda x: found.square(k, x), test) if available else None,
+        detectable=detectable(available, lambda x: found.square(k, x), goal) if available else None,
     )
 
 

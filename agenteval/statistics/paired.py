@@ -17,7 +17,7 @@ from agenteval.statistics.intervals import (
     mean_interval,
     standard_error,
 )
-from agenteval.statistics.power import TIE, Test, detectable, prompts_needed, seen_differences
+from agenteval.statistics.power import TIE, Goal, detectable, prompts_needed, seen_differences
 from agenteval.statistics.samples import mean, variance
 from agenteval.wire.differences import ConfidenceInterval
 
@@ -77,9 +77,9 @@ def _shown(
         error, _ = standard_error(differences, clusters)
         varies = error is not None and error >= NO_SPREAD
         worth = variance(differences) / (n * error * error) if error and varies else len(set(clusters)) / n
-    test = Test(level=level, flip=seen.flip if by_signs else 0.0)
-    needed = prompts_needed(x, seen.square(x), test) if x > TIE else None
-    return detectable(n * worth, seen.square, test), None if needed is None else math.ceil(needed / worth)
+    goal = Goal(level=level, flip=seen.flip if by_signs else 0.0)
+    needed = prompts_needed(x, seen.square(x), goal) if x > TIE else None
+    return detectable(n * worth, seen.square, goal), None if needed is None else math.ceil(needed / worth)
 
 
 def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | None) -> ConfidenceInterval:

@@ -30,8 +30,8 @@ MEASURED: Source = "measured"
 # --- what n prompts show ------------------------------------------------------------------------
 
 
-class Test(NamedTuple):
-    """The test that is to show a difference, and how often; `flip` is the size of a difference that is not 0.
+class Goal(NamedTuple):
+    """How often which test is to show a difference; `flip` is the size of a difference that is not 0.
 
     It is McNemar's test of signs if all differences have one size, else, with `flip` 0, the t test.
     """
@@ -49,20 +49,20 @@ class Test(NamedTuple):
         return max(needed, fewest * self.flip / x) if self.flip else needed + GUENTHER
 
 
-def prompts_needed(x: float, square: float, test: Test) -> int | None:
+def prompts_needed(x: float, square: float, goal: Goal) -> int | None:
     """Returns how many prompts show a true difference x > 0; None if more than anybody has."""
-    needed = test.prompts(x, square)
+    needed = goal.prompts(x, square)
     return None if needed > MOST else max(FEWEST, math.ceil(needed - TIE))
 
 
-def detectable(prompts: float, square: Callable[[float], float], test: Test) -> float | None:
+def detectable(prompts: float, square: Callable[[float], float], goal: Goal) -> float | None:
     """Returns the smallest difference that so many prompts show, given the mean square by difference; None if none."""
-    if test.prompts(1.0, square(1.0)) > prompts:
+    if goal.prompts(1.0, square(1.0)) > prompts:
         return None
     low, high = 0.0, 1.0
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if test.prompts(middle, square(middle)) > prompts else (low, middle)
+        low, high = (middle, high) if goal.prompts(middle, square(middle)) > prompts else (low, middle)
     return high
 
 
