@@ -143,7 +143,7 @@ def test_headline_gate_and_interval_never_disagree() -> None:
 
 def test_intervals_are_adjusted_where_verdicts_are() -> None:
     """Of eight runs, 28 pairs: an interval that excludes 0 beside "no difference shown" would be a contradiction."""
-    draw = random.Random(1)
+    draw = random.Random(3)
     runs = [drawn(f"r{number}", draw, 0.0) for number in range(8)]
     pairs = compare(*runs).statistics.pairs
     assert {pair.better for pair in pairs} == {None}

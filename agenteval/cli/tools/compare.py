@@ -277,7 +277,6 @@ def main(
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl
-      ae-compare careful.jsonl hasty.jsonl -o report.md
       ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
