@@ -21,6 +21,7 @@ from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import STOPPED, decide_by_preference, details
 from agenteval.statistics.paired import mid_p, sign_test
 from agenteval.statistics.ranks import rank_intervals
+from agenteval.statistics.samples import MOST_PROMPTS
 from agenteval.streams.text import counted, whole_number
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import Difference
@@ -274,7 +275,7 @@ def remarks(report: Report) -> list[str]:
             lines.append(f"{incomplete}; the trials that there are count")
         reliability, k = report.reliability[label], str(meta.trials_per_prompt)
         over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
-        if over < figures.MOST_PROMPTS * found.graded_prompts:
+        if over < MOST_PROMPTS * found.graded_prompts:
             lines.append(
                 f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "
                 "graded trials: they may differ from the others, so that there is no interval"

@@ -28,8 +28,8 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     if grades.count:
         facts.append(("Pass rate", pass_rate(grades, summary.interval)))
         for found in trials.estimates() if trials else ():
-            over = f"95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
-            facts.append((found.name, f"{percent(found.value)}, {over}"))
+            sure = f"95% interval {percent_span(found.interval)} " if found.interval else ""
+            facts.append((found.name, f"{percent(found.value)}, {sure}{found.over}"))
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
 
@@ -54,8 +54,10 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
 
 
 def pass_rate(grades: Grades, interval: Interval | None) -> str:
-    """How many pass of how many, as a percentage, with its 95 % interval."""
-    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {percent_span(interval)}"
+    """How many pass of how many, the pass rate with its 95 % interval; of trials it is the mean of the prompts'."""
+    unequal = len({graded for graded, _ in grades.prompts}) > 1
+    rate = percent(grades.rate) + ", the mean of the prompts'" * unequal
+    return f"{grades.passed:,}/{grades.count:,} ({rate}), 95% interval {percent_span(interval)}"
 
 
 def group_cells(summary: RunSummary) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
 from agenteval.agents.session import parse_rate
-from agenteval.cli.agent_options import parse_pattern, parse_size
-from agenteval.cli.options import parse_milliseconds
+from agenteval.cli.agent_options import parse_pattern
+from agenteval.cli.options import parse_milliseconds, parse_size
 from agenteval.cluster.shards import parse_shard
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import read_answer
@@ -26,7 +26,7 @@ from agenteval.review.document import read_reviews
 from agenteval.streams import text as texts
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.wikipedia.score import parse_minimum
-from agenteval.wire.records import Grade
+from agenteval.wire.records import GraderAnswer
 from tests.fuzz.checks import examples
 from tests.fuzz.strategies import SAMPLES, as_line, broken_lines, json_values, lines_of
 
@@ -63,7 +63,7 @@ FROM_BYTES: dict[str, tuple[Parser, tuple[type[Exception], ...]]] = {
     "decode": (decode, (BadRecord,)),
     "decode_record": (decode_record, (BadRecord,)),
     "find_message": (find_message, ()),
-    "read_answer": (lambda line: read_answer(line, Grade), ()),
+    "read_answer": (lambda line: read_answer(line, GraderAnswer), ()),
     "decode_leniently": (lambda line: decode_leniently(line.decode("utf-8", "replace")), (ValueError,)),
 }
 FROM_TEXT: dict[str, tuple[Parser, tuple[type[Exception], ...]]] = {

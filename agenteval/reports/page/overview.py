@@ -120,7 +120,7 @@ class Overview:
         if trials:
             k = trials.k
             at, every = (trials.estimate(sign, k) for sign in "@^")
-            over = f"over {counted(at.prompts if at else 0, 'prompt')}"
+            over = at.over if at else "over 0 prompts"
             yield tile(f"pass@{k}", percent(at.value if at else None), f"at least one of {k} passes, {over}")
             yield tile(f"pass^{k}", percent(every.value if every else None), f"all {k} pass, {over}")
             yield tile("Flaky prompts", whole(self.statuses[FLAKY]), f"of {counted(trials.prompts, 'prompt')}")
