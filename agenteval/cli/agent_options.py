@@ -39,12 +39,8 @@ from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
-<<<<<<< HEAD
-from agenteval.wire.records import STOP_RULE
-=======
 from agenteval.streams.text import first_few
-from agenteval.wire.records import Record
->>>>>>> main
+from agenteval.wire.records import STOP_RULE, Record
 
 
 def parse_pattern(text: str) -> Pattern:
