@@ -14,11 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from agenteval.adapters.reader import Reading, read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
+from agenteval.agents.isolation import SessionPlace, Surroundings
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Environment, Invocation, SchemaAgent, TurnAgent
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.process import Command, Outcome, failure_of
@@ -129,6 +131,7 @@ class Conditions(msgspec.Struct, frozen=True):
     warm_up: WarmUp = WarmUp(wanted=False)
     redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
+    surroundings: Surroundings | None = None  # of --isolate and the options of variants
 
 
 class _Retry(NamedTuple):
@@ -152,7 +155,8 @@ def turn_timeout(prompt: Record, limits: Limits, agent: Agent) -> float:
 class PromptJob:
     """One prompt and how to run it.
 
-    `prepare` is the directory to run in, or a function that makes it for each try; `trace` takes each command line.
+    `prepare` is the directory to run in, or a function that makes it for each try; `make_home` makes the HOME of an
+    isolated session, if that is to be kept; `trace` takes each command line.
     """
 
     def __init__(
@@ -164,12 +168,14 @@ class PromptJob:
         *,
         prepare: Callable[[], str] | str,
         conditions: Conditions,
+        make_home: Callable[[], str] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
-        self.prepare, self.conditions, self.trace = prepare, conditions, trace
+        self.prepare, self.make_home, self.conditions, self.trace = prepare, make_home, conditions, trace
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
+        self.place = SessionPlace(processes.scratch)  # its HOME, if isolated, and what its variant adds
         self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one
@@ -217,6 +223,7 @@ class PromptJob:
         try:
             return self._run_once()
         finally:
+            self.place.end()
             if self.temporary is not None:
                 discard(self.temporary)
 
@@ -224,6 +231,8 @@ class PromptJob:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         self.reading = None
+        if self.conditions.surroundings is not None:
+            self.place = self.conditions.surroundings.begin(cwd, self.make_home, self.processes.scratch)
         if isinstance(self.agent, AcpAgent):
             self._converse(self.agent, cwd, raw)
         else:
@@ -238,7 +247,7 @@ class PromptJob:
 
     def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process per turn, until one fails."""
-        turns, next_command = len(self.texts), agent.open()
+        turns, next_command = len(self.texts), agent.open(self.place.arguments)
         self.reading = reading = agent.adapter.begin(self.prompt["id"])
         logged = agent.config.session_log if isinstance(agent, SchemaAgent) else None
         before = None
@@ -253,6 +262,7 @@ class PromptJob:
             outcome = self.processes.run(
                 self.key, command, timeout=self.timeout / 1000, max_output=left, trace=self.trace
             )
+            self._learn_secrets()
             outcome = raw.without_secrets(outcome)
             printed = raw.add_turn(outcome)
             if number < turns or logged or self.trace:  # else nothing here needs what it says
@@ -265,16 +275,19 @@ class PromptJob:
                 raw.fail(number, turns, problem + _refusal(agent, invocation, outcome))
                 break
         if logged and reading.session_id:
-            environment = self.conditions.environment.all_of(agent.env)
+            environment = self.conditions.environment.all_of({**agent.env, **self.place.env})
             raw.session_log = session_log(logged, reading.session_id, environment)
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process for all turns, with a client that converses with it."""
-        invocation, client = agent.start_client(self.texts, cwd)
+        surroundings = self.conditions.surroundings
+        invocation, client = agent.start_client(self.texts, cwd, *(surroundings.acp() if surroundings else ()))
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
         process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
         process.trace = self.trace
-        outcome = raw.without_secrets(process.run())
+        outcome = process.run()
+        self._learn_secrets()
+        outcome = raw.without_secrets(outcome)
         raw.add_conversation(outcome, client)
         problem = self._too_much(outcome) or conversation_failure(outcome, client, self.timeout)
         if problem:
@@ -286,7 +299,13 @@ class PromptJob:
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
-        return self.conditions.environment.command(invocation, cwd, self.temporary)
+        invocation = structs.replace(invocation, env={**invocation.env, **self.place.env})
+        return self.conditions.environment.command(invocation, cwd, self.temporary, self.place.unset)
+
+    def _learn_secrets(self) -> None:
+        """Looks for credentials that the agent has renewed, before what it printed is recorded."""
+        if self.conditions.surroundings is not None:
+            self.conditions.surroundings.learn(self.place)
 
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:

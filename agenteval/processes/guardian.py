@@ -32,10 +32,10 @@ class Guardian:
             _watch(watched, tool, end_more)
         os.close(watched)
 
-    def remove_at_end(self, folder: str) -> None:
-        """Makes the guardian remove a directory if the tool is killed."""
+    def remove_at_end(self, path: str) -> None:
+        """Makes the guardian remove a directory or a file if the tool is killed."""
         with suppress(OSError):  # if the guardian was killed, the tool still removes it
-            os.write(self._lifeline, os.fsencode(folder) + b"\0")
+            os.write(self._lifeline, os.fsencode(path) + b"\0")
 
     def dismiss(self) -> None:
         """Makes the guardian exit: everything has been terminated."""
@@ -59,25 +59,27 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
             os.dup2(null, fd)
         with suppress(OSError), open("/proc/self/comm", "wb") as file:
             file.write(NAME)  # so that `pkill -9 ae-run` does not match the guardian
-        folders = _read_folders()
-        if folders is not None:
+        paths = _read_paths()
+        if paths is not None:
             _kill_marked(tool)
             if end_more is not None:
                 end_more()
-            for folder in folders:
-                discard(os.fsdecode(folder))
+            for path in paths:
+                discard(os.fsdecode(path))
     finally:
         os._exit(0)
 
 
-def _read_folders() -> list[bytes] | None:
-    """Waits for the end of the tool; returns the directories to remove, None if it ended in order."""
-    received = b""
+def _read_paths() -> list[bytes] | None:
+    """Waits for the end of the tool; returns the paths to remove, None if it ended in order."""
+    paths: list[bytes] = []
+    begun = b""
     while piece := os.read(3, 4096):
-        received += piece
-        if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
+        *whole, begun = (begun + piece).split(b"\0")
+        paths += whole
+        if begun == b".":  # a path begins with a slash
             return None
-    return received.split(b"\0")[:-1]
+    return paths
 
 
 def _kill_marked(tool: int) -> None:
