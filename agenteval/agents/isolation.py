@@ -204,9 +204,9 @@ class Surroundings:
             if content := _settings(self.user_path(path), keys):
                 place.lend(new_path(home, path), content)
                 self._hide(path, content)
-        for path, content in (self.schema.files or {}).items():
+        for path, text in (self.schema.files or {}).items():
             if not os.path.lexists(os.path.join(home, path)):
-                write_new(new_path(home, path), content.encode(), 0o600)
+                write_new(new_path(home, path), text.encode(), 0o600)
         self.variant.equip(home, self.agent, dressed=self.dressed)
 
     def _copy_credential(self, place: SessionPlace, home: str, path: str) -> None:
@@ -234,7 +234,6 @@ class Surroundings:
             if os.path.lexists(path):
                 before = read_regular(path)
             path = new_path(place.home, mcp.home)
-            place.lent.append(path)
         elif place.home:
             path = new_path(place.home, MCP_FILE)
         else:
