@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
+from agenteval.streams.text import number_in, parse_milliseconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,16 +36,6 @@ class Parsed(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
-def parse_milliseconds(text: str) -> float:
-    """Returns a time above 0: milliseconds, or a number with a unit."""
-    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
-    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
-    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
-        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
-    return number
-
-
-UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
 MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
@@ -76,14 +67,6 @@ class Names(click.types.StringParamType):
 def count_option(*names: str, least: int, help: str, default: int | None = None) -> Decorator:
     """An option whose value is a whole number N."""
     return click.option(*names, type=click.IntRange(least), default=default, metavar="N", help=help)
-
-
-def number_in(text: str) -> float:
-    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 # --- input and output ---------------------------------------------------------------------------

@@ -10,9 +10,7 @@ from agenteval.cli.options import (
     NumberRange,
     Parsed,
     input_argument,
-    number_in,
     output_option,
-    parse_milliseconds,
     strict_option,
 )
 from agenteval.cli.tool import tool
@@ -37,7 +35,7 @@ from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
-from agenteval.streams.text import one_line
+from agenteval.streams.text import number_in, one_line, parse_milliseconds
 from agenteval.wire.row import Row
 
 NAME = "ae-gate"
