@@ -46,7 +46,7 @@ from agenteval.agents.resume import (
     with_fields,
     without_verdict,
 )
-from agenteval.agents.session import Answer, Conditions, Limits, PromptJob, RateLimiter, WarmUp
+from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.agents.workspaces import Markers, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
@@ -177,7 +177,7 @@ class PromptRun:
         if moved := _options_before_dashes(tool, path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
-        self.adapter = extract or self.agent.adapter()
+        self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
         _refuse_lonely_options(settings)
         self.cwd = _working_directory(settings.cwd)
@@ -221,7 +221,7 @@ class PromptRun:
         self.budget = Budget(settings.max_cost, settings.max_total_tokens, self.console.say)
         if self.budget.limited and resume:
             self._count_earlier()
-        self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
+        self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume
         self._syncer: Syncer | None = None
         self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
         self._lock = threading.Lock()  # of the warning
@@ -353,8 +353,8 @@ class PromptRun:
 
     # --- one prompt, in the thread of a worker ---
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
-        """Runs a prompt in a fresh session.
+    def attempt(self, prompt: Record, trial: int | None = None) -> Record | None:
+        """Runs a prompt in a fresh session; returns its raw record.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
@@ -366,7 +366,7 @@ class PromptRun:
         self._started.add((prompt["id"], trial))
         job = self._job(prompt, trial)
         try:
-            answer = job.run()
+            raw = job.run()
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self._miss_workspace(prompt["id"], _name(prompt, trial), error)
@@ -374,12 +374,12 @@ class PromptRun:
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
-            answer = job.broken_off(self.console.fault(_name(prompt, trial), error))
+            raw = job.broken_off(self.console.fault(_name(prompt, trial), error))
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
-                answer.raw["metadata"]["workspaceBaseline"] = baseline
-        return None if self.processes.stopping else answer
+                raw["metadata"]["workspaceBaseline"] = baseline
+        return None if self.processes.stopping else raw
 
     def _job(self, prompt: Record, trial: int | None) -> PromptJob:
         """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""
@@ -427,26 +427,24 @@ class PromptRun:
 
     def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        answer = self.attempt(prompt, trial)
-        if answer is None:
+        raw = self.attempt(prompt, trial)
+        if raw is None:
             return None
-        reading = answer.reading if self.adapter is self.agent.adapter() else None
         try:
-            result = result_of(answer.raw, self.adapter, keep_raw=keep_raw, reading=reading)
+            result = result_of(raw, self.adapter, keep_raw=keep_raw)
         except Exception as error:
-            result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
+            result = failed_result(raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
-            self.fit.add(answer.raw, result)
+            self.fit.add(raw, result)
         self._count_usage(result)
         return result
 
     def raw(self, prompt: Record) -> Record | None:
         """Runs a prompt and returns its raw record; None if it was cut short."""
-        answer = self.attempt(prompt)
-        if answer is None:
-            return None
-        self._count_usage(answer.raw)
-        return answer.raw
+        raw = self.attempt(prompt)
+        if raw is not None:
+            self._count_usage(raw)
+        return raw
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""

@@ -23,7 +23,7 @@ from agenteval.adapters.values import as_text, held_back, status_of, without_hal
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, NextCommand, SchemaAgent
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.process import Command, failure_of, printed_lines
@@ -185,11 +185,11 @@ class AcpServer:
             raise RequestError(rpc.RESOURCE_NOT_FOUND, f'no such session: "{name}" ({WHICH_ID})')
         return self._open_session(name, params, self.agent.resume(name))
 
-    def _open_session(self, name: str, params: Message, conversation: Session) -> Message:
+    def _open_session(self, name: str, params: Message, next_command: NextCommand) -> Message:
         cwd = rpc.text_param(params, "cwd") if params.get("cwd") is not None else self.cwd
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
             raise RequestError(rpc.INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
-        self._sessions[name] = ServedSession(self, name, cwd, conversation)
+        self._sessions[name] = ServedSession(self, name, cwd, next_command)
         return {"sessionId": name}
 
     def _cancel(self, params: Message) -> None:
@@ -209,10 +209,10 @@ class ServedSession:
 
     interactive, turn = False, 0
 
-    def __init__(self, server: AcpServer, name: str, cwd: str, conversation: Session) -> None:
-        self.server, self.name, self.cwd = server, name, cwd
-        self.conversation = conversation
-        self.reader = Reading(server.agent.adapter(), LiveTrajectory(name, self._send_update, server.redact))
+    def __init__(self, server: AcpServer, name: str, cwd: str, next_command: NextCommand) -> None:
+        self.server, self.name, self.cwd, self.next_command = server, name, cwd, next_command
+        self.reader = Reading(server.agent.adapter, LiveTrajectory(name, self._send_update, server.redact))
+        self.before: tuple[str, Reading] | None = None  # the last turn's text, and the reading
         self.done = False  # the turn was cancelled
         self._busy = False
         self._thread: threading.Thread | None = None
@@ -272,7 +272,7 @@ class ServedSession:
         self.reader.begin_turn()
         self._lines = 0
         try:
-            invocation = self.conversation.next_command(text, self.cwd)
+            invocation = self.next_command(text, self.cwd, self.before)
             if server.trace is not None:
                 server.trace(f"{self.name}: in {self.cwd}: {shlex.join(invocation.argv)}")
             command = Command(invocation.program, invocation.argv, self.cwd, invocation.env, invocation.stdin)
@@ -281,7 +281,7 @@ class ServedSession:
             ).run()
             lines = printed_lines(outcome)
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
-            self.conversation.observe(text, lambda: self.reader)
+            self.before = text, self.reader
             return failure_of(outcome, server.timeout)
         except (ValueError, CannotGoOn) as error:  # a limit of ours refuses the start: the next turn may work
             return str(error)
