@@ -32,8 +32,9 @@ class Prompts:
         console: Console,
         shard: tuple[int, int] | None = None,
         wants: Callable[[Record, bool], bool] = lambda _prompt, in_shard: in_shard,
+        validate: Callable[[Record], object] = lambda _prompt: None,
     ) -> None:
-        self.source, self.console, self.shard, self.wants = source, console, shard, wants
+        self.source, self.console, self.shard, self.wants, self.validate = source, console, shard, wants, validate
         self.read = 0  # prompts so far, wanted or not
         self.total: int | None = None
         self._checked = self._check_file() if source.regular else None
@@ -90,6 +91,7 @@ class Prompts:
     def _accept(self, line: bytes, seen: set[int]) -> Record | None:
         prompt = decode_record(line)
         check(prompt, Prompt)
+        self.validate(prompt)
         mark = hash(prompt["id"])  # not the id itself: integers take less memory over a million prompts
         if mark in seen:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')

@@ -11,6 +11,7 @@ from agenteval.cli.options import (
     Parsed,
     agent_arg_option,
     append_options,
+    checks_grader,
     concurrency_option,
     count_option,
     grade_failed_option,
@@ -34,6 +35,7 @@ from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import whole_number
+from agenteval.wire.records import Record
 
 
 def parse_size(text: str) -> int:
@@ -169,10 +171,21 @@ def inline_grader_options(function: F) -> F:
     return grader_option(required=False)(stream_option(function))
 
 
-def inline_graders(settings: RunSettings) -> GraderPlan | None:
-    """Returns the graders that run beside agents, None if -g names none; UserError if one cannot be found."""
+def validate_checks(prompt: Record) -> None:
+    """Raises BadRecord if the checks of a prompt are wrong, before any agent is started."""
+    if prompt.get("checks") is not None:
+        from agenteval.grading.prompt_checks import parsed_checks  # few prompts carry checks
+
+        parsed_checks(prompt)
+
+
+def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
+    """Returns the graders that run beside agents; UserError if one cannot be found.
+
+    They are those of -g; without it the checks grade if every prompt has some. None if nothing grades.
+    """
     specs = named_graders(
-        settings.grader,
+        settings.grader or checks_grader(source, Console(tool, progress=False).say),
         stream=settings.stream,
         limits=settings.limits,
         weights=settings.weights,

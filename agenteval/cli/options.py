@@ -8,7 +8,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
-from agenteval.streams.text import number_in, parse_milliseconds
+from agenteval.errors import BadRecord, UserError
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
+from agenteval.streams.text import counted, number_in, parse_milliseconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -167,6 +170,36 @@ def grader_option(*, required: bool) -> Decorator:
         metavar="[NAME=]GRADER",
         help="Executable, Python or JavaScript; repeatable.",
     )
+
+
+CHECKS = "ae-grader-checks"
+
+
+def checks_grader(source: Source, say: Callable[[str], None], *, required: bool = False) -> tuple[str, ...]:
+    """Returns the grader to use without -g: that of checks, if every prompt has some; of a pipe, the first one."""
+    without = int(not _has_checks(source.first_text()))
+    if without and not required:
+        return ()
+    if source.regular and not without:
+        source.rewind()
+        without = sum(not _has_checks(line) for batch in source.lines() for _number, line in batch)
+        source.rewind()
+    if without and required:
+        raise UserError("-g GRADER is missing, and not every record has checks: name a grader")
+    if without:
+        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
+        return ()
+    say(f"graded by the checks of the prompts ({CHECKS})")
+    return (CHECKS,)
+
+
+def _has_checks(line: bytes) -> bool:
+    if b'"checks"' not in line:
+        return False
+    try:
+        return bool(decode_record(line).get("checks"))
+    except BadRecord:
+        return True  # is refused later
 
 
 stream_option: Decorator = click.option(

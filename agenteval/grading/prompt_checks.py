@@ -7,6 +7,7 @@ be applied raises BadRecord: the record gets no verdict.
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -479,5 +480,7 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
 
 
 def _file_text(path: str) -> str:
-    with open(path, "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe must not block
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("not a regular file")
         return file.read(FILE_LIMIT).decode("utf-8", "replace")

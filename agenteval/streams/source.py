@@ -51,6 +51,7 @@ class Source:
         self.regular = stat.S_ISREG(mode)
         self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
         self.first_line: int | None = None  # its number: lines before it are blank
+        self._ahead: list[bytes] = []  # chunks that first_text() has read
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file or pipe records into it (--help shows how)")
 
@@ -73,11 +74,23 @@ class Source:
                 number += len(lines)
             begun.append(rest)
 
+    def first_text(self) -> bytes:
+        """Returns the first line that is not blank, which lines() yields all the same; b"" if there is none."""
+        while not (line := b"".join(self._ahead).lstrip().partition(b"\n"))[1]:
+            self._ahead.append(self._chunk())
+            if not self._ahead[-1]:
+                break
+        return line[0]
+
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
+        self._ahead.clear()
 
     def _read(self) -> bytes:
+        return self._ahead.pop(0) if self._ahead else self._chunk()
+
+    def _chunk(self) -> bytes:
         try:
             return descriptors.read(self.fd, CHUNK)
         except OSError as error:

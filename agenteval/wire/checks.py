@@ -209,5 +209,3 @@ AnyCheck = (
     | Judged
     | Group
 )
-ON_OUTPUT = (Contains, NotContains, Equals, StartsWith, Regex, NotRegex, JsonSchema, Judged)
-"""Checks that need nothing but the output."""

@@ -15,6 +15,7 @@ from agenteval.cli.agent_options import (
     inline_graders,
     stop_early,
     stop_options,
+    validate_checks,
 )
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
@@ -23,6 +24,7 @@ from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
 from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 
@@ -199,9 +201,9 @@ def main(path: str | None, k: int, **options: Any) -> int:
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
-    settings = RunSettings(**options)
+    settings, source = RunSettings(**options), Source(path)
     if (settings.resume or settings.retry_failed) and settings.output:
         _refuse_another_k(settings.output, k)
-    run = PromptRun("ae-trials", path, settings, inline_graders(settings))
+    run = PromptRun("ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks)
     stop_early(run)
     return Trials(run, k)()

@@ -6,6 +6,7 @@ from typing import Any
 
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import (
+    checks_grader,
     grader_option,
     grader_options,
     input_argument,
@@ -22,7 +23,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import clip, counted, first_few
-from agenteval.wire.records import Record
+from agenteval.wire.records import ON_OUTPUT, Record
 
 NAME = "ae-validate-refs"
 BATCH = 64
@@ -39,15 +40,22 @@ class References(Prompts):
 
     def _accept(self, line: bytes, seen: set[int]) -> Record | None:
         prompt = super()._accept(line, seen)
-        if prompt is not None and prompt.get("reference") is None:
+        checks = prompt.get("checks") if prompt is not None else None
+        only_others = bool(checks) and not any(check.get("type") in ON_OUTPUT for check in checks or ())
+        if prompt is not None and (prompt.get("reference") is None or only_others):
             self.without += 1
             return None
         return prompt
 
 
 def answered(prompt: Record) -> Record:
-    """Returns the result of an agent that answers the prompt with its reference and does nothing else."""
+    """Returns the result of an agent that answers the prompt with its reference and does nothing else.
+
+    Of the prompt's checks it has those of the output: a reference says nothing about tools and files.
+    """
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
+    if prompt.get("checks"):
+        result["checks"] = [check for check in prompt["checks"] if check.get("type") in ON_OUTPUT]
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
@@ -97,7 +105,7 @@ class ValidationCounts:
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
 @input_argument("PROMPTS")
-@grader_option(required=True)
+@grader_option(required=False)
 @grader_options
 @verdict_options()
 @output_option
@@ -121,6 +129,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     """
     console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
+    graders["grader"] = graders["grader"] or checks_grader(source, console.say, required=True)
     target = Output(output, inputs=[source], lazy=True)
     references = References(source, console)
     run = GraderRun(target, console, **graders, debug=debug)
