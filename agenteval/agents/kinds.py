@@ -198,17 +198,12 @@ class AcpAgent(AnyAgent):
     """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        find: Callable[[str], str] = find_program,
-        *,
-        deny_permissions: bool = False,
-        files: bool = True,
+        self, argv: list[str], find: Callable[[str], str] = find_program, *, deny: bool = False, files: bool = True
     ) -> None:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
-        self.adapter, self.words = load_adapter("acp"), list(argv)
-        self.deny, self.files, self.program = deny_permissions, files, find(argv[0])
+        self.adapter, self.words = load_adapter("acp"), argv
+        self.deny, self.files, self.program = deny, files, find(argv[0])
         self.title = os.path.basename(self.program)
         self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *argv]
 
@@ -267,19 +262,26 @@ class AgentIdentity(msgspec.Struct, frozen=True):
 
 
 def identity_of(
-    agent: Agent, extract: Adapter | None = None, environment: Sequence[str] = (), cwd: str = os.curdir
+    agent: Agent,
+    extract: Adapter | None = None,
+    environment: Sequence[str] = (),
+    cwd: str = os.curdir,
+    surroundings: Sequence[str] = (),
 ) -> AgentIdentity:
     """Returns the identity of an agent, which is another if a script that its command names has changed.
 
     `extract` is the adapter that reads its output, if that is not its own; `environment` are the variables of --env:
-    of one that is only passed on, the value does not count, because keys are renewed.
+    of one that is only passed on, the value does not count, because keys are renewed. `surroundings` are words that
+    tell apart where it works.
     """
     parts = [agent.definition, *([extract.config] if extract else [])]
     if isinstance(agent, ShellAgent):
         named = contents(programs_in(agent.words[0], cwd), cwd)
     else:
         first, *others = agent.words
-        named = contents([*([first] if "/" in first else []), *others], cwd)
+        named = contents([first] if "/" in first else []) + contents(others, cwd)
+    if surroundings:
+        parts.append(["in", *surroundings])
     if environment:
         parts.append(["--env", *sorted(environment)])
     if named:

@@ -10,19 +10,18 @@ import os
 import secrets
 import shlex
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
 from agenteval import __version__
 from agenteval.adapters.reader import failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
-from agenteval.agents.budget import Budget
 from agenteval.agents.dry_run import planned_start, start_lines
-from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.kinds import (
     AcpAgent,
     Agent,
@@ -34,12 +33,12 @@ from agenteval.agents.kinds import (
     identity_of,
     in_container,
 )
-from agenteval.agents.prompts import PromptsToRun
+from agenteval.agents.limits import Budget, FailureCount, MissingWorkspaces
+from agenteval.agents.prompts import Prompts, as_prompt
 from agenteval.agents.resume import (
     Fate,
     Journal,
     Resumption,
-    StoredRaw,
     StoredResult,
     refuse_another_agent,
     refuse_another_kind,
@@ -55,13 +54,14 @@ from agenteval.processes.process import ANSWER_FILE, find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import fields_digest, prompt_digest
+from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
-from agenteval.wire.records import Record
+from agenteval.wire.adapter_schema import UsageField
+from agenteval.wire.records import RUN_ID_VARIABLE, Raw, Record
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -132,11 +132,9 @@ class Graders(Protocol):
 
     def grade(self, records: list[Record]) -> Iterable[Record]:
         """Returns the records graded; fewer if the tool is stopping."""
-        ...
 
     def finish(self) -> None:
         """Lets their processes exit: nothing more is to be graded."""
-        ...
 
 
 class GraderPlan(msgspec.Struct, frozen=True):
@@ -152,19 +150,15 @@ class EarlyEnd(Protocol):
 
     def prompts(self) -> Iterator[Record]:
         """Yields the prompts to start."""
-        ...
 
     def add(self, record: Record) -> None:
         """Takes the record of a prompt into account."""
-        ...
 
     def skip(self, id: str) -> None:
         """Goes on without the record of a prompt that could not be run."""
-        ...
 
     def summary(self) -> str:
         """Returns what was decided, for the user."""
-        ...
 
 
 class PromptRun:
@@ -187,10 +181,12 @@ class PromptRun:
         self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
         _refuse_lonely_options(settings)
-        self.cwd = _working_directory(settings.cwd)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
+        if settings.cwd is not None and not os.path.isdir(settings.cwd):
+            raise UserError(f"--cwd {settings.cwd}: no such directory")
+        self.cwd = os.path.abspath(settings.cwd or os.curdir)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
         resume = settings.resume or settings.retry_failed
-        refuse_another_kind(settings.output if resume else None, tool)
+        refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
             settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
@@ -201,13 +197,9 @@ class PromptRun:
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
-        self.resumption = Resumption(
-            self.output,
-            self.journal,
-            retry_failed=settings.retry_failed,
-            graders=graders.digests if graders else None,
-        )
-        self.prompts = PromptsToRun(source, self.console, settings.shard, self.resumption.wants, validate)
+        digests = graders.digests if graders else None
+        self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
         self.conditions = _conditions_of(settings, self.agent, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
@@ -216,21 +208,18 @@ class PromptRun:
         self.workspaces: Workspaces | None = None
         self.graders: Graders | None = None
         self.early_end: EarlyEnd | None = None
+        say, resumable = self.console.say, self.output.resumable
         self.failures = FailureCount(
-            self.agent.title,
-            self.console.say,
-            settings.max_failures,
-            resumable=self.output.resumable,
-            keep_going=settings.keep_going,
+            self.agent.title, say, settings.max_failures, resumable=resumable, keep_going=settings.keep_going
         )
-        self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
-        self.budget = Budget(settings.max_cost, settings.max_total_tokens, self.console.say)
+        self.missing = MissingWorkspaces(say, resumable=resumable)
+        self.budget = Budget(settings.max_cost, settings.max_total_tokens, say)
         if self.budget.limited and resume:
             self._count_earlier()
-        self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume
+        self._has_no_resume = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume
+        self._warned_of_turns = threading.Lock()  # is held once the warning was shown
         self._syncer: Syncer | None = None
         self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
-        self._lock = threading.Lock()  # of the warning
 
     def _count_earlier(self) -> None:
         """Counts what the answers of earlier runs have used: those in the output, and those in the journal."""
@@ -251,9 +240,10 @@ class PromptRun:
     def _provenance(self) -> Record:
         """Returns what says of each record where it comes from; --resume goes on with the same run."""
         command = agent_command(self.agent).replace(ANSWER_FILE, "ANSWER_FILE")
+        given = os.environ.pop(RUN_ID_VARIABLE, None)
         kept = self.output.written.run_id or (self.journal.run_id if self.journal else None)
         return {
-            "runId": kept or secrets.token_hex(8),
+            "runId": kept or given or secrets.token_hex(8),
             **({} if self.settings.label is None else {"label": self.settings.label}),
             "suiteVersion": __version__,
             "agent": self.identity.name,
@@ -275,15 +265,12 @@ class PromptRun:
         `hold` saves a result that has to wait for its turn (--keep-order).
         """
         settings, total = self.settings, self.prompts.total
-        workers = 0 if settings.dry_run else self._open()
         if settings.dry_run:
             return self._print_starts(items)
+        workers = self._open()
         if total != 0 and settings.progress is not False:
             self._warn_of_permissions()
-        if trials is None:
-            self.console.begin(total, at_once=True)
-        else:
-            self.console.begin(total and total * trials, "trials", at_once=True)
+        self.console.begin(total and total * (trials or 1), "trials" if trials else "prompts", at_once=True)
         pool = Pool(work, emit, workers=workers, ordered=settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
@@ -336,7 +323,7 @@ class PromptRun:
 
     def _report(self, trials: int | None) -> int:
         """Reports at the end what the user has to know; returns the exit code."""
-        if line := self.resumption.summary():
+        if line := self.resumption.summary(limited=self.budget.not_run > 0):
             self.console.say(line)
         elif not self.prompts.read and not self.console.refused:
             self.console.say(f"{self.prompts.source.name}: has no prompts; nothing was run")
@@ -364,30 +351,52 @@ class PromptRun:
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
+        name = _name(prompt, trial)
         if self.budget.refuses():
-            if self.early_end:
-                self.early_end.skip(prompt["id"])
+            self._skip(prompt)
             return None
         self._warn_of_turns(prompt)
         self._started.add((prompt["id"], trial))
-        job = self._job(prompt, trial)
+        job = self._job(prompt, trial, name)
         try:
             raw = job.run()
         except WorkspaceError as error:
             if not self.processes.stopping:
-                self._miss_workspace(prompt["id"], _name(prompt, trial), error)
+                self.missing.add(name, error)
+                self._skip(prompt)
+                if self.settings.strict:
+                    raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
             return None
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
-            raw = job.broken_off(self.console.fault(_name(prompt, trial), error))
+            raw = job.broken_off(self.console.fault(name, error))
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
                 raw["metadata"]["workspaceBaseline"] = baseline
+        if job.repeated:
+            raw |= self._retried_usage({**prompt, **fields} for fields in job.repeated)
+        if self.settings.debug:
+            self._explain(raw)
         return None if self.processes.stopping else raw
 
-    def _job(self, prompt: Record, trial: int | None) -> PromptJob:
+    def _retried_usage(self, raws: Iterable[Record]) -> Record:
+        """Returns what tries that were repeated have used, as the field of a record; nothing if it is not known."""
+        used: Counter[str] = Counter()
+        for raw in raws:
+            timing = result_of(raw, self.adapter)["timing"]
+            used.update({name: timing[name] for name in get_args(UsageField) if name in timing})
+        return {"retriedUsage": dict(used)} if used else {}
+
+    def _explain(self, raw: Record) -> None:
+        """Shows which rule of the adapter took which line."""
+        from agenteval.adapters.explain import Explainer
+
+        for line in Explainer(self.adapter.config, self.adapter.config.name).explain(raw):
+            self.console.say(line)
+
+    def _job(self, prompt: Record, trial: int | None, name: str) -> PromptJob:
         """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""
         metadata = {**(prompt.get("metadata") or {}), **self.of_run(prompt)}
         if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
@@ -397,35 +406,23 @@ class PromptRun:
         if self.workspaces is not None:
             metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
             prepare = partial(self.workspaces.make, prompt["id"], key, trial)
-        name = _name(prompt, trial)
         trace = (lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None
+        prompt = {**prompt, "metadata": metadata}
         return PromptJob(
-            {**prompt, "metadata": metadata},
-            self.agent,
-            self.processes,
-            key,
-            prepare=prepare,
-            conditions=self.conditions,
-            trace=trace,
+            prompt, self.agent, self.processes, key, prepare=prepare, conditions=self.conditions, trace=trace
         )
 
     def of_run(self, prompt: Record) -> Record:
         """Returns what the metadata of a prompt's record says about its run and its question."""
         return {**self.provenance, "promptDigest": prompt_digest(prompt), "fieldsDigest": fields_digest(prompt)}
 
-    def _miss_workspace(self, prompt_id: str, name: str, error: WorkspaceError) -> None:
-        self.missing.add(name, error)
+    def _skip(self, prompt: Record) -> None:
         if self.early_end:
-            self.early_end.skip(prompt_id)
-        if self.settings.strict:
-            raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
+            self.early_end.skip(prompt["id"])
 
     def _warn_of_turns(self, prompt: Record) -> None:
-        if not isinstance(prompt["input"], list) or len(prompt["input"]) == 1:
-            return
-        with self._lock:
-            warn, self._warn_of_new_sessions = self._warn_of_new_sessions, False
-        if warn:
+        several = isinstance(prompt["input"], list) and len(prompt["input"]) > 1
+        if several and self._has_no_resume and self._warned_of_turns.acquire(blocking=False):
             self.console.say(
                 f"{prompt['id']}: the schema has no resume, so each turn is a new session "
                 '(give it resume, or "sessionMode": "iterative")'
@@ -523,9 +520,11 @@ class PromptRun:
 
     def was_started(self, prompt_id: str, trial: int | None = None) -> bool:
         """Returns whether this run has started an agent for a prompt: not if it had the answer of an earlier one."""
-        started = (prompt_id, trial) in self._started
-        self._started.discard((prompt_id, trial))
-        return started
+        try:
+            self._started.remove((prompt_id, trial))
+        except KeyError:
+            return False
+        return True
 
     # --- --dry-run ---
 
@@ -535,27 +534,21 @@ class PromptRun:
         An item is a prompt, or a prompt and the numbers of its trials.
         """
         stdout = Output()
+        base = os.path.abspath(self.settings.workspace_dir) if self.settings.workspace_dir is not None else ""
+        case = bool(base) and Markers(base).ignores_case()
         for item in items:
             prompt, trials = item if isinstance(item, tuple) else (item, [None])
             for trial in trials:
                 fate = self.resumption.fate(prompt["id"])
                 if fate in (Fate.GRADE, Fate.CARRY) or self.unfinished(prompt, trial or 1)[0] is not None:
                     continue  # an agent has answered it in an earlier run
-                start = planned_start(
-                    prompt, self.agent, self._planned_directory(prompt, trial), self.conditions, trial
-                )
+                cwd = os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=case)) if base else self.cwd
+                start = planned_start(prompt, self.agent, cwd, self.conditions, trial)
                 if stdout.isatty():
                     stdout.write_bytes("".join(f"{visible(line)}\n" for line in start_lines(start)).encode())
                 else:
                     write_record(stdout, start, self.console)
         return FAILED if self.console.refused else OK
-
-    def _planned_directory(self, prompt: Record, trial: int | None) -> str:
-        """Returns where the agent would work; a workspace is not made."""
-        if self.settings.workspace_dir is None:
-            return self.cwd
-        base = os.path.abspath(self.settings.workspace_dir)
-        return os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=Markers(base).ignores_case()))
 
 
 def _name(prompt: Record, trial: int | None) -> str:
@@ -571,7 +564,15 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
 
     With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
     """
-    find = partial(_program_or_name, say=say) if settings.dry_run else find_program
+
+    def program_or_name(name: str) -> str:
+        try:
+            return find_program(name)
+        except UserError as error:
+            say(str(error))
+            return name
+
+    find = program_or_name if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
@@ -582,9 +583,7 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
     if settings.agent_arg and settings.schema is None:
         raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
     if settings.command is not None:
-        return AcpAgent(
-            settings.command, find, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs
-        )
+        return AcpAgent(settings.command, find, deny=settings.deny_permissions, files=not settings.no_acp_fs)
     if settings.deny_permissions:
         raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
     if settings.no_acp_fs:
@@ -594,15 +593,6 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
     if settings.simple is not None:
         return TemplateAgent(settings.simple, find)
     return ShellAgent(settings.shell or "")
-
-
-def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command; one that is not installed is reported, and its name returned."""
-    try:
-        return find_program(name)
-    except UserError as error:
-        say(str(error))
-        return name
 
 
 def _options_before_dashes(tool: str, path: str | None, settings: RunSettings) -> str | None:
@@ -630,11 +620,16 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
         raise UserError(f"{option} needs --workspace-dir")
 
 
-def _working_directory(path: str | None) -> str:
-    """Returns the absolute path of --cwd, else of the current directory; UserError if it does not exist."""
-    if path is not None and not os.path.isdir(path):
-        raise UserError(f"--cwd {path}: no such directory")
-    return os.path.abspath(path or os.curdir)
+def _surroundings(settings: RunSettings) -> list[str]:
+    """Returns what tells the place where agents work from another: with it they are asked something else."""
+    template = settings.workspace_template
+    found = {
+        "--cwd": None if settings.workspace_dir else settings.cwd,
+        "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
+        "--workspace-git": settings.workspace_git,
+        "--clean-env": settings.clean_env,
+    }
+    return [f"{option} {value}" for option, value in found.items() if value]
 
 
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
@@ -646,7 +641,7 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
-    kind = StoredRaw if tool == "ae-run" else StoredResult
+    kind = Raw if tool == "ae-run" else StoredResult
     journal = Journal(path, resume=resume, written=output.written.ids, tool=tool, kind=kind)
     journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
     return journal
@@ -657,7 +652,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
-    hidden = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
     warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
     return Conditions(
         pacer=RateLimiter(settings.rate),

@@ -135,7 +135,7 @@ class Conditions(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     environment: Environment = Environment()
     warm_up: WarmUp = WarmUp(wanted=False)
-    redact: Redactor = Redactor({})
+    redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
 
@@ -179,6 +179,7 @@ class PromptJob:
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
         self.texts = turns_of(prompt)
+        self.repeated: list[Record] = []  # raw fields of the tries before the last one
 
     def run(self) -> Record:
         """Runs the prompt when it may start, with retries; returns its raw record."""
@@ -195,6 +196,7 @@ class PromptJob:
                 if len(retried) >= self.conditions.limits.retries or self.processes.stopping:
                     break
                 retried.append(retry.reason)
+                self.repeated.append(fields)
                 self.processes.pause(pause)
         if retried:
             fields.update(attempts=len(retried) + 1, retried=retried)
@@ -277,8 +279,12 @@ class PromptJob:
         process.trace = self.trace
         outcome = raw.without_secrets(process.run())
         raw.add_conversation(outcome, client)
-        if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
+        problem = self._too_much(outcome) or conversation_failure(outcome, client, self.timeout)
+        if problem:
             raw.fail(client.turn, len(self.texts), problem)
+        if self.trace is not None:
+            ended = f"exit code {outcome.exit_code}" if outcome.signal is None else outcome.signal
+            self.trace(f"{problem or 'all turns answered'}; {ended}; session {client.session or 'not known'}")
 
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
@@ -350,9 +356,8 @@ _REFUSAL = re.compile(
       | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_LISTED = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
+_FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 SEVERAL = 5  # flags in a text that is the help of a program
-_FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
 
 
 def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
@@ -377,7 +382,7 @@ def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
             words = re.findall(r"[A-Za-z][\w-]*", text[found.start() : found.end() + 40])
             if named := next((flags[word.lower()] for word in words if word.lower() in flags), None):
                 return named
-        listed = set(_LISTED.findall(text))
+        listed = set(_FLAG.findall(text))
         if len(listed) >= SEVERAL and (missing := [flag for flag in flags.values() if flag not in listed]):
             return missing[0]  # it printed its help instead, which does not have the flag
     return None

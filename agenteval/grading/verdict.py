@@ -30,7 +30,7 @@ HOW_IT_COUNTS = frozenset(("weight", "informational"))  # what we say about a ve
 STDERR_LINES = 5
 STDERR_LENGTH = 500
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
-KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
+KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "retriedUsage", "cwd")
 VERDICT = ("pass", "score", "reasoning", "outcome")  # what a trial or a validation has of `score`
 OF_GRADERS = frozenset((*VERDICT, *VERDICT_FIELDS))  # fields of a trial
 RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # how often the trials pass

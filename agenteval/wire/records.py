@@ -293,6 +293,8 @@ class TrialEntry(Wire):
     """How many attempts it took, if more than one."""
     retried: list[str] | None = None
     """Why each attempt but the last was repeated."""
+    retried_usage: dict[str, float] | None = None
+    """The tokens and the cost of the attempts but the last, as far as they are known; `timing` has the last one's."""
     cwd: str | None = None
     """Directory the agent ran in."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
@@ -389,11 +391,12 @@ RAW_FIELDS = (
         "signal",
         "timedOut",
     ),
-    *("errors", "error", "attempts", "retried"),
+    *("errors", "error", "attempts", "retried", "retriedUsage"),
 )
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
+RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
 RUN_METADATA = frozenset(
     (
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import ROOT, Done, Record, read, run, script, write
+from agenteval.grading.graders import grader_digests, named_graders
+from tests.support.tool import BIN, ROOT, Done, Record, read, run, script, write
 from tests.support.watching import Running, until
 
 TOOLS = ["ae-run", "ae-capture", "ae-trials"]
+ECHO_AGENT = ROOT / "tests" / "data" / "acp_echo_agent.py"
 AGENT = 'echo "$1" >> "$COUNT/ran"; echo "$1 done"'
 GRADER = """cat > "record.$$"; echo x >> graded; grep -q '"hint":"yes' "record.$$" && p=true || p=false; rm "record.$$"
 echo "{\\"pass\\": $p, \\"score\\": 1}"
@@ -130,7 +135,7 @@ def test_an_edited_python_grader_grades_again(folder: Path) -> None:
 def test_an_edited_agent_is_refused(tool: str, folder: Path) -> None:
     start(tool, folder).expect(0)
     counted(folder)
-    refused = ("its records are of text with another command", "--force")
+    refused = ("its records were made with another command", "--force")
     start(tool, folder, "--resume", "--env", "OTHER=1").expect(2).says(*refused)
     script(folder / "agent.sh", f"# other\n{AGENT}")
     start(tool, folder, "--resume").expect(2).says(*refused)
@@ -235,6 +240,89 @@ def test_a_kill_between_grading_and_writing_loses_nothing(tool: str, folder: Pat
     assert "3 kept, nothing to do" in run(tool, "prompts", *agent, "--resume", cwd=folder).expect(0).stderr
 
 
+# --- what a grader and an agent depend on ---------------------------------------------------------
+
+PYTHON = "from helper import ok\ndef grade(record):\n    return {'pass': ok}\n"
+JAVASCRIPT = "import {ok} from './more/helper'\nexport const grade = () => ({pass: ok})\n"
+
+
+@pytest.mark.parametrize(
+    "grader, edited",
+    [
+        ("own.py", "own.py"),
+        ("own.py", "helper.py"),
+        ("own.py", "deeper/part.py"),
+        ("own:grade", "helper.py"),
+        ("own:grade", "deeper/part.py"),
+        ("own.mjs", "more/helper.js"),
+        ("sh ./check.sh", "check.sh"),
+        ("sh -c 'sh ./check.sh'", "check.sh"),
+        ("./check.sh --with=notes.txt", "notes.txt"),
+        ("ae-grader-judge --offline --rubric notes.txt", "notes.txt"),
+        ("ae-grader-judge --offline --rubric=notes.txt", "notes.txt"),
+        ("ae-grader-git --tests tests/{id} --command 'sh ./check.sh'", "tests/a/hidden.txt"),
+        ("ae-grader-git --tests=tests/{id} --command 'sh ./check.sh'", "check.sh"),
+    ],
+)
+def test_a_grader_is_another_if_what_it_reads_has_changed(
+    grader: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(BIN), prepend=":")
+    files = {"own.py": PYTHON, "helper.py": "import deeper.part\nok = True\n", "deeper/part.py": "", "notes.txt": "x"}
+    files |= {"own.mjs": JAVASCRIPT, "more/helper.js": "export const ok = true\n", "tests/a/hidden.txt": "x"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    script(tmp_path / "check.sh", "true")
+    digests = {name: grader_digests(named_graders([grader], stream=False)) for name in ("before", "again")}
+    assert digests["before"] == digests["again"]
+    (tmp_path / "deeper/__pycache__").mkdir()
+    with (tmp_path / edited).open("a") as file:
+        file.write("\n")
+    assert grader_digests(named_graders([grader], stream=False)) != digests["before"]
+
+
+def test_a_grader_is_another_with_other_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(BIN), prepend=":")
+    specs = named_graders(["ae-grader-judge --offline"], stream=False)
+    found = [grader_digests(specs), grader_digests(specs, grade_failed=True)]
+    monkeypatch.setenv("DEFAULT_JUDGE_MODEL", "other")
+    found.append(grader_digests(specs))
+    assert len({str(one) for one in found}) == 3
+
+
+def test_failed_agents_are_graded_again_when_that_is_asked_for(folder: Path) -> None:
+    script(folder / "agent.sh", f"{AGENT}; exit 1")
+    start("ae-capture", folder).expect(0)
+    counted(folder)
+    start("ae-capture", folder, "--resume", "--grade-failed").expect(0).says("3 graded again")
+    assert counted(folder) == ({}, 3)
+    assert all(record["score"]["pass"] for record in read(folder / "out"))
+
+
+@pytest.mark.parametrize("edited", ["template/x", "./agent.sh", "conf.json", "notes.txt", "--workspace-git"])
+def test_an_agent_is_another_if_what_it_reads_has_changed(edited: str, folder: Path) -> None:
+    for name in ("template/x", "conf.json", "notes.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("1")
+    agent = ["--shell", './agent.sh "$PROMPT" < notes.txt'] if edited == "notes.txt" else []
+    agent = agent or ["--simple", "./agent.sh {} --config=conf.json"]
+    place = ["--workspace-dir", "ws", "--workspace-template", "template"] if "/x" in edited else ["--cwd", "sub"]
+    (folder / "sub").mkdir()
+    if edited in ("notes.txt", "conf.json"):
+        place = []
+    options = ["prompts", *agent, *place, "--env", f"COUNT={folder}", "-o", "out"]
+    run("ae-run", *options, cwd=folder).expect(0)
+    run("ae-run", *options, "--resume", cwd=folder).expect(0).says("3 kept, nothing to do")
+    if edited.startswith("--"):
+        options += [edited, "--workspace-dir", "ws"]
+    else:
+        with (folder / edited).open("a") as file:
+            file.write("\n# edited\n")
+    run("ae-run", *options, "--resume", cwd=folder).expect(2).says("its records were made with another command")
+
+
 # --- an output that is there ----------------------------------------------------------------------
 
 
@@ -248,6 +336,9 @@ def test_an_output_with_records_is_not_replaced_unasked(tool: str, folder: Path)
     assert counted(folder) == ({}, 0)
     start(tool, folder, "--overwrite").expect(0)
     assert len(read(folder / "out")) == 3
+    result: Record = {"id": "a", "input": "x", "output": "x", "trajectory": []}
+    other = write(folder / "other", result if tool == "ae-trials" else {"id": "a", "k": 2, "trials": []})
+    start(tool, folder, "-o", other, "--append").expect(2).says("other: holds", f"give {tool} another file")
     (folder / "out").write_bytes(b"")
     start(tool, folder).expect(0)
 
@@ -309,6 +400,12 @@ echo '{"type":"result","result":"ok","total_cost_usd":COST,"usage":{"input_token
 """
 
 
+def own_claude(folder: Path) -> None:
+    """Writes mine.json: ./agent.sh prints what claude would print."""
+    schema = json.loads(run("ae-adapters", "claude").expect(0).stdout)
+    (folder / "mine.json").write_text(json.dumps(schema | {"command": ["./agent.sh"]}))
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize(
     "limit", [["--max-cost", "0.5"], ["--max-total-tokens", "30"]], ids=["--max-cost", "--max-total-tokens"]
@@ -319,9 +416,7 @@ def test_no_agent_is_started_beyond_the_limit(tool: str, limit: list[str], tmp_p
     k = ["-k", 1] if tool == "ae-trials" else []
     agent = ["--shell", './agent.sh "$PROMPT"', *(["--extract", "claude"] if tool != "ae-run" else [])]
     if tool == "ae-run":
-        (tmp_path / "mine.json").write_text(
-            run("ae-adapters", "claude").expect(0).stdout.replace('"claude"', '"./agent.sh"')
-        )
+        own_claude(tmp_path)
         agent = ["-s", "mine.json"]
     options = ["prompts", *agent, *k, "-o", "out"]
     stopped = run(tool, *options, *limit, cwd=tmp_path).expect(1)
@@ -331,6 +426,23 @@ def test_no_agent_is_started_beyond_the_limit(tool: str, limit: list[str], tmp_p
     assert len(read(tmp_path / "out")) == 2, "the limit is that of the whole run"
     run(tool, *options, limit[0], "100", "--resume", cwd=tmp_path).expect(0)
     assert len(read(tmp_path / "out")) == 6
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_repeated_tries_have_used_counts(tool: str, tmp_path: Path) -> None:
+    write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(3)))
+    count, answers = USAGE.replace("COST", "0.25").split("\n", 1)
+    overload = answers.replace('"result":"ok"', '"is_error":true,"result":"429 rate limit"')
+    script(tmp_path / "agent.sh", f"{count}\nif [ $(wc -l < started) = 1 ]; then\n{overload}exit 1; fi\n{answers}")
+    own_claude(tmp_path)
+    options = ["prompts", "-s", "mine.json", "--retries", 1, "--max-cost", 0.5, "-o", "out"]
+    options += ["-k", 1] if tool == "ae-trials" else []
+    run(tool, *options, cwd=tmp_path).expect(1).says("--max-cost: 0.5000 of 0.5 USD are spent; 2 ")
+    [record] = read(tmp_path / "out")
+    answer = record["trials"][0] if tool == "ae-trials" else record
+    assert answer["retriedUsage"] == {"inputTokens": 10, "outputTokens": 5, "costUsd": 0.25}
+    said = run(tool, *options, "--resume", cwd=tmp_path).expect(1).messages
+    assert said[0].endswith("out: 1 kept") and "0.5000 of 0.5 USD are spent; 2 " in said[1], said
 
 
 def test_an_empty_prompt_file_is_reported(tmp_path: Path) -> None:
@@ -388,6 +500,19 @@ def test_debug_shows_the_lines_of_the_agent(tmp_path: Path) -> None:
     done = run("ae-run", "prompts", "--shell", line, "--debug", cwd=tmp_path).expect(0)
     for part in ("a: stdout: one", "a: stderr: two", "a: stdout: three", "a: turn 1: exited with code 0"):
         assert f"ae-run: {part}" in done.stderr, done
+    assert re.search(r'1-2 +message +outputMode text +content="one three"', done.stderr), "the rule that took them"
+    done = run("ae-capture", "prompts", "--debug", "--", sys.executable, ECHO_AGENT, cwd=tmp_path)
+    assert "exit code 0; session echo" in done.stderr and re.search(r"\d +\S+ +result ", done.stderr), done
+
+
+def test_a_dry_run_shows_the_trials_that_would_run(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+    line = "echo x >> ran; [ $(wc -l < ran) = 2 ] && exit 1; echo done"
+    options = ["prompts", "--shell", line, "-k", 3, "-o", "out"]
+    run("ae-trials", *options, cwd=tmp_path).expect(0)
+    for option, expected in (("--retry-failed", [("a", 2)]), ("--resume", [])):
+        planned = run("ae-trials", *options, option, "--dry-run", cwd=tmp_path).expect(0).records
+        assert [(start["id"], start["trial"]) for start in planned] == expected
 
 
 def test_the_command_line_is_corrected(tmp_path: Path) -> None:

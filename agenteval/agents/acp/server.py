@@ -29,7 +29,6 @@ from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.process import Command, failure_of, printed_lines
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.console import describe_fault
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
@@ -38,7 +37,7 @@ MOST_TURNS = 500  # turns that run at the same time; more wait
 FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
 OWN_SESSION = "session-"  # what the ids of session/new begin with
 WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
-NOTHING_SECRET = Redactor({})
+NOTHING_SECRET = Redactor(None)
 CHUNKS = {"message": "agent_message_chunk", "thought": "agent_thought_chunk"}
 SHOWN = 4000  # characters of a tool's output for clients to display; rawOutput has all of it
 TEXTS = ("content", "text", "step", "title", "description", "name")  # fields that may hold the text of a plan's entry
@@ -97,18 +96,15 @@ class AcpServer:
         try:
             line = rpc.message_line(message)
             if self.redact.found_in(line):
-                line = rpc.message_line(self._without_secrets(message))
+                parts = {name: value if name == "id" else self.redact.value(value) for name, value in message.items()}
+                line = rpc.message_line(parts)
         except Exception as error:
-            self._report(error)
-            line = rpc.message_line(rpc.error_response(None, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
+            line = rpc.message_line(rpc.error_response(None, error, self._report))
         try:
             self._output.write_bytes(line)
         except (ClosedPipe, CannotGoOn) as error:
             self._problem = self._problem or error
             self._ended.set()
-
-    def _without_secrets(self, message: Message) -> Message:
-        return {name: value if name == "id" else self.redact.value(value) for name, value in message.items()}
 
     def respond(self, request: Message, compute: Callable[[], Any]) -> None:
         """Answers a request with what `compute` returns or raises; a notification gets no answer."""
@@ -144,11 +140,8 @@ class AcpServer:
                 self._session(params).start_turn(request, prompt_text(params.get("prompt")))
             elif method is not None:  # else it is a response, and the server sends no requests
                 self.respond(request, lambda: self._call(method, params))
-        except RequestError as error:
-            self.send(rpc.error_response(ident, error))
         except Exception as error:
-            self._report(error)
-            self.send(rpc.error_response(ident, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
+            self.send(rpc.error_response(ident, error, self._report))
 
     def _call(self, method: str, params: Message) -> Any:
         if method not in self._methods:
@@ -193,8 +186,7 @@ class AcpServer:
         return {"sessionId": name}
 
     def _cancel(self, params: Message) -> None:
-        session = self._sessions.get(rpc.text_param(params, "sessionId"))
-        if session is not None:
+        if session := self._sessions.get(rpc.text_param(params, "sessionId")):
             session.cancel()
 
     def _session(self, params: Message) -> ServedSession:

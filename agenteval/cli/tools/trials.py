@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from agenteval.agents.resume import Fate, without_verdict
@@ -20,10 +19,9 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.run_summary import TrialPrompts
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import UserError
 from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
-from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
@@ -72,10 +70,11 @@ class Trials:
 
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
         """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
-        together = self.run.settings.workspace_dir is None
+        settings = self.run.settings
+        together = settings.workspace_dir is None
         for prompt in self.run.prompts_to_start():
-            numbers = range(1, self.k + 1)
-            yield from [(prompt, list(numbers))] if together else ((prompt, [number]) for number in numbers)
+            numbers = [n for n in range(1, self.k + 1) if not (settings.dry_run and self._stored(prompt, n))]
+            yield from [(prompt, numbers)] if together else ((prompt, [number]) for number in numbers)
 
     def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
         """Runs the trials of a batch one after another."""
@@ -160,12 +159,13 @@ class Trials:
         self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded), started=started)
 
 
-def _refuse_another_k(path: str, k: int) -> None:
+def _refuse_another_k(run: PromptRun, k: int) -> None:
     """Raises UserError if the file has trials of another k: they cannot be compared with those of this one."""
-    with suppress(OSError, BadRecord), open(path, "rb") as file:
-        first = decode_record(file.readline())
-        if first.get("k") not in (None, k):
-            raise UserError(f"{path}: its trials are -k {first['k']}; go on with that, or write to another file")
+    for id, written in run.output.written.records.items():
+        if written.k not in (None, k):
+            raise UserError(
+                f"{run.output.name}: its trials of {id} are -k {written.k}; go on with that, or write to another file"
+            )
 
 
 @tool("ae-trials")
@@ -202,8 +202,7 @@ def main(path: str | None, k: int, **options: Any) -> int:
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
     settings, source = RunSettings(**options), Source(path)
-    if (settings.resume or settings.retry_failed) and settings.output:
-        _refuse_another_k(settings.output, k)
     run = PromptRun("ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks)
+    _refuse_another_k(run, k)
     stop_early(run)
     return Trials(run, k)()

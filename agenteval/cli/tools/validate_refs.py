@@ -31,21 +31,9 @@ IDS_SHOWN = 5
 ID_WIDTH = 40
 
 
-class References(Prompts):
-    """The prompts that have a reference; those without one are counted."""
-
-    def __init__(self, source: Source, console: Console) -> None:
-        self.without = 0
-        super().__init__(source, console)
-
-    def _accept(self, line: bytes, seen: set[int]) -> Record | None:
-        prompt = super()._accept(line, seen)
-        checks = prompt.get("checks") if prompt is not None else None
-        only_others = bool(checks) and not any(check.get("type") in ON_OUTPUT for check in checks or ())
-        if prompt is not None and (prompt.get("reference") is None or only_others):
-            self.without += 1
-            return None
-        return prompt
+def is_on_output(check: Record) -> bool:
+    """Whether a check looks at nothing but the output."""
+    return check.get("type") in ON_OUTPUT
 
 
 def answered(prompt: Record) -> Record:
@@ -55,7 +43,7 @@ def answered(prompt: Record) -> Record:
     """
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
     if prompt.get("checks"):
-        result["checks"] = [check for check in prompt["checks"] if check.get("type") in ON_OUTPUT]
+        result["checks"] = list(filter(is_on_output, prompt["checks"]))
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
@@ -69,11 +57,18 @@ def validation(prompt: Record, graded: Record) -> Record:
 
 
 class ValidationCounts:
-    """How many references passed, and which did not."""
+    """How many prompts have no reference, how many references passed, and which did not."""
 
     def __init__(self) -> None:
-        self.passed = self.ungraded = 0
+        self.without = self.passed = self.ungraded = 0
         self.not_passed: list[str] = []
+
+    def wants(self, prompt: Record, _in_shard: bool) -> bool:
+        """Returns whether a prompt has a reference that can be graded, and counts those that have none."""
+        checks = prompt.get("checks")
+        has_one = prompt.get("reference") is not None and (not checks or any(map(is_on_output, checks)))
+        self.without += not has_one
+        return has_one
 
     def add(self, graded: Record) -> None:
         """Counts one more verdict."""
@@ -89,10 +84,11 @@ class ValidationCounts:
         """How many references there are."""
         return self.passed + len(self.not_passed) + self.ungraded
 
-    def report(self, without: int, console: Console) -> None:
+    def report(self, console: Console) -> None:
         """Reports how many prompts have no reference, and which references did not pass."""
-        if without:
-            console.say(f"{counted(without, 'prompt')} ha{'s' if without == 1 else 've'} no reference: not validated")
+        if self.without:
+            has = "has" if self.without == 1 else "have"
+            console.say(f"{counted(self.without, 'prompt')} {has} no reference: not validated")
         parts = []
         if self.not_passed:
             names = [clip(id, ID_WIDTH) for id in self.not_passed]
@@ -131,11 +127,11 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     source = Source(path)
     graders["grader"] = graders["grader"] or checks_grader(source, console.say, required=True)
     target = Output(output, inputs=[source], lazy=True)
-    references = References(source, console)
+    counts = ValidationCounts()
+    references = Prompts(source, console, wants=counts.wants)
     run = GraderRun(target, console, **graders, debug=debug)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
-    counts = ValidationCounts()
 
     def batches(limit: int) -> Iterator[list[Record]]:
         prompts = iter(references)
@@ -149,8 +145,8 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
 
     run(batches, finish)
     target.close()
-    if references.without and not counts.total and not console.refused:
+    if counts.without and not counts.total and not console.refused:
         console.say(f'{source.name}: no prompt has a "reference", an answer that must pass: nothing was validated')
         return FAILED
-    counts.report(references.without, console)
+    counts.report(console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK
