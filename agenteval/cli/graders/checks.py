@@ -48,18 +48,20 @@ def main(
     A prompt's `checks` is a list of objects with a `type`:
 
     \b
-      contains, not-contains, equals, starts-with      value (a list: any of them)
-      regex, not-regex                                 value
-      json-schema                                      schema
-      tool-called, tool-not-called                     tool, input (regex), min, max
-      tool-order                                       tools
-      skill-used, skill-not-used                       skill
-      file-exists                                      path
-      file-contains                                    path, and value or regex
-      command                                          run, timeout, tests (in a copy of the workspace)
-      max-duration, max-tokens, max-cost               value
-      judge                                            rubric, threshold (one call for all rubrics of a record)
-      group                                            checks, threshold (share of them that must pass)
+      contains, not-contains         value (a list: any of them)
+      equals, starts-with            value (a list: any of them)
+      regex, not-regex               value
+      json-schema                    schema
+      tool-called, tool-not-called   tool, input (regex), min, max
+      tool-order                     tools
+      skill-used, skill-not-used     skill
+      file-exists                    path
+      file-contains                  path, and value or regex
+      command                        run, timeout, tests (in a copy of the workspace)
+      max-duration                   value (30s)
+      max-tokens, max-cost           value
+      judge                          rubric, threshold (one call for all of a record)
+      group                          checks, threshold (share that must pass)
 
     Each may have `name`, `weight` (1), `required` (true) and `ignoreCase` (false). A record passes if all
     required checks pass; the score is the share of checks that pass, by weight. `outcome.checks` has each
