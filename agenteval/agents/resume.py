@@ -36,7 +36,6 @@ from agenteval.wire.records import (
     VERDICT_FIELDS,
     Input,
     Record,
-    Timing,
     Wire,
 )
 from agenteval.wire.validation import check
@@ -246,6 +245,12 @@ class WrittenLine(Wire, forbid_unknown_fields=True):
     written: bool
 
 
+class StoredTiming(Wire):
+    """What is needed of the times of a result."""
+
+    total: float
+
+
 class StoredResult(Wire):
     """What is needed of a result to go on with it."""
 
@@ -253,7 +258,7 @@ class StoredResult(Wire):
     output: str
     trajectory: list[Record]
     metadata: Record
-    timing: Timing
+    timing: StoredTiming
     errors: list[str] | None = None
     score: Record | None = None
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, get_args
 import msgspec
 
 from agenteval import __version__
-from agenteval.adapters.reader import failed_result, result_of
+from agenteval.adapters.reader import Reading, failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
 from agenteval.agents.kinds import (
@@ -346,8 +346,8 @@ class PromptRun:
 
     # --- one prompt, in the thread of a worker ---
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Record | None:
-        """Runs a prompt in a fresh session; returns its raw record.
+    def attempt(self, prompt: Record, trial: int | None = None) -> tuple[Record, Reading | None] | None:
+        """Runs a prompt in a fresh session; returns its raw record and what the agent's adapter has read of it.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
@@ -360,6 +360,7 @@ class PromptRun:
         job = self._job(prompt, trial, name)
         try:
             raw = job.run()
+            reading = job.reading
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
@@ -370,7 +371,7 @@ class PromptRun:
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
-            raw = job.broken_off(self.console.fault(name, error))
+            raw, reading = job.broken_off(self.console.fault(name, error)), None
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
@@ -379,7 +380,7 @@ class PromptRun:
             raw |= self._retried_usage({**prompt, **fields} for fields in job.repeated)
         if self.settings.debug:
             self._explain(raw)
-        return None if self.processes.stopping else raw
+        return None if self.processes.stopping else (raw, reading)
 
     def _retried_usage(self, raws: Iterable[Record]) -> Record:
         """Returns what tries that were repeated have used, as the field of a record; nothing if it is not known."""
@@ -430,11 +431,13 @@ class PromptRun:
 
     def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        raw = self.attempt(prompt, trial)
-        if raw is None:
+        answer = self.attempt(prompt, trial)
+        if answer is None:
             return None
+        raw, reading = answer
         try:
-            result = result_of(raw, self.adapter, keep_raw=keep_raw)
+            own = reading if self.adapter is self.agent.adapter else None
+            result = result_of(raw, self.adapter, keep_raw=keep_raw, reading=own)
         except Exception as error:
             result = failed_result(raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
@@ -444,10 +447,11 @@ class PromptRun:
 
     def raw(self, prompt: Record) -> Record | None:
         """Runs a prompt and returns its raw record; None if it was cut short."""
-        raw = self.attempt(prompt)
-        if raw is not None:
-            self._count_usage(raw)
-        return raw
+        answer = self.attempt(prompt)
+        if answer is None:
+            return None
+        self._count_usage(answer[0])
+        return answer[0]
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""

@@ -12,13 +12,16 @@ from agenteval.cli.options import (
     agent_arg_option,
     append_options,
     checks_grader,
+    combined,
     concurrency_option,
     count_option,
     grade_failed_option,
     grader_option,
     output_option,
+    parse_size,
     progress_option,
     redact_option,
+    refuse_without,
     stream_option,
     turn_timeout_option,
     verdict_options,
@@ -34,17 +37,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
-from agenteval.streams.text import whole_number
 from agenteval.wire.records import Record
-
-
-def parse_size(text: str) -> int:
-    """Returns a number of bytes, in which K, M and G are understood."""
-    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    number = whole_number(text if scale == 1 else text[:-1])
-    if not number:
-        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
-    return number * scale
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -57,10 +50,7 @@ def parse_pattern(text: str) -> Pattern:
 
 AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
-STRICT: Decorator = click.option(
-    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
-)
-AGENT_OPTIONS: list[Decorator] = [
+AGENT_OPTIONS: Decorator = combined(
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     agent_arg_option,
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
@@ -134,41 +124,37 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
-]
+    output_option,
+    append_options,
+    click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds."),
+    click.option("--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."),
+    progress_option,
+)
 extraction_option: Decorator = click.option(
     "--extract",
     metavar="FILE|NAME",
     help="Schema to read the agent's output with.  [default: its own; text for --simple and --shell]",
 )
 
-
-STOP_OPTIONS: list[Decorator] = [
+stop_options: Decorator = combined(
     click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
     click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
     click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
-]
+)
 
-
-overwrite_option: Decorator = click.option(
-    "--overwrite", is_flag=True, help="With -o: replace the records that the file holds."
+inline_grader_options: Decorator = combined(  # of graders that run beside agents
+    grader_option(required=False),
+    stream_option,
+    verdict_options(time="Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"),
+    grade_failed_option,
 )
 
 
 def agent_options(function: F) -> F:
-    """Adds all options above, those of the output, and the command after `--`."""
-    function = output_option(append_options(overwrite_option(STRICT(progress_option(function)))))
-    for option in reversed(AGENT_OPTIONS):
-        function = option(function)
+    """Adds AGENT_OPTIONS, and the command after `--`."""
     function.takes_command = True  # type: ignore[attr-defined]
     function.exit_status = {1: EXIT_1}  # type: ignore[attr-defined]
-    return function
-
-
-def inline_grader_options(function: F) -> F:
-    """Adds the options of graders that run beside agents: -g, --stream, --grade-failed and how their verdicts count."""
-    time = "Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"
-    function = verdict_options(time=time)(grade_failed_option(function))
-    return grader_option(required=False)(stream_option(function))
+    return AGENT_OPTIONS(function)
 
 
 def validate_checks(prompt: Record) -> None:
@@ -191,8 +177,8 @@ def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPl
         weights=settings.weights,
         informational=settings.informational,
     )
-
     if not specs:
+        refuse_without("-g GRADER", "stream", "grade_failed")
         return None
 
     def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:
@@ -210,13 +196,6 @@ def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPl
 
 
 # --- --stop-when-known --------------------------------------------------------------------------
-
-
-def stop_options(function: F) -> F:
-    """Adds --stop-when-known, --against and --threshold."""
-    for option in reversed(STOP_OPTIONS):
-        function = option(function)
-    return function
 
 
 def stop_early(run: PromptRun) -> None:

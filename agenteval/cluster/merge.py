@@ -12,9 +12,9 @@ from typing import NamedTuple
 from agenteval.agents.prompts import Prompts
 from agenteval.comparison.rows import Batch, RunSource
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import LONG_LINE, decode_record
 from agenteval.streams.output import has_failed
-from agenteval.streams.source import BOM, read_checked
+from agenteval.streams.source import BOM, CHUNK, read_checked
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.records import Id, Wire
 from agenteval.wire.validation import check
@@ -38,14 +38,19 @@ class ShardFile(RunSource):
         """Yields one line at a time, and sets its place."""
         self.make_seekable()
         offset = os.lseek(self.fd, 0, os.SEEK_CUR)
+        number = 0
         with open(self.fd, "rb", closefd=False) as file:
-            for number, line in enumerate(file, 1):
+            while line := file.readline(self.max_line + 1):
+                number, size, rest = number + 1, len(line), line
+                while size > self.max_line and not rest.endswith(b"\n") and (rest := file.readline(CHUNK)):
+                    size += len(rest)
                 bare = line.rstrip(b"\r\n").removeprefix(BOM if number == 1 else b"")
+                bare = bare if size <= self.max_line else LONG_LINE
                 if bare and not bare.isspace():
                     self.first_line = self.first_line or number
-                    self.place = Place(self, number, offset, len(line))
+                    self.place = Place(self, number, offset, size)
                     yield [(number, bare)]
-                offset += len(line)
+                offset += size
 
 
 class Place(NamedTuple):
@@ -117,13 +122,10 @@ def in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], con
 
 def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
     """Reports the records that occur several times, and the prompts that have none."""
-    identical, decided = index.identical, index.decided
-    if identical:
-        console.say(
-            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
-        )
-    if decided:
-        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
+    if ids := index.identical:
+        console.say(f"{counted(len(ids), 'repeated record')} left out, the same as before: {first_few(ids, SHOWN)}")
+    if ids := index.decided:
+        console.say(f"{counted(len(ids), 'conflict')} decided by --prefer: {first_few(ids, SHOWN)}")
     if missing:
         console.say(
             f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "

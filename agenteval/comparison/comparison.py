@@ -20,7 +20,7 @@ from agenteval.comparison.preference import PromptRanking, by_rankings, preferen
 from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
 from agenteval.statistics.paired import mid_p, sign_test
-from agenteval.statistics.samples import pass_exp
+from agenteval.statistics.samples import MOST_PROMPTS, pass_exp
 from agenteval.streams.text import counted
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import Difference
@@ -244,7 +244,7 @@ def remarks(report: Report) -> list[str]:
             lines.append(f"{incomplete}; the trials that there are count")
         reliability, k = report.reliability[label], str(meta.trials_per_prompt)
         over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
-        if over < figures.MOST_PROMPTS * found.graded_prompts:
+        if over < MOST_PROMPTS * found.graded_prompts:
             lines.append(
                 f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "
                 "graded trials: they may differ from the others, so that there is no interval"

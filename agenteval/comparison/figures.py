@@ -20,7 +20,7 @@ from agenteval.statistics.intervals import (
     prompt_rate_interval,
     score_interval,
 )
-from agenteval.statistics.samples import commonest, mean, pass_at, pass_exp, percentile
+from agenteval.statistics.samples import MOST_PROMPTS, commonest, mean, pass_at, pass_exp, percentile
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import CategoryRun, ConfidenceInterval, Difference, Ratio, Usage, UsageAmount
 
@@ -31,7 +31,6 @@ Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
 BORDERS = (0.2, 0.4, 0.6, 0.8)
 FIFTHS = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 MOST_FLAKY = 10
-MOST_PROMPTS = 0.9  # of the graded prompts must have j trials: those with more trials may be the hard ones
 STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 import zlib
@@ -25,7 +24,7 @@ from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_e
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import KeyUse, groups_at, parse_row, value_at
-from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
+from agenteval.streams.source import LONGEST_LINE, PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import Input, Richness
 from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
@@ -336,8 +335,8 @@ def with_failures_graded(rows: dict[str, ComparedRow]) -> dict[str, ComparedRow]
 class RunSource(Source):
     """A source whose first lines can be peeked at."""
 
-    def __init__(self, path: str | None) -> None:
-        super().__init__(path)
+    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE) -> None:
+        super().__init__(path, max_line=max_line)
         self._peeked: list[Batch] = []
         self._batches: Iterator[Batch] | None = None
 
@@ -358,8 +357,9 @@ class RunSource(Source):
         """Copies a pipe to a temporary file, which has no name and ends with the process."""
         if self.regular:
             return
-        with open(self.fd, "rb", closefd=False) as pipe, tempfile.TemporaryFile() as spool:
-            shutil.copyfileobj(pipe, spool)
+        with tempfile.TemporaryFile() as spool:
+            while piece := self._read():
+                spool.write(piece)
             spool.flush()
             self.fd, self.regular = os.dup(spool.fileno()), True
         self.rewind()

@@ -55,6 +55,17 @@ def breakdown(*parts: tuple[int, str]) -> str:
     return f" ({shown})" if shown else ""
 
 
+def outcomes(passed: int = 0, not_passed: int = 0, failed: int = 0, ungraded: int = 0, grader_errors: int = 0) -> str:
+    """How records ended, in the words of every report; to stand behind their number."""
+    return breakdown(
+        (passed, "passed"),
+        (not_passed, "did not pass"),
+        (failed, "agent failed" if failed == 1 else "agents failed"),
+        (ungraded, "ungraded"),
+        (grader_errors, "grader error" if grader_errors == 1 else "grader errors"),
+    )
+
+
 def dollars(value: float | None, digits: int = 4) -> str:
     """An amount in US dollars."""
     return UNKNOWN if value is None else f"${value:,.{digits}f}"

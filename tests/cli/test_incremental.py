@@ -521,6 +521,12 @@ def test_the_command_line_is_corrected(tmp_path: Path) -> None:
     assert "ae-run" in done.says()
     done = run("ae-run", "prompts", "./agent", "more", cwd=tmp_path).expect(2)
     done.says("put -- before the agent's command: ae-run prompts -- ./agent more")
+    for line, meant in {
+        "prompts -- -s claude": "prompts -s claude",
+        "prompts -s claude -- --model x": "prompts -s claude --agent-arg=--model --agent-arg=x",
+        "-j 2 -- prompts cat": "prompts -j 2 -- cat",
+    }.items():
+        run("ae-run", *line.split(), cwd=tmp_path).expect(2).says(f"after -- comes the agent's command: ae-run {meant}")
     done = run("ae-run", "prompts", "--", "cat", "-o", "out", cwd=tmp_path)
     assert "to give it to ae-run: ae-run prompts -o out -- cat" in done.stderr, done
 

@@ -17,7 +17,8 @@ from agenteval.adapters.values import epoch_milliseconds as milliseconds
 from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
 from agenteval.agents.session import parse_rate
-from agenteval.cli.agent_options import parse_pattern, parse_size
+from agenteval.cli.agent_options import parse_pattern
+from agenteval.cli.options import parse_size
 from agenteval.cluster.shards import parse_shard
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import read_answer

@@ -15,6 +15,7 @@ from agenteval.cli.options import (
     input_argument,
     output_option,
     progress_option,
+    refuse_without,
     seed_option,
     strict_grading_option,
     verdict_options,
@@ -218,6 +219,8 @@ def main(
     form = FORMS.choose(form, output, "markdown")
     if labels is None and (min_agreement is not None or min_kappa is not None):
         raise UserError("--min-agreement and --min-kappa need --labels")
+    if not graders["grader"]:
+        refuse_without("-g GRADER", "stream", "concurrency", "timeout", "no_redact")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
     chosen = {name: graders[name] for name in ("stream", "limits", "weights", "informational")}

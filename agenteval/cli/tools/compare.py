@@ -136,7 +136,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
 @click.option("--one-order", is_flag=True, help="Ask the comparison grader once per prompt, not in both orders.")
 @grader_options
-@form_option(FORMS, "table on a terminal, json elsewhere")
+@form_option(FORMS, "json")
 @output_option
 @click.option(
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
@@ -241,7 +241,7 @@ def main(
     strategy = choose_strategy(strategy, grader, one_order)
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
-    form = FORMS.choose(form, output, "table" if output in (None, "-") and os.isatty(1) else "json")
+    form = FORMS.choose(form, output, "json")
     refuse_ignored(form, {"--by": by is not None}, {"--by": ("html", "json", "markdown")})
     sources = [RunSource(path) for _, path in files]
     for source in sources if form == "html" or grader else ():

@@ -10,6 +10,7 @@ from agenteval.cli.options import (
     NumberRange,
     Parsed,
     input_argument,
+    max_line_option,
     output_option,
     strict_option,
 )
@@ -158,6 +159,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
 @click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
 @click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
+@max_line_option
 @output_option
 @strict_option
 def main(
@@ -168,6 +170,7 @@ def main(
     confident: bool,
     by: str | None,
     summary: str | None,
+    max_line: int,
     output: str | None,
     strict: bool,
     debug: bool,
@@ -209,7 +212,7 @@ def main(
     conditions = [Threshold(*found, least=True) for found in least]
     conditions += [Threshold(*found, least=False) for found in most]
     console = Console(NAME, strict=strict, output=output)
-    source = Source(path)
+    source = Source(path, max_line=max_line)
     target = Output(output, inputs=[source])
     use = KeyUse("--by", by) if by else None
     whole, groups = read_figures(source, console, use)
