@@ -1,5 +1,7 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
+from collections.abc import Iterator
+
 import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
@@ -34,9 +36,14 @@ from agenteval.grading.run import GraderSet
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.statistics.sequential import EarlyStop
 from agenteval.streams.console import Console
+from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
+<<<<<<< HEAD
+=======
+from agenteval.streams.text import first_few
+>>>>>>> main
 from agenteval.wire.records import Record
 
 
@@ -217,15 +224,32 @@ def stop_early(run: PromptRun) -> None:
     run.early_end = early_stop(run)
 
 
+SHOWN = 3  # ids in a message
+
+
 def early_stop(run: PromptRun) -> EarlyStop:
     """Returns the test, with all prompts in its order, including those of an earlier run."""
     settings = run.settings
-    baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
+    asked: dict[str, str] = {}
+    baseline = read_pilot(Source(settings.against), run.console, asked=asked) if settings.against is not None else None
     ahead = None if settings.dry_run else AHEAD * settings.concurrency
     stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
     written = run.output.written.ids
     done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}
-    run.prompts.total = stop.plan(run.prompts, done, written)
+    changed: list[str] = []
+
+    def prompts() -> Iterator[Record]:
+        for prompt in run.prompts:
+            if asked.get(prompt["id"], now := prompt_digest(prompt)) != now and baseline:
+                changed.append(prompt["id"])
+                baseline.pop(prompt["id"], None)
+            yield prompt
+
+    run.prompts.total = stop.plan(prompts(), done, written)
+    if changed:
+        run.console.say(
+            f"{settings.against}: not compared, because it was asked something else: {first_few(changed, 3)}"
+        )
     if run.prompts.total and not stop.comparable:
         raise UserError(f"{settings.against}: has no graded record of any of these prompts")
     return stop

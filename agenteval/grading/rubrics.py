@@ -48,7 +48,7 @@ SCHEMA: Record = {
 }
 
 
-class Criterion(msgspec.Struct):
+class JudgedRubric(msgspec.Struct):
     """The judge's opinion on one rubric."""
 
     number: int
@@ -56,10 +56,10 @@ class Criterion(msgspec.Struct):
     reasoning: str
 
 
-class Criteria(msgspec.Struct):
+class JudgedRubrics(msgspec.Struct):
     """The judge's reply."""
 
-    criteria: list[Criterion]
+    criteria: list[JudgedRubric]
 
 
 class RubricJudge(NamedTuple):
@@ -72,7 +72,7 @@ class RubricJudge(NamedTuple):
     def __call__(self, record: Record, rubrics: Sequence[str]) -> tuple[list[Opinion], Record]:
         """Returns an opinion on each rubric, and what the judge used; raises BadRecord if it gave none."""
         case = case_of(record, SHOWN)
-        if not case.answer.strip():
+        if not case.parts["ANSWER"].strip():
             return [Opinion(0.0, "there is no answer to judge") for _ in rubrics], {}
         listed = "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(rubrics, 1))
         material = read_text(MATERIAL).partition("\n\nHow to reply:")[0]
@@ -101,7 +101,7 @@ class RubricJudge(NamedTuple):
             return [Opinion(found["overall_score"], found["reasoning"])] * count
         if found is None:
             raise BadRecord(f"the judge's answer is not the JSON object asked for: {one_line(answer.text, 200)}")
-        criteria = sorted(check(found, Criteria).criteria, key=lambda one: one.number)
+        criteria = sorted(check(found, JudgedRubrics).criteria, key=lambda one: one.number)
         if [one.number for one in criteria] != list(range(1, count + 1)):
             raise BadRecord(f"the judge's answer has not one score for each of the {count} criteria")
         return [Opinion(one.score, re.sub(r"\s+", " ", one.reasoning)) for one in criteria]

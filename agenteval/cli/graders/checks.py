@@ -7,14 +7,13 @@ from functools import cache
 import click
 
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.cli.graders.judge import DEFAULT_MODEL
 from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.prompt_checks import Opinion, grade_checks
 from agenteval.grading.rubrics import RubricJudge
-from agenteval.grading.serve import MODEL_VARIABLE, answer_all
+from agenteval.grading.serve import DEFAULT_MODEL, MODEL_VARIABLE, answer_all
 from agenteval.models.chat import Model, ModelError
 from agenteval.models.tokens import OFFLINE
 from agenteval.processes.supervisor import ProcessSupervisor

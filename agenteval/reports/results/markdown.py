@@ -8,8 +8,8 @@ from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
 from agenteval.reports.reader import RowReader
 from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, run_facts
-from agenteval.streams.files import Spool
 from agenteval.streams.rows import groups_at
+from agenteval.streams.spool import Spool
 from agenteval.streams.text import counted, preview, visible_bytes
 from agenteval.wire.records import GraderResult
 from agenteval.wire.row import Attempt, Row
