@@ -40,10 +40,7 @@ from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
-<<<<<<< HEAD
-=======
 from agenteval.streams.text import first_few
->>>>>>> main
 from agenteval.wire.records import Record
 
 
