@@ -49,6 +49,11 @@ def percent_interval(found: ConfidenceInterval | None) -> str:
     return UNKNOWN if found is None else percent_span((found.low, found.high))
 
 
+def rank_text(places: tuple[int, int] | None) -> str:
+    """The places that are open to a run: `1`, or `1–3`."""
+    return UNKNOWN if places is None else "–".join(str(place) for place in dict.fromkeys(places))
+
+
 def breakdown(*parts: tuple[int, str]) -> str:
     """What a total is made of, to stand behind it: ` (1 passed, 2 did not pass)`; empty if all parts are 0."""
     shown = ", ".join(f"{count:,} {what}" for count, what in parts if count)
