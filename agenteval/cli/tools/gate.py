@@ -33,7 +33,7 @@ from agenteval.reports.markup import inline, table
 from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, open_to_append
 from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
 from agenteval.streams.text import counted, first_few, number_in, one_line, parse_milliseconds
@@ -108,7 +108,7 @@ def append_summary(path: str, text: str) -> None:
     """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
         make_directories(path)
-        with open(path, "ab", buffering=0) as file:
+        with os.fdopen(open_to_append(path), "wb") as file:
             file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
