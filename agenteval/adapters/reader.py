@@ -63,8 +63,7 @@ class Adapter:
     ) -> Reading:
         """Reads all lines of a record; `times` are theirs in ms, `turns` the number of lines of each turn."""
         reading = self.begin(record_id)
-        for start, end in turn_spans(turns, len(lines)):
-            reading.add_turn(lines[start:end], times[start:end] if times else ())
+        reading.add_turns(lines, times, turns)
         return reading
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> None:
@@ -149,6 +148,11 @@ class Reading:
     def tool_errors(self) -> bool:
         """Whether a tool call failed."""
         return self.out.tool_errors
+
+    def add_turns(self, lines: list[str], times: Times | None = None, turns: list[int] | None = None) -> None:
+        """Reads those turns of a record that are not read yet; `turns` is the number of lines of each."""
+        for start, end in [*turn_spans(turns, len(lines))][self.turns :]:
+            self.add_turn(lines[start:end], times[start:end] if times else ())
 
     def add_turn(self, lines: list[str], times: Iterable[Time] = ()) -> None:
         """Reads all lines of the next turn."""

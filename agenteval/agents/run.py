@@ -123,6 +123,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     stop_when_known: bool = False
     against: str | None = None
     threshold: float | None = None
+    margin: float | None = None
+    fail_if_worse: bool = False
 
 
 class Graders(Protocol):
@@ -146,7 +148,10 @@ class GraderPlan(msgspec.Struct, frozen=True):
 
 
 class EarlyEnd(Protocol):
-    """Decides which prompt is started next, and that no further one is needed."""
+    """Decides which prompt is started next, and that no further one is needed; `worse` if it is known to be worse."""
+
+    @property
+    def worse(self) -> bool: ...
 
     def prompts(self) -> Iterator[Record]:
         """Yields the prompts to start."""
@@ -330,7 +335,8 @@ class PromptRun:
         ungraded = self.graders is not None and self.graders.erred
         failed = self.failures.failed and self.settings.exit_status
         incomplete = self.console.refused or self.missing.count or self.budget.not_run
-        return FAILED if incomplete or ungraded or failed else OK
+        worse = self.settings.fail_if_worse and self.early_end is not None and self.early_end.worse
+        return FAILED if incomplete or ungraded or failed or worse else OK
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""

@@ -19,15 +19,7 @@ from agenteval.adapters.reader import Reading, read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
-from agenteval.agents.kinds import (
-    DEFAULT_TIMEOUT,
-    AcpAgent,
-    Agent,
-    Environment,
-    Invocation,
-    SchemaAgent,
-    TurnAgent,
-)
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Environment, Invocation, SchemaAgent, TurnAgent
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard

@@ -1,5 +1,7 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
+from collections.abc import Iterator
+
 import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
@@ -33,9 +35,12 @@ from agenteval.grading.run import GraderSet
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.statistics.sequential import EarlyStop
 from agenteval.streams.console import Console
+from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
+from agenteval.streams.text import first_few
+from agenteval.wire.records import STOP_RULE, Record
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -138,6 +143,13 @@ stop_options: Decorator = combined(
     click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
     click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
     click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
+    click.option(
+        "--margin",
+        type=NumberRange(0.001, 0.99),
+        metavar="D",
+        help="Stop also once it is known to be at most so much worse than --against.",
+    ),
+    click.option("--fail-if-worse", is_flag=True, help="Exit 1 if it was stopped because it is worse."),
 )
 
 inline_grader_options: Decorator = combined(  # of graders that run beside agents
@@ -189,30 +201,55 @@ def stop_early(run: PromptRun) -> None:
     """Makes the run end once the question is decided, if the options ask for that."""
     settings = run.settings
     if not settings.stop_when_known:
-        if settings.against is not None or settings.threshold is not None:
-            option = "--threshold" if settings.against is None else "--against"
+        given = {
+            "--against": settings.against is not None,
+            "--threshold": settings.threshold is not None,
+            "--margin": settings.margin is not None,
+            "--fail-if-worse": settings.fail_if_worse,
+        }
+        for option in (option for option, is_given in given.items() if is_given):
             raise UserError(f"{option} needs --stop-when-known (ae-compare compares whole runs)")
         return
     if (settings.against is None) == (settings.threshold is None):
         raise UserError("--stop-when-known needs one of --against FILE and --threshold RATE")
+    if settings.margin is not None and settings.against is None:
+        raise UserError("--margin is how much worse than --against FILE it may be: give a baseline, not --threshold")
     if settings.against == "-":
         raise UserError("--against needs a file: stdin is for prompts")
     if not run.grader_plan:
         raise UserError("--stop-when-known needs a grader: -g GRADER")
     if settings.shard is not None:
         raise UserError("--stop-when-known looks at all prompts: leave out --shard")
-    run.early_end = early_stop(run)
+    run.early_end = stop = early_stop(run)
+    run.provenance[STOP_RULE] = stop.rule
+
+
+SHOWN = 3  # ids in a message
 
 
 def early_stop(run: PromptRun) -> EarlyStop:
     """Returns the test, with all prompts in its order, including those of an earlier run."""
     settings = run.settings
-    baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
+    asked: dict[str, str] = {}
+    baseline = read_pilot(Source(settings.against), run.console, asked=asked) if settings.against is not None else None
     ahead = None if settings.dry_run else AHEAD * settings.concurrency
-    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
+    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead, settings.margin)
     written = run.output.written.ids
     done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}
-    run.prompts.total = stop.plan(run.prompts, done, written)
+    changed: list[str] = []
+
+    def prompts() -> Iterator[Record]:
+        for prompt in run.prompts:
+            if asked.get(prompt["id"], now := prompt_digest(prompt)) != now and baseline:
+                changed.append(prompt["id"])
+                baseline.pop(prompt["id"], None)
+            yield prompt
+
+    run.prompts.total = stop.plan(prompts(), done, written)
+    if changed:
+        run.console.say(
+            f"{settings.against}: not compared, because it was asked something else: {first_few(changed, 3)}"
+        )
     if run.prompts.total and not stop.comparable:
         raise UserError(f"{settings.against}: has no graded record of any of these prompts")
     return stop

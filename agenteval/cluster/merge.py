@@ -16,7 +16,7 @@ from agenteval.streams.jsonl import LONG_LINE, decode_record
 from agenteval.streams.output import has_failed
 from agenteval.streams.source import BOM, CHUNK, read_checked
 from agenteval.streams.text import counted, first_few
-from agenteval.wire.records import Id, Wire
+from agenteval.wire.records import Id, Record, Wire
 from agenteval.wire.validation import check
 
 PREFERENCES = ("first", "last", "ok")
@@ -79,14 +79,29 @@ class ShardIndex:
     def __init__(self, shards: Sequence[ShardFile], console: Console, prefer: str | None) -> None:
         self._console, self._prefer = console, prefer
         self.places: dict[str, Place] = {}
+        self._agents: dict[str, Place] = {}  # by digest
         self.identical: list[str] = []
         self.decided: list[str] = []
         for shard in shards:
             # Each line is decoded as a whole: what is written here, the next tool has to read.
-            for _, record_id in read_checked(shard, lambda record: check(record, Identified).id, console):
+            for record, record_id in read_checked(shard, lambda record: check(record, Identified).id, console):
+                self._check_agent(record, shard.place)
                 before = self.places.setdefault(record_id, shard.place)
                 if before is not shard.place and self._replaces(before, shard.place, record_id):
                     self.places[record_id] = shard.place
+
+    def _check_agent(self, record: Record, place: Place) -> None:
+        """Reports the first record of another agent, or of the same with another command: a run has one."""
+        metadata = record.get("metadata")
+        digest = metadata.get("agentDigest") if isinstance(metadata, dict) else None
+        if not isinstance(digest, str) or digest in self._agents:
+            return
+        if self._agents:
+            first = next(iter(self._agents.values()))
+            self._console.refuse(
+                str(place), f"is of another agent or command than {first}: shards are of one run", "agent"
+            )
+        self._agents[digest] = place
 
     def _replaces(self, before: Place, now: Place, record_id: str) -> bool:
         """Returns whether a later record takes the place of the one of its id; reports it if nothing decides that."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from agenteval.reports.figures import UNKNOWN, breakdown, number, percent, percent_span, span, verdict, whole
+from agenteval.reports.figures import UNKNOWN, breakdown, number, outcomes, percent, percent_span, span, verdict, whole
 from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import fenced, inline, table
 from agenteval.review.calibration import Calibration, Item
@@ -102,13 +102,8 @@ FORMS = ReportForms(json=as_json, markdown=as_markdown)
 def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
     """Counts of the records, of the sample and of the labels."""
     counts = report.records
-    yield f"- **Records**: {counts.total:,}" + breakdown(
-        (counts.passed, "passed"),
-        (counts.failed, "did not pass"),
-        (counts.errors, "agent failed" if counts.errors == 1 else "agents failed"),
-        (counts.ungraded, "ungraded"),
-        (counts.grader_errors, "grader error" if counts.grader_errors == 1 else "grader errors"),
-    )
+    ended = outcomes(counts.passed, counts.failed, counts.errors, counts.ungraded, counts.grader_errors)
+    yield f"- **Records**: {counts.total:,}{ended}"
     labels = report.labels
     yield f"- **To review**: {drawn(report.sample, labelled=labels is not None)}"
     if labels is None:

@@ -16,14 +16,13 @@ from typing import Any, Protocol, TypeVar
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.agent_files import is_null, open_given, read_first
+from agenteval.streams.agent_files import LONGEST_LINE, is_null, open_given, read_first
 from agenteval.streams.jsonl import LONG_LINE, decode, decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
 CHUNK = 1 << 18
-LONGEST_LINE = 1 << 30  # bytes that are read in search of the end of a line
 BOM = b"\xef\xbb\xbf"
 
 

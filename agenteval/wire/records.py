@@ -372,8 +372,10 @@ VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
+STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: what it is tested against
 RUN_METADATA = frozenset(
     (
+        STOP_RULE,
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),

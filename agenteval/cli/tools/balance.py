@@ -31,13 +31,7 @@ from agenteval.streams.source import Source
 @output_option
 @strict_option
 def main(
-    path: str | None,
-    key: str | None,
-    threshold: float,
-    form: str | None,
-    output: str | None,
-    strict: bool,
-    debug: bool,
+    path: str | None, key: str | None, threshold: float, form: str | None, output: str | None, strict: bool, debug: bool
 ) -> int:
     """Report how evenly a set of prompts covers its categories.
 

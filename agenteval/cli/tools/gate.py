@@ -35,10 +35,10 @@ from agenteval.reports.markup import inline, table
 from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, open_to_append
 from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
-from agenteval.streams.text import one_line
+from agenteval.streams.text import counted, first_few, one_line
 from agenteval.wire.row import Row
 
 NAME = "ae-gate"
@@ -78,6 +78,7 @@ def unknown_figure(name: str, rest: str) -> str:
     return f"there is no figure {name!r}; known are {', '.join(NAMES)}"
 
 
+SHOWN = 3  # ids in a message
 CONDITION = Parsed("condition", parse_condition)
 
 
@@ -87,12 +88,21 @@ CONDITION = Parsed("condition", parse_condition)
 def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[RunFigures, dict[str, RunFigures]]:
     """The figures of the whole file and, if wanted, of each category; none if no record has the key."""
     whole, groups = RunFigures(), dict[str, RunFigures]()
+    seen, repeated = set[int](), list[str]()
     for row in read_rows(source, Row, console, keys=[use.key] if use else []):
         whole.add(row)
+        if (mark := hash(row.id)) in seen:
+            repeated.append(row.id)
+        seen.add(mark)
         if use is not None:
             use.add(row.metadata)
             for group in groups_at(row.metadata, use.key) or [NO_GROUP]:
                 groups.setdefault(group, RunFigures()).add(row)
+    if repeated:
+        ids = first_few(repeated, SHOWN)
+        console.say(
+            f"{source.name}: {counted(len(repeated), 'record')} with the id of an earlier one: {ids}; each counts"
+        )
     return whole, {} if use and use.complaint() else groups
 
 
@@ -100,7 +110,7 @@ def append_summary(path: str, text: str) -> None:
     """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
         make_directories(path)
-        with open(path, "ab", buffering=0) as file:
+        with os.fdopen(open_to_append(path), "wb") as file:
             file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
