@@ -266,7 +266,7 @@ def test_a_category_fails_only_where_that_is_shown() -> None:
     shown = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=records).expect(0)
     assert shown.stdout.count("pass  ") == 22, "the whole run, twenty categories, and the one that all are in"
     assert re.search(
-        r"\[c0\]: 0.667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
+        r"\[c0\]: 0.666667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
     )
     never = [
         graded(n, ok or n < 60, metadata={"category": f"c{n // 12}"}) for n, ok in enumerate([*passed, *[False] * 12])
