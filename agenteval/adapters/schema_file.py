@@ -17,6 +17,7 @@ import msgspec
 
 from agenteval.adapters.reader import Adapter
 from agenteval.errors import UserError, nearest
+from agenteval.streams.agent_files import read_given
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter
 from agenteval.wire.records import Record
 from agenteval.wire.validation import explain, value_at
@@ -59,8 +60,7 @@ def load_adapter(ref: str) -> Adapter:
     elif ref in bundled_adapters():
         source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
     try:
-        with open(path, "rb") as file:
-            return parse_adapter(file.read(), source)
+        return parse_adapter(read_given(path), source)
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from None
 

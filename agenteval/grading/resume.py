@@ -13,9 +13,10 @@ from itertools import pairwise
 import msgspec
 
 from agenteval.grading.verdict import without_verdicts
+from agenteval.streams.agent_files import lines_of
 from agenteval.streams.digests import digest
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.output import Output, lines_of, rewrite
+from agenteval.streams.output import Output, rewrite
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -43,7 +44,9 @@ class GradedRecords:
         self._read()
 
     def _read(self) -> None:
-        for offset, line in lines_of(self.output.absolute):
+        for offset, line in lines_of(self.output.absolute, follow=True):
+            if not line.strip():
+                continue
             record = decode_record(line)
             graders = digest((record.get("metadata") or {}).get("graderDigests"))
             place = GradedRecord(offset, len(line), self._answer(record), graders, _has_grader_error(record))
@@ -80,7 +83,11 @@ class GradedRecords:
 
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
-        new = ((offset, len(line)) for offset, line in lines_of(self.output.absolute, self._size))
+        new = (
+            (offset, len(line))
+            for offset, line in lines_of(self.output.absolute, self._size, follow=True)
+            if line.strip()
+        )
         gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
         wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
         wanted += [(one.offset, one.size) for one in gone]

@@ -16,18 +16,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agenteval.streams import descriptors
-from agenteval.streams.files import PIECE, create_file, describe_kind
+from agenteval.streams.files import PIECE, describe_kind
 
 LARGEST = 64 << 20  # bytes of a file that is read as a whole, and of a line
+LONGEST_LINE = 1 << 30  # bytes of a line that the suite itself may have written
 LARGEST_HASHED = 4 << 30  # bytes of a file whose content is compared
+COPIED = 1 << 20  # bytes at a time
 PIPE_PATIENCE = 10.0  # seconds for which a named pipe waits for the program at its other end
-SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+SAFELY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
-    """Opens a regular file, never through a link, and returns its descriptor; OSError says what it is instead."""
+def open_regular(path: str, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
+    """Opens a regular file and returns its descriptor; OSError says what it is instead.
+
+    Only a path that the user has named may be a link, to `follow`.
+    """
     try:
-        fd = os.open(path, flags | SAFELY, 0o666)
+        fd = os.open(path, flags | SAFELY | (0 if follow else os.O_NOFOLLOW), 0o666)
     except OSError as error:
         if error.errno == errno.ENXIO or (error.errno == errno.ELOOP and os.path.islink(path)):
             raise _not_regular(path, os.lstat(path).st_mode) from None
@@ -53,18 +58,19 @@ def _too_large(path: str, limit: int) -> OSError:
     return OSError(errno.EFBIG, f"is larger than {limit:,} bytes", path)
 
 
-def read_regular(path: str, limit: int = LARGEST) -> bytes:
+def read_regular(path: str, limit: int = LARGEST, *, follow: bool = False) -> bytes:
     """Returns the content of a regular file; OSError if it is something else, or larger than the limit."""
-    fd = open_regular(path)
+    fd = open_regular(path, follow=follow)
     with os.fdopen(fd, "rb") as file:
         if os.fstat(fd).st_size > limit or len(data := file.read(limit + 1)) > limit:
             raise _too_large(path, limit)
         return data
 
 
-def lines_of(path: str, start: int = 0, limit: int = LARGEST) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: str, start: int = 0, *, follow: bool = False) -> Iterator[tuple[int, bytes]]:
     """Yields the lines of a regular file from an offset on, each with its own; OSError if one is too long."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    limit = LONGEST_LINE
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         file.seek(start)
         while line := file.readline(limit + 1):
             if len(line) > limit:
@@ -73,28 +79,40 @@ def lines_of(path: str, start: int = 0, limit: int = LARGEST) -> Iterator[tuple[
             start += len(line)
 
 
-def digest_of(path: str) -> str | None:
+def digest_of(path: str, *, follow: bool = False) -> str | None:
     """Returns the SHA-256 of a regular file in hexadecimal digits; None if it is too large to be compared."""
-    with os.fdopen(fd := open_regular(path), "rb") as file:
+    with os.fdopen(fd := open_regular(path, follow=follow), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() if os.fstat(fd).st_size <= LARGEST_HASHED else None
 
 
 def copy_regular(source: str, target: str) -> str:
-    """Copies the content of a regular file to a new one, holes as holes, and its mode; returns the target."""
-    with os.fdopen(fd := open_regular(source), "rb") as file, os.fdopen(create_file(target), "wb") as copy:
-        at, status = 0, os.fstat(fd)
-        with suppress(OSError):  # ENXIO: nothing but a hole is left
-            while at < status.st_size:
-                start = os.lseek(fd, at, os.SEEK_DATA)
-                at = os.lseek(fd, start, os.SEEK_HOLE)
-                file.seek(start)
-                copy.seek(start)
-                while (left := at - file.tell()) > 0 and (piece := file.read(min(PIECE, left))):
-                    copy.write(piece)
-        os.ftruncate(copy.fileno(), status.st_size)
-        os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
-        os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    """Copies the content of a regular file to a new one, holes as holes, and its mode and times; returns the target."""
+    fd = open_regular(source)
+    try:
+        copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            status = os.fstat(fd)
+            for at, end in _data(fd, status.st_size):
+                while at < end and (piece := os.pread(fd, min(COPIED, end - at), at)):
+                    at += os.pwrite(copy, piece, at)
+            os.ftruncate(copy, status.st_size)
+            os.fchmod(copy, stat.S_IMODE(status.st_mode))
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(copy)
+    finally:
+        os.close(fd)
     return target
+
+
+def _data(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yields start and end of what is not a hole in a file."""
+    end = 0
+    with suppress(OSError):  # ENXIO: nothing but a hole is left
+        while end < size:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+            yield start, end
 
 
 # --- files that the user names -------------------------------------------------------------------

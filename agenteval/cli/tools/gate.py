@@ -11,9 +11,7 @@ from agenteval.cli.options import (
     Parsed,
     input_argument,
     max_line_option,
-    number_in,
     output_option,
-    parse_milliseconds,
     strict_option,
 )
 from agenteval.cli.tool import tool
@@ -36,10 +34,10 @@ from agenteval.reports.markup import inline, table
 from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, open_to_append
 from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
-from agenteval.streams.text import counted, first_few, one_line
+from agenteval.streams.text import counted, first_few, number_in, one_line, parse_milliseconds
 from agenteval.wire.row import Row
 
 NAME = "ae-gate"
@@ -111,7 +109,7 @@ def append_summary(path: str, text: str) -> None:
     """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
         make_directories(path)
-        with open(path, "ab", buffering=0) as file:
+        with os.fdopen(open_to_append(path), "wb") as file:
             file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
