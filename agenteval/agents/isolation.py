@@ -134,7 +134,8 @@ class Surroundings:
         below_home = [] if self.isolate else [self.user_path(path) for path in self.schema.reads or ()]
         kept_out = self.isolate and (self.schema.boundary == "args" or (self.schema.boundary == "git" and self.dressed))
         above = [] if kept_out else list(self.files_above(workspace))
-        found = list(dict.fromkeys(path for path in [*below_home, *above] if os.path.exists(path)))
+        paths = (path.removesuffix("/**") for path in [*below_home, *above])
+        found = list(dict.fromkeys(filter(os.path.exists, paths)))
         name, home = self.agent.title, self.user.get("HOME") or "\0"
         shown = [f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path for path in found]
         if self.isolate:
