@@ -169,11 +169,18 @@ class EarlyEnd(Protocol):
 class PromptRun:
     """One tool's run over its prompts."""
 
-    def __init__(self, tool: str, path: str | None, settings: RunSettings, graders: GraderPlan | None = None) -> None:
+    def __init__(
+        self,
+        tool: str,
+        source: Source,
+        settings: RunSettings,
+        graders: GraderPlan | None = None,
+        validate: Callable[[Record], object] = lambda _prompt: None,
+    ) -> None:
         self.settings, self.grader_plan = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say)
-        if moved := _options_before_dashes(tool, path, settings):
+        if moved := _options_before_dashes(tool, source.path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter
@@ -183,7 +190,6 @@ class PromptRun:
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
-        source = Source(path)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
@@ -198,7 +204,7 @@ class PromptRun:
             refuse_another_agent(self.output.name, agents, self.identity)
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
-        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
         self.conditions = _conditions_of(settings, self.agent, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact

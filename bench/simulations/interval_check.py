@@ -203,8 +203,17 @@ class Held(NamedTuple):
     too_high: Counter[str]
 
 
-def measure(task: tuple[int, int, int, int]) -> Held:
-    """Counts over the runs of a kind with so many prompts; the seed is that of the kind and the size."""
+class Task(NamedTuple):
+    """So many evaluations of a kind, by its number, with n prompts."""
+
+    number: int
+    n: int
+    runs: int
+    seed: int
+
+
+def measure(task: Task) -> Held:
+    """Counts over the evaluations of a task."""
     number, n, runs, seed = task
     rng, found = np.random.default_rng([seed, number, n]), Held(Counter(), Counter(), Counter())
     for _ in range(runs):
@@ -217,11 +226,15 @@ def measure(task: tuple[int, int, int, int]) -> Held:
     return found
 
 
-def tables(runs: int, seed: int, pool: Any) -> tuple[list[str], list[Miss]]:
+def tasks(runs: int, seed: int) -> list[Task]:
+    """Every kind with each of its sizes."""
+    return [Task(number, n, runs, seed) for number, kind in enumerate(KINDS) for n in kind.sizes]
+
+
+def tables(tasks: Sequence[Task], counted: Sequence[Held]) -> tuple[list[str], list[Miss]]:
     """Returns a row per kind and figure with the share that holds, and the goals that are missed."""
-    tasks = [(number, n, runs, seed) for number, kind in enumerate(KINDS) for n in kind.sizes]
-    found = dict(zip(((number, n) for number, n, _, _ in tasks), pool.map(measure, tasks, chunksize=1), strict=True))
-    sizes, misses = (10, 12, 30, 100, 300), list[Miss]()
+    found = {(task.number, task.n): held for task, held in zip(tasks, counted, strict=True)}
+    runs, sizes, misses = tasks[0].runs, (10, 12, 30, 100, 300), list[Miss]()
     lines = [f"{runs:,} evaluations each; n are prompts, or clusters of them:", ""]
     lines += ["| what | interval of | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---" * (len(sizes) + 2) + "|"]
     for number, kind in enumerate(KINDS):
