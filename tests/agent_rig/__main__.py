@@ -39,14 +39,14 @@ def main() -> int:
 
 def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) -> Row:
     """Returns the agent's row of the table; an agent that cannot be installed is reported in it."""
-    row = Row(agent.name, version, str(date.today()), bool(prefix), sorted(agent.unreported), {})
+    row = Row(agent.name, version, str(date.today()), bool(prefix), sorted(agent.unreported), {}, left_out=agent.cannot)
     print(f"{agent.name:16}installing", file=sys.stderr, flush=True)
     try:
         node_programs()  # before the agent: npm uses it, and there is no network inside the namespace
         row = row._replace(version=install(agent, version))
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
-    fitting = [name for name in scenarios if SCENARIOS[name].applies_to(agent)]
+    fitting = [name for name in scenarios if name not in agent.cannot]
     command = [*prefix, sys.executable, "-m", "tests.agent_rig.run_scenarios", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:

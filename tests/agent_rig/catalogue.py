@@ -1,7 +1,8 @@
 """The agents: the package to install, and the settings that point each at the scripted model.
 
-In `files` (below the agent's HOME) and in `env`, {url} stands for the address of the model. `unreported` lists facts
-that the program does not print, so that no adapter can extract them.
+In `files` (below the agent's HOME) and in `env`, {url} stands for the address of the model, {work} for the workspace.
+`unreported` lists facts that the program does not print, so that no adapter can extract them; `cannot` says which
+scenarios do not apply to it, and why.
 """
 
 from __future__ import annotations
@@ -22,7 +23,29 @@ RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
 STOP = "that an answer was cut off"
 SUB_AGENT_TOKENS = "the tokens of sub-agents"
-FORGETTING = "a way to switch off its memory across sessions"
+
+SECRET = "vermilion-otter"  # what an agent has in its memory
+
+# Why a scenario does not apply.
+NO_TOOLS = "it has no tools"
+NO_SUB_AGENTS = {"sub-agent": "it has no sub-agents"}
+NO_LIMIT = {"max turns": "it has no such limit"}
+NO_MEMORY = {"second session": "it has no memory"}
+WITHOUT_TOOLS = dict.fromkeys(
+    ("failing tool", "child left", "empty answer", "parallel calls", "sub-agent", "max turns", "killed later"), NO_TOOLS
+)
+
+
+class Memory(NamedTuple):
+    """What an agent carries from one session to the next, and how the adapter stops it."""
+
+    switch: tuple[str, ...] = ()
+    """Variables and arguments of the adapter schema without which the agent remembers."""
+    env: dict[str, str] = {}
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    """What turns the memory on, for agents that have it off by default, and what is in it (SECRET), for agents that do
+    not tell the model where to write."""
 
 
 class Agent(NamedTuple):
@@ -48,8 +71,11 @@ class Agent(NamedTuple):
     """Arguments that limit it to one request to the model."""
     limit_files: dict[str, str] = {}
     """Files with that effect, in place of those in `files`."""
-    sub_agents: bool = False
-    """It has a tool that starts a sub-agent."""
+    sub_agent_arguments: tuple[str, ...] = ()
+    """Arguments that give it the tool that starts a sub-agent."""
+    memory: Memory | None = None
+    cannot: dict[str, str] = {}
+    """Scenario that does not apply → why."""
     writes_files: bool = True
     time_out: int = 20_000
     """ms until the timeout in the scenario of that name: enough for it to start and to call its tool."""
@@ -77,8 +103,8 @@ CLAUDE = Agent(
         "CLAUDE_CODE_MAX_RETRIES": "1",  # else ten, over three minutes
         "IS_SANDBOX": "1",  # else it refuses to run as root
     },
-    sub_agents=True,
     limit=("--max-turns", "1"),
+    memory=Memory(("CLAUDE_CODE_DISABLE_AUTO_MEMORY",)),
 )
 
 CODEX = Agent(
@@ -105,8 +131,13 @@ request_max_retries = 1
 stream_max_retries = 1
 """
     },
-    sub_agents=True,
     failure="experiencing high demand",
+    memory=Memory(
+        ("-c", "features.memories=false"),
+        files={".codex/memories/memory_summary.md": f"v1\n\nThe codeword is {SECRET}.\n"},
+        arguments=("--enable", "memories"),
+    ),
+    cannot=NO_LIMIT,
 )
 
 _GEMINI_SETTINGS = {
@@ -124,9 +155,9 @@ GEMINI = Agent(
     env={"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_TELEMETRY_ENABLED": "false"},
     files={".gemini/settings.json": _json(_GEMINI_SETTINGS)},
     limit_files={".gemini/settings.json": _json({**_GEMINI_SETTINGS, "model": {"maxSessionTurns": 1}})},
-    unreported=frozenset({EXIT, THOUGHTS, STOP, FORGETTING}),
+    unreported=frozenset({EXIT, THOUGHTS, STOP}),
     counts_side_requests=True,
-    sub_agents=True,
+    cannot={"second session": "nothing switches its memory off: a session sees what an earlier one saved"},
 )
 
 OPENCODE = Agent(
@@ -154,7 +185,7 @@ OPENCODE = Agent(
         )
     },
     unreported=frozenset({RUNNING}),
-    sub_agents=True,
+    cannot=NO_MEMORY,
 )
 
 QWEN = Agent(
@@ -175,9 +206,9 @@ QWEN = Agent(
         )
     },
     counts_side_requests=True,
-    sub_agents=True,
     limit=("--max-session-turns", "1"),
     unreported=frozenset({STOP}),
+    memory=Memory(("QWEN_CODE_MEMORY_LOCAL",)),
 )
 
 COPILOT = Agent(
@@ -193,6 +224,8 @@ COPILOT = Agent(
         "COPILOT_MODEL": MODEL,
     },
     unreported=frozenset({STOP}),
+    memory=Memory(arguments=("--enable-memory",)),
+    cannot=NO_LIMIT,
 )
 
 PI = Agent(
@@ -227,6 +260,7 @@ PI = Agent(
             }
         ),
     },
+    cannot=NO_SUB_AGENTS | NO_LIMIT | NO_MEMORY,
 )
 
 CLINE = Agent(
@@ -256,6 +290,7 @@ CLINE = Agent(
             }
         )
     },
+    cannot=NO_LIMIT | NO_MEMORY,
 )
 
 CONTINUE = Agent(
@@ -280,6 +315,8 @@ models:
 """
     },
     unreported=frozenset({TOOLS, TOKENS}),
+    sub_agent_arguments=("--beta-subagent-tool",),
+    cannot=NO_LIMIT | NO_MEMORY,
 )
 
 AIDER = Agent(
@@ -290,6 +327,7 @@ AIDER = Agent(
     env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
     unreported=frozenset({TOOLS, TOKENS}),
     without_tools=True,
+    cannot=WITHOUT_TOOLS | NO_MEMORY,
 )
 
 LLM = Agent(
@@ -310,6 +348,7 @@ LLM = Agent(
     unreported=frozenset({TOOLS, TOKENS}),
     without_tools=True,
     writes_files=False,
+    cannot=WITHOUT_TOOLS | NO_MEMORY,
 )
 
 MINI = Agent(
@@ -326,6 +365,8 @@ MINI = Agent(
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     },
     unreported=frozenset({RUNNING}),
+    limit=("-c", "mini.yaml", "-c", "agent.step_limit=1"),
+    cannot=NO_SUB_AGENTS | NO_MEMORY,
 )
 
 GPTME = Agent(
@@ -341,6 +382,7 @@ GPTME = Agent(
     },
     unreported=frozenset({RUNNING}),
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
+    cannot=NO_LIMIT | NO_MEMORY,
 )
 
 GOOSE = Agent(
@@ -366,6 +408,8 @@ extensions:
 """
     },
     unreported=frozenset({CACHED, STOP}),
+    limit=("--max-turns", "1"),
+    cannot=NO_MEMORY,
 )
 
 GROK = Agent(
@@ -388,6 +432,8 @@ context_window = 200000
 max_completion_tokens = 8000
 """
     },
+    limit=("--max-turns", "1"),
+    memory=Memory(("GROK_MEMORY",), env={"GROK_MEMORY": "1"}),
 )
 
 KIMI = Agent(
@@ -413,13 +459,14 @@ capabilities = ["thinking", "tool_use"]
 """
     },
     unreported=frozenset({TOKENS, THOUGHTS, STOP}),
+    cannot=NO_MEMORY,
 )
 
 VIBE = Agent(
     "vibe",
     "pip",
     "mistral-vibe",
-    "3.0.2",
+    "3.0.3",
     python=(3, 12),
     env={"SCRIPTED_KEY": KEY},
     files={
@@ -442,6 +489,8 @@ max_context_length = 200000
 """
     },
     unreported=frozenset({TOKENS, RUNNING}),
+    limit=("--max-turns", "1"),
+    cannot=NO_MEMORY,
 )
 
 OPENHANDS = Agent(
@@ -459,6 +508,7 @@ OPENHANDS = Agent(
     },
     unreported=frozenset({TOKENS, STOP}),
     time_out=60_000,  # it takes 10 s of CPU time to start
+    cannot=NO_LIMIT | NO_MEMORY,
 )
 
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from tests.agent_rig.catalogue import SECRET
 from tests.agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
 
 FILE = "hello.txt"
@@ -19,7 +20,6 @@ FORGOTTEN = "I remember nothing."
 REFUSAL = "scripted refusal"
 SUB_TASK = "SUBTASK: name a colour."
 SUB_ANSWER = "The colour is mauve."
-SECRET = "vermilion-otter"  # what the first of two sessions commits to the agent's memory
 
 TASK_USAGE = Usage(input=1200, cached=500, output=57, reasoning=12)
 SIDE_USAGE = Usage(input=7, cached=0, output=3, reasoning=0)  # requests beside the task: for a title, for routing
