@@ -68,11 +68,14 @@ class Agent(NamedTuple):
     without_tools: bool = False
     """It has no tools: it writes files from the text of the answer, if at all."""
     limit: tuple[str, ...] = ()
-    """Arguments that limit it to one request to the model."""
+    """Arguments that limit it to one request to the model; `limit_env` has variables with that effect."""
+    limit_env: dict[str, str] = {}
     limit_files: dict[str, str] = {}
     """Files with that effect, in place of those in `files`."""
-    sub_agent_arguments: tuple[str, ...] = ()
-    """Arguments that give it the tool that starts a sub-agent."""
+    sub_agent: dict[str, str] = {}
+    """What its tool that starts a sub-agent needs beside the task."""
+    delegating: tuple[str, ...] = ()
+    """Arguments that give it this tool."""
     memory: Memory | None = None
     cannot: dict[str, str] = {}
     """Scenario that does not apply → why."""
@@ -158,6 +161,7 @@ GEMINI = Agent(
     unreported=frozenset({EXIT, THOUGHTS, STOP}),
     counts_side_requests=True,
     cannot={"second session": "nothing switches its memory off: a session sees what an earlier one saved"},
+    sub_agent={"agent_name": "generalist"},
 )
 
 OPENCODE = Agent(
@@ -186,6 +190,7 @@ OPENCODE = Agent(
     },
     unreported=frozenset({RUNNING}),
     cannot=NO_MEMORY,
+    sub_agent={"subagent_type": "general"},
 )
 
 QWEN = Agent(
@@ -209,6 +214,7 @@ QWEN = Agent(
     limit=("--max-session-turns", "1"),
     unreported=frozenset({STOP}),
     memory=Memory(("QWEN_CODE_MEMORY_LOCAL",)),
+    sub_agent={"subagent_type": "general-purpose"},
 )
 
 COPILOT = Agent(
@@ -224,8 +230,9 @@ COPILOT = Agent(
         "COPILOT_MODEL": MODEL,
     },
     unreported=frozenset({STOP}),
-    memory=Memory(arguments=("--enable-memory",)),
+    memory=Memory(("--excluded-tools=session_store_sql",)),
     cannot=NO_LIMIT,
+    sub_agent={"agent_type": "general-purpose"},
 )
 
 PI = Agent(
@@ -312,11 +319,19 @@ models:
     apiKey: {KEY}
     roles: [chat]
     capabilities: [tool_use]
+  - name: helper
+    provider: openai
+    model: {MODEL}
+    apiBase: "{{url}}/v1"
+    apiKey: {KEY}
+    roles: [subagent]
+    capabilities: [tool_use]
 """
     },
     unreported=frozenset({TOOLS, TOKENS}),
-    sub_agent_arguments=("--beta-subagent-tool",),
+    delegating=("--beta-subagent-tool",),
     cannot=NO_LIMIT | NO_MEMORY,
+    sub_agent={"subagent_name": "helper"},
 )
 
 AIDER = Agent(
@@ -382,7 +397,13 @@ GPTME = Agent(
     },
     unreported=frozenset({RUNNING}),
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
-    cannot=NO_LIMIT | NO_MEMORY,
+    limit_env={"GPTME_MAX_STEPS": "1"},
+    memory=Memory(
+        ("GPTME_MEMORY_DIRS", "GPTME_CHAT_HISTORY", "--tools=-memory"),
+        env={"GPTME_CHAT_HISTORY": "1"},
+        files={".config/gptme/memory/MEMORY.md": f"- The codeword is {SECRET}.\n"},
+    ),
+    cannot={"sub-agent": "it has none, unless its configuration adds the tool `subagent`"},
 )
 
 GOOSE = Agent(
@@ -433,16 +454,14 @@ max_completion_tokens = 8000
 """
     },
     limit=("--max-turns", "1"),
-    memory=Memory(("GROK_MEMORY",), env={"GROK_MEMORY": "1"}),
+    memory=Memory(
+        ("GROK_MEMORY",),
+        env={"GROK_MEMORY": "1"},
+        files={".grok/memory/MEMORY.md": f"# Global memory\n\n## Preferences\n\n- The codeword is {SECRET}.\n"},
+    ),
 )
 
-KIMI = Agent(
-    "kimi",
-    "npm",
-    "@moonshot-ai/kimi-code",
-    "2.1.0",
-    files={
-        ".kimi-code/config.toml": f"""\
+_KIMI_CONFIG = f"""\
 default_model = "scripted"
 telemetry = false
 [loop_control]
@@ -457,8 +476,17 @@ model = "{MODEL}"
 max_context_size = 200000
 capabilities = ["thinking", "tool_use"]
 """
-    },
+
+KIMI = Agent(
+    "kimi",
+    "npm",
+    "@moonshot-ai/kimi-code",
+    "2.1.0",
+    files={".kimi-code/config.toml": _KIMI_CONFIG},
     unreported=frozenset({TOKENS, THOUGHTS, STOP}),
+    limit_files={
+        ".kimi-code/config.toml": _KIMI_CONFIG.replace("[loop_control]", "[loop_control]\nmax_steps_per_turn = 1")
+    },
     cannot=NO_MEMORY,
 )
 
@@ -509,6 +537,7 @@ OPENHANDS = Agent(
     unreported=frozenset({TOKENS, STOP}),
     time_out=60_000,  # it takes 10 s of CPU time to start
     cannot=NO_LIMIT | NO_MEMORY,
+    sub_agent={"subagent_type": "default"},
 )
 
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)

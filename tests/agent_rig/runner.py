@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.agent_rig.catalogue import SECRET, Agent, Memory
 from tests.agent_rig.install import ROOT, node_programs, programs
 from tests.agent_rig.isolation import MARK, end_processes, left_processes
-from tests.agent_rig.scenarios import STARTED, Record, Run, Scenario
+from tests.agent_rig.scenarios import PROMPT, PROMPT_TO_REMEMBER, STARTED, Record, Run, Scenario
 from tests.agent_rig.server import ScriptedModel, model_serving
 
 # Outside this repository: agents take a repository above their directory for their project, and write there.
@@ -35,13 +35,13 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
     home = folder / "home"
     home.mkdir(parents=True)
     mark = uuid.uuid4().hex
-    script = scenario.script._replace(without_tools=agent.without_tools)
+    script = scenario.script._replace(without_tools=agent.without_tools, sub_agent_arguments=agent.sub_agent)
     with model_serving(script, folder / "model.jsonl") as (model, url):
         files = {**agent.files, **agent.limit_files} if scenario.limited else agent.files
         memory = agent.memory if scenario.remembers else None
         for path, content in {**files, **(memory.files if memory else {})}.items():
             _write(home / path, content.replace("{url}", url).replace("{work}", str(folder / "work" / "prompt-p")))
-        env = _environment(agent, home, url) | {MARK: mark}
+        env = _environment(agent, home, url) | {MARK: mark} | (agent.limit_env if scenario.limited else {})
         try:
             remembered = memory is not None and _remembered(agent, memory, scenario, folder, env, model)
             model.begin_session()
@@ -62,9 +62,10 @@ def _remembered(
     schema["env"] = {name: value for name, value in schema.get("env", {}).items() if name not in memory.switch}
     schema["autoApprove"] = [word for word in schema.get("autoApprove", []) if word not in memory.switch]
     _write(folder / "remembering.json", json.dumps(schema))
-    for _ in range(2):
+    for prompt in (PROMPT_TO_REMEMBER, PROMPT):
         model.begin_session()
-        _capture(agent, scenario, folder, {**env, **memory.env}, model, folder / "remembering.json", memory.arguments)
+        asking, env = scenario._replace(prompt=prompt), {**env, **memory.env}
+        _capture(agent, asking, folder, env, model, folder / "remembering.json", memory.arguments)
     return model.saw(SECRET)
 
 
@@ -84,7 +85,7 @@ def _capture(
     workspace = workspaces / "prompt-p"
     timeout = scenario.timeout or agent.time_out
     options = ["-s", schema or agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
-    arguments += agent.limit * scenario.limited + agent.sub_agent_arguments * scenario.delegates
+    arguments += agent.limit * scenario.limited + agent.delegating * scenario.delegates
     options += [f"--agent-arg={word}" for word in arguments]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"

@@ -38,6 +38,7 @@ from tests.agent_rig.server import ScriptedModel
 
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
+PROMPT_TO_REMEMBER = f"{PROMPT} Remember this for next time: {SECRET}."
 PRINTED = "it-was-written"
 PRINTED_TOO = "so-was-this"
 STARTED = "started.txt"
