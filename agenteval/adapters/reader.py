@@ -255,13 +255,11 @@ def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]
 # --- raw record → result ------------------------------------------------------------------------
 
 
-def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> Reading:
-    """Reads a raw record; a `reading` that has its first turns already is continued."""
+def read_raw(raw: Record, adapter: Adapter) -> Reading:
+    """Reads a raw record."""
     turns = raw.get("turns")
     counts = [turn["lines"] for turn in turns] if turns else None
-    reading = reading or adapter.begin(raw["id"])
-    reading.add_turns(answered_lines(raw), raw.get("lineTimes"), counts)
-    return reading
+    return adapter.read(answered_lines(raw), raw.get("lineTimes"), counts, raw["id"])
 
 
 def answered_lines(raw: Record) -> list[str]:
@@ -276,12 +274,9 @@ def answered_lines(raw: Record) -> list[str]:
     return lines
 
 
-def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
-    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
-
-    A `reading` that has the first turns of this record already is continued.
-    """
-    reading = read_raw(raw, adapter, reading)
+def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Record:
+    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones."""
+    reading = read_raw(raw, adapter)
     error = raw.get("error")
     ended = [*(raw.get("errors") or ()), *([error] if error else ())]  # how the process ended
     # What the agent says comes first, unless it ran out of time: its exit code or the end of its stderr explain less.

@@ -2,9 +2,9 @@
 
 Each kind makes its command lines here, and nowhere else: agents are started with them, --dry-run shows them, and the
 agent's digest is taken of what they are made from. Most agents are one process per turn: such an agent opens a session
-per prompt; the session makes the command line of each turn, and observes what was printed, because the next turn may
-need the session's id or the history. An agent that speaks ACP is one process for all turns of a prompt, and a client
-converses with it (acp/client.py). The environment variables of agents are at the end.
+per prompt, a function that makes the command line of each turn; it may need the session's id or the history. An agent
+that speaks ACP is one process for all turns of a prompt, and a client converses with it (acp/client.py). The
+environment variables of agents are at the end.
 """
 
 import hashlib
@@ -12,8 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -48,38 +47,28 @@ class Invocation(msgspec.Struct, frozen=True):
     stdin: bytes | None = None
 
 
-class Session(Protocol):
-    """One session with an agent."""
+NextCommand = Callable[[str, str, tuple[str, Reading] | None], Invocation]
+"""Returns the command line of a session's next turn: of its text and directory, and of what came before.
 
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        """Returns the command line of the next turn; raises ValueError if there can be none."""
-        ...
-
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        """Takes note of a turn; `read` returns a reading of all turns so far, if the next one needs it."""
-        ...
+That is the text of the last turn and a reading of all turns; None at the first. ValueError if there can be none.
+"""
 
 
 class AnyAgent:
     """What all kinds of agents have."""
 
-    name: str  # of its adapter: `metadata.agent` of its records
+    adapter: Adapter  # reads what it prints
     title: str  # what messages call it
     definition: Any  # what its command lines are made from: with another definition it is another agent
-    programs: list[str]  # the words of its command that may name the program; in a shell line, that may be any word
     words: list[str]  # of its command, as the user or its schema gives them
     timeout: float | None = None  # milliseconds per turn, if its schema names a limit
     env: Mapping[str, str] = {}  # the variables that its schema sets
-
-    def adapter(self) -> Adapter:
-        """Returns the adapter that reads what it prints."""
-        return _bundled(self.name)
 
 
 class TurnAgent(AnyAgent):
     """An agent that is started anew for each turn."""
 
-    def open(self) -> Session:
+    def open(self) -> NextCommand:
         """Returns a new session, for one prompt."""
         raise NotImplementedError
 
@@ -93,44 +82,61 @@ class SchemaAgent(TurnAgent):
     def __init__(
         self, adapter: Adapter, arguments: Sequence[str] = (), find: Callable[[str], str] = find_program
     ) -> None:
-        self.arguments = list(arguments)
-        self._adapter, self.config = adapter, adapter.config
-        self.name = self.title = adapter.config.name
-        self.timeout, self.env = adapter.config.timeout, dict(adapter.config.env or {})
-        if not adapter.config.command:
-            raise UserError(f"adapter {adapter.config.name} names no command to run: use --simple, --shell or -- CMD")
-        self.programs = adapter.config.command[:1]
-        self.words = [*adapter.config.command, *self.arguments]
-        resume = adapter.config.resume
-        commands = [adapter.config.command, *([resume.command] if resume and resume.command else [])]
+        self.adapter, self.config, self.arguments = adapter, adapter.config, list(arguments)
+        config = adapter.config
+        self.title, self.timeout, self.env = config.name, config.timeout, dict(config.env or {})
+        if not config.command:
+            raise UserError(f"adapter {config.name} names no command to run: use --simple, --shell or -- CMD")
+        self.words = [*config.command, *self.arguments]
+        commands = [config.command, *([config.resume.command] if config.resume and config.resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
-        self.definition = [self.config, *self.arguments] if self.arguments else self.config
+        self.definition = [config, *self.arguments] if self.arguments else config
+        self.has_no_resume = config.session_mode == "stream" and config.resume is None
+        self.resumable = config.session_mode == "stream" and config.resume is not None
 
-    def has_no_resume(self) -> bool:
-        """Whether each turn is a new session, because the schema does not say how to resume one."""
-        return self.config.session_mode == "stream" and self.config.resume is None
+    def open(self) -> NextCommand:
+        return self._with_history() if self.config.session_mode == "iterative" else self.resume(None)
 
-    @property
-    def resumable(self) -> bool:
-        """Whether a session of the agent can be continued by its id."""
-        return self.config.session_mode == "stream" and self.config.resume is not None
+    def resume(self, given_id: str | None) -> NextCommand:
+        """Continues the agent's own session of that id, None for a new one; so do its later turns."""
 
-    def resume(self, session_id: str) -> Session:
-        """Continues the agent's own session of that id."""
-        return _ResumedSession(self, session_id)
+        def next_command(text: str, cwd: str, before: tuple[str, Reading] | None) -> Invocation:
+            resume = self.config.resume
+            if resume is None or (before is None and given_id is None):
+                return self._invocation(text, cwd, self.config.command, [])
+            session_id = (before[1].session_id if before else None) or given_id
+            if session_id is None:
+                raise ValueError("the agent named no session id, so its session cannot be resumed")
+            arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
+            command, arguments = (
+                [part.replace("{sessionId}", session_id) for part in parts]
+                for parts in (resume.command or self.config.command, arguments)
+            )
+            return self._invocation(text, cwd, command, arguments)
 
-    def open(self) -> Session:
-        iterative = self.config.session_mode == "iterative"
-        return _HistorySession(self) if iterative else _ResumedSession(self)
+        return next_command
 
-    def adapter(self) -> Adapter:
-        return self._adapter
+    def _with_history(self) -> NextCommand:
+        """Returns a session in which later turns have the turns before them in their prompt."""
+        template = self.config.history_template or DEFAULT_HISTORY
+        system, turn = ("", template) if isinstance(template, str) else (template.system, template.turn_format)
+        history = [system] if system else []
+        head, has_output, tail = turn.partition("{{output}}")  # split first: an input may hold {{output}}
 
-    def invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
+        def next_command(text: str, cwd: str, before: tuple[str, Reading] | None) -> Invocation:
+            if before is not None:
+                said, reading = before
+                output = reading.output if has_output else ""
+                history.append(head.replace("{{input}}", said) + output + tail.replace("{{input}}", said))
+                text = "\n\n".join([*history, f"User: {text}"])
+            return self._invocation(text, cwd, self.config.command, [])
+
+        return next_command
+
+    def _invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
         """Returns a turn's command line; its order is command, output, auto-approval, cwd, own, resume, prompt."""
-        config = self.config
+        config, output = self.config, self.config.output
         argv = list(command)
-        output = config.output
         if output and output.flag:
             argv += flagged(output.flag, output.value) if output.value else [output.flag]
         if output and output.file_flag:
@@ -150,138 +156,61 @@ def flagged(flag: str, value: str) -> list[str]:
     return [flag + value] if flag.endswith("=") else [flag, value] if flag else [value]
 
 
-class _ResumedSession:
-    """Later turns resume the agent's own session by its id."""
-
-    def __init__(self, agent: SchemaAgent, session_id: str | None = None) -> None:
-        self.agent, self.given_id = agent, session_id
-        self.read: Callable[[], Reading] | None = None
-
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        config, resume = self.agent.config, self.agent.config.resume
-        if resume is None or (self.read is None and self.given_id is None):
-            return self.agent.invocation(text, cwd, config.command, [])
-        session_id = (self.read().session_id if self.read else None) or self.given_id
-        if session_id is None:
-            raise ValueError("the agent named no session id, so its session cannot be resumed")
-        arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
-        command, arguments = (
-            [part.replace("{sessionId}", session_id) for part in parts]
-            for parts in (resume.command or config.command, arguments)
-        )
-        return self.agent.invocation(text, cwd, command, arguments)
-
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        self.read = read
-
-
-class _HistorySession:
-    """Later turns have the turns before them in their prompt."""
-
-    def __init__(self, agent: SchemaAgent) -> None:
-        self.agent = agent
-        self.history: list[str] = []
-        self.last_turn: tuple[str, Callable[[], Reading]] | None = None
-        template = agent.config.history_template
-        if template is None or isinstance(template, str):
-            self.system, self.format = "", template or DEFAULT_HISTORY
-        else:
-            self.system, self.format = template.system or "", template.turn_format
-
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        if self.last_turn is not None:
-            said, read = self.last_turn
-            before, has_output, after = self.format.partition("{{output}}")  # split first: an input may hold {{output}}
-            output = read().output if has_output else ""
-            self.history.append(before.replace("{{input}}", said) + output + after.replace("{{input}}", said))
-            head = [self.system] if self.system else []
-            text = "\n\n".join([*head, *self.history, f"User: {text}"])
-        return self.agent.invocation(text, cwd, self.agent.config.command, [])
-
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        self.last_turn = (text, read)
-
-
 # --- templates ----------------------------------------------------------------------------------
 
 
-class TextAgent(TurnAgent):
-    """An agent that prints plain text and has no sessions: each turn starts from nothing."""
-
-    name = "text"
-
-    def open(self) -> Session:
-        return self
-
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        raise NotImplementedError
-
-    def observe(self, text: str, read: Callable[[], Reading]) -> None:
-        """Does nothing: no turn needs the one before."""
-
-
-class TemplateAgent(TextAgent):
-    """`--simple "cmd {} …"`: split like a shell would, run without one."""
+class TemplateAgent(TurnAgent):
+    """`--simple "cmd {} …"`: split like a shell would, run without one; each turn starts from nothing."""
 
     def __init__(self, template: str, find: Callable[[str], str] = find_program) -> None:
-        self.argv = split_words(template)
-        if not any("{}" in word for word in self.argv[1:]):
+        self.adapter, self.words = load_adapter("text"), split_words(template)
+        if not any("{}" in word for word in self.words[1:]):
             raise UserError("--simple: put {} where the prompt goes, after the command")
-        if "{}" in self.argv[0]:
+        if "{}" in self.words[0]:
             raise UserError("--simple: the command itself cannot be {}")
-        self.program, self.programs, self.words = find(self.argv[0]), self.argv[:1], self.argv
-        self.title = os.path.basename(self.program)
-        self.definition = ["--simple", *self.argv]
+        self.program = find(self.words[0])
+        self.title, self.definition = os.path.basename(self.program), ["--simple", *self.words]
 
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        return Invocation(self.program, [self.argv[0], *(word.replace("{}", text) for word in self.argv[1:])], {})
+    def open(self) -> NextCommand:
+        name, *words = self.words
+        return lambda text, _cwd, _before: Invocation(
+            self.program, [name, *(word.replace("{}", text) for word in words)], {}
+        )
 
 
-class ShellAgent(TextAgent):
-    """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment."""
+class ShellAgent(TurnAgent):
+    """`--shell '… "$PROMPT" …'`: sh -c, the prompt only in the environment; each turn starts from nothing."""
 
     title = "the agent"
 
     def __init__(self, line: str) -> None:
         if "PROMPT" not in line and re.search(r"""(?:^|[\s="'])\{\}(?:$|[\s"';|&])""", line):
-            raise UserError(f"--shell: {{}} is not replaced in a shell line: --shell {shlex.quote(shell_line(line))}")
-        self.line = line
-        self.program, self.programs = find_program("sh"), re.findall(r"[\w./-]+", line)
+            quoted = re.sub(r"""(["']?)\{\}\1""", '"$PROMPT"', line)
+            raise UserError(f"--shell: {{}} is not replaced in a shell line: --shell {shlex.quote(quoted)}")
+        self.adapter, self.program = load_adapter("text"), find_program("sh")
         self.words, self.definition = [line], ["--shell", line]
 
-    def next_command(self, text: str, cwd: str) -> Invocation:
-        return Invocation(self.program, ["sh", "-c", self.line], {"PROMPT": text})
+    def open(self) -> NextCommand:
+        return lambda text, _cwd, _before: Invocation(self.program, ["sh", "-c", *self.words], {"PROMPT": text})
 
 
 class AcpAgent(AnyAgent):
     """`-- cmd args…`: a program that speaks the Agent Client Protocol on stdin and stdout."""
 
-    name = "acp"
-
     def __init__(
-        self,
-        argv: Sequence[str],
-        find: Callable[[str], str] = find_program,
-        *,
-        deny_permissions: bool = False,
-        files: bool = True,
+        self, argv: list[str], find: Callable[[str], str] = find_program, *, deny: bool = False, files: bool = True
     ) -> None:
         if not argv:
             raise UserError("--: the agent's command is missing after it")
-        self.argv, self.deny, self.files = list(argv), deny_permissions, files
-        self.program, self.programs, self.words = find(self.argv[0]), self.argv[:1], self.argv
+        self.adapter, self.words = load_adapter("acp"), argv
+        self.deny, self.files, self.program = deny, files, find(argv[0])
         self.title = os.path.basename(self.program)
-        self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *self.argv]
+        self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *argv]
 
     def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
         """Returns how to start it, and the client that converses with it about these turns."""
         client = Client(texts, cwd, deny=self.deny, files=self.files)
-        return Invocation(self.program, self.argv, {}, client.opening), client
-
-
-def shell_line(template: str) -> str:
-    """Returns a --simple template as a shell line: the prompt is in a variable, in quotes."""
-    return re.sub(r"""(["']?)\{\}\1""", '"$PROMPT"', template)
+        return Invocation(self.program, self.words, {}, client.opening), client
 
 
 Agent = TurnAgent | AcpAgent
@@ -291,12 +220,7 @@ def first_invocation(agent: Agent, texts: list[str], cwd: str) -> Invocation:
     """Returns how an agent is started for the first of these turns; later ones may need what it answers."""
     if isinstance(agent, AcpAgent):
         return agent.start_client(texts, cwd)[0]
-    return agent.open().next_command(texts[0], cwd)
-
-
-@cache
-def _bundled(name: str) -> Adapter:
-    return load_adapter(name)
+    return agent.open()(texts[0], cwd, None)
 
 
 def split_words(template: str) -> list[str]:
@@ -338,25 +262,32 @@ class AgentIdentity(msgspec.Struct, frozen=True):
 
 
 def identity_of(
-    agent: Agent, extract: Adapter | None = None, environment: Sequence[str] = (), cwd: str = os.curdir
+    agent: Agent,
+    extract: Adapter | None = None,
+    environment: Sequence[str] = (),
+    cwd: str = os.curdir,
+    surroundings: Sequence[str] = (),
 ) -> AgentIdentity:
     """Returns the identity of an agent, which is another if a script that its command names has changed.
 
     `extract` is the adapter that reads its output, if that is not its own; `environment` are the variables of --env:
-    of one that is only passed on, the value does not count, because keys are renewed.
+    of one that is only passed on, the value does not count, because keys are renewed. `surroundings` are words that
+    tell apart where it works.
     """
     parts = [agent.definition, *([extract.config] if extract else [])]
     if isinstance(agent, ShellAgent):
-        named = contents(programs_in(agent.line, cwd), cwd)
+        named = contents(programs_in(agent.words[0], cwd), cwd)
     else:
         first, *others = agent.words
-        named = contents([*([first] if "/" in first else []), *others], cwd)
+        named = contents([first] if "/" in first else []) + contents(others, cwd)
+    if surroundings:
+        parts.append(["in", *surroundings])
     if environment:
         parts.append(["--env", *sorted(environment)])
     if named:
         parts.append(["files", *named])
     digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
-    return AgentIdentity(extract.config.name if extract else agent.name, digest[:DIGEST_LENGTH])
+    return AgentIdentity((extract or agent.adapter).config.name, digest[:DIGEST_LENGTH])
 
 
 def agent_command(agent: Agent) -> str:
@@ -366,8 +297,9 @@ def agent_command(agent: Agent) -> str:
 
 
 def in_container(agent: Agent) -> bool:
-    """Returns whether the agent's command starts a container."""
-    return any(os.path.basename(word) in CONTAINERS for word in agent.programs)
+    """Returns whether the agent's command starts a container; in a shell line, any word may be the command."""
+    words = re.findall(r"[\w./-]+", agent.words[0]) if isinstance(agent, ShellAgent) else agent.words[:1]
+    return any(os.path.basename(word) in CONTAINERS for word in words)
 
 
 # --- environment variables ----------------------------------------------------------------------

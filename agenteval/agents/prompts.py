@@ -24,7 +24,10 @@ class _CheckedLines(msgspec.Struct, frozen=True):
 
 
 class Prompts:
-    """Iterates over the prompts of a shard that are wanted; bad lines are reported to the console."""
+    """Iterates over the prompts of a shard that are wanted; bad lines are reported to the console.
+
+    `clean` removes what is not part of the prompt.
+    """
 
     def __init__(
         self,
@@ -32,8 +35,9 @@ class Prompts:
         console: Console,
         shard: tuple[int, int] | None = None,
         wants: Callable[[Record, bool], bool] = lambda _prompt, in_shard: in_shard,
+        clean: Callable[[Record], Record] = lambda record: record,
     ) -> None:
-        self.source, self.console, self.shard, self.wants = source, console, shard, wants
+        self.source, self.console, self.shard, self.wants, self.clean = source, console, shard, wants, clean
         self.read = 0  # prompts so far, wanted or not
         self.total: int | None = None
         self._checked = self._check_file() if source.regular else None
@@ -74,7 +78,7 @@ class Prompts:
                     self._report_change(number, sum(checked.wanted[index:]))
                     return
                 if checked.wanted[index]:
-                    yield self._prompt(decode_record(line))
+                    yield self.clean(decode_record(line))
                 index += 1
         if index < len(checked.hashes):
             self._report_change(number + 1, sum(checked.wanted[index:]))
@@ -95,18 +99,8 @@ class Prompts:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')
         seen.add(mark)
         self.read += 1
-        prompt = self._prompt(prompt)
+        prompt = self.clean(prompt)
         return prompt if self.wants(prompt, in_shard(prompt["id"], self.shard)) else None
-
-    def _prompt(self, record: Record) -> Record:
-        return record
-
-
-class PromptsToRun(Prompts):
-    """The prompts of a run, which writes fields of its own."""
-
-    def _prompt(self, record: Record) -> Record:
-        return as_prompt(record)
 
 
 def as_prompt(record: Record) -> Record:

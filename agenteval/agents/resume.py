@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from enum import Enum
 
@@ -36,6 +36,7 @@ from agenteval.wire.records import (
     VERDICT_FIELDS,
     Input,
     Record,
+    Timing,
     Wire,
 )
 from agenteval.wire.validation import check
@@ -53,14 +54,13 @@ Key = tuple[str, int]
 
 
 def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], identity: AgentIdentity) -> None:
-    """Raises UserError if a file has records of another agent, or of the same with another command or schema."""
+    """Raises UserError if a file has records of another agent, or of the same under other conditions."""
     for name, digest in agents:
         if digest != identity.digest:
             same = name == identity.name
-            other = (
-                f"{name} with another command or schema" if same else f"{name or 'another agent'}, not {identity.name}"
-            )
-            raise UserError(f"{path}: its records are of {other}; write to another file, or go on with --force")
+            conditions = "with another command, script, schema, --env or workspace template"
+            other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
+            raise UserError(f"{path}: its records {other}; write to another file, or go on with --force")
 
 
 def refuse_another_kind(path: str | None, tool: str) -> None:
@@ -90,12 +90,7 @@ class Resumption:
     """
 
     def __init__(
-        self,
-        output: Output,
-        journal: Journal | None,
-        *,
-        retry_failed: bool,
-        graders: dict[str, str] | None,
+        self, output: Output, journal: Journal | None, *, retry_failed: bool, graders: dict[str, str] | None
     ) -> None:
         self.output, self.journal, self.retry_failed, self.graders = output, journal, retry_failed, graders
         self.kept = self.kept_failed = self.kept_errors = self.outdated = 0
@@ -153,9 +148,7 @@ class Resumption:
         metadata = record.get("metadata") or {}
         if "fieldsDigest" not in metadata:
             return True
-        same_fields: bool = metadata["fieldsDigest"] == fields_digest(prompt)
-        same_graders: bool = metadata.get("graderDigests") == self.graders
-        return same_fields and same_graders
+        return (metadata["fieldsDigest"], metadata.get("graderDigests")) == (fields_digest(prompt), self.graders)
 
     def fate(self, prompt_id: str) -> Fate | None:
         """Returns what becomes of a prompt that is to be done; None if it has no record."""
@@ -182,15 +175,12 @@ class Resumption:
         if not self.output.written.ids:
             return None
         parts = [f"{self.kept:,} kept"] if self.kept or not self.done else []
-        if self.kept_failed:
-            it = "it" if self.kept_failed == 1 else "them"
-            parts.append(f"{self.kept_failed:,} of them failed (--retry-failed runs {it} again)")
-        if self.kept_errors:
-            it = "it" if self.kept_errors == 1 else "them"
-            parts.append(f"{self.kept_errors:,} of them without a verdict (--retry-failed grades {it} again)")
-        if self.outdated:
-            it = "it" if self.outdated == 1 else "them"
-            parts.append(f"{self.outdated:,} of them graded before their fields changed (-g grades {it} again)")
+        notes = (
+            (self.kept_failed, "failed (--retry-failed runs {} again)"),
+            (self.kept_errors, "without a verdict (--retry-failed grades {} again)"),
+            (self.outdated, "graded before their fields changed (-g grades {} again)"),
+        )
+        parts += [f"{n:,} of them {note.format('it' if n == 1 else 'them')}" for n, note in notes if n]
         parts += [f"{self.done[fate]:,} {fate.value}" for fate in Fate if self.done[fate]]
         if self.done[None]:
             parts.append(f"{self.done[None]:,} new")
@@ -253,21 +243,6 @@ class WrittenLine(Wire, forbid_unknown_fields=True):
     written: bool
 
 
-class StoredRaw(Wire):
-    """What is needed of a raw record to go on with it."""
-
-    id: str
-    input: Input
-    raw_lines: list[str]
-    errors: list[str] | None = None
-
-
-class StoredTiming(Wire):
-    """What is needed of the times of a result."""
-
-    total: float
-
-
 class StoredResult(Wire):
     """What is needed of a result to go on with it."""
 
@@ -275,7 +250,7 @@ class StoredResult(Wire):
     output: str
     trajectory: list[Record]
     metadata: Record
-    timing: StoredTiming
+    timing: Timing
     errors: list[str] | None = None
     score: Record | None = None
 
@@ -350,17 +325,15 @@ class Journal:
         entry = JournalEntry(id=name, input=input, trial=trial, graded=graded, record=record, tool=self.tool)
         line = _line(entry)
         with self._lock:
-            self._append(self._file or self._rewrite(()), line)
-            self._add((name, trial), line)
+            self._add((name, trial), line, (self._file or self._rewrite(())).write_bytes(line))
 
     def forget(self, prompt_id: str) -> None:
         """Notes that a prompt is in the output now; its records are dropped when the file has become large."""
         with self._lock:
             if self._lines.pop(prompt_id, None) is None or self._file is None:
                 return
-            line = encode(WrittenLine(id=prompt_id, trial=0, written=True)) + b"\n"
-            self._append(self._file, line)
-            self._size += len(line)
+            line = _line(WrittenLine(id=prompt_id, trial=0, written=True))
+            self._size = self._file.write_bytes(line) + len(line)
             if self._size > LARGE:
                 self._compact()
 
@@ -407,20 +380,22 @@ class Journal:
     def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
         """Returns the entries that are not in the output; UserError if the suite did not write the file."""
         entries: dict[Key, JournalEntry] = {}
-        known = False
-        broken = []
-        for number, line in self._lines_of_file():
-            try:
-                entry = _parse(line)
-                known = True
-                if isinstance(entry, JournalEntry):
-                    entries[entry.id, entry.trial] = self._accept(entry)
-                elif entry.id in written:
-                    entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
-            except BadRecord as error:
-                known = known or not line.strip(b"\0\n ")  # what a power cut leaves
-                if line.endswith(b"\n"):  # else a crash has cut it off
-                    broken.append((number, str(error)))
+        known, broken = False, []
+        if not os.path.lexists(self.path):
+            return {}
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    entry = _parse(line)
+                    known = True
+                    if isinstance(entry, JournalEntry):
+                        entries[entry.id, entry.trial] = self._accept(entry)
+                    elif entry.id in written:
+                        entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
+                except BadRecord as error:
+                    known = known or not line.strip(b"\0\n ")  # what a power cut leaves
+                    if line.endswith(b"\n"):  # else a crash has cut it off
+                        broken.append((number, str(error)))
         if broken and not known:
             raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
         self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
@@ -442,11 +417,6 @@ class Journal:
             raise BadRecord("its record is of another prompt")
         return entry
 
-    def _lines_of_file(self) -> Iterator[tuple[int, bytes]]:
-        if os.path.lexists(self.path):
-            with open(self.path, "rb") as file:
-                yield from enumerate(file, 1)
-
     # --- the file ---
 
     def _compact(self, at_least: float = 0.5) -> None:
@@ -465,7 +435,7 @@ class Journal:
         fd = create_file(f"{self.path}.new")
         try:
             with os.fdopen(fd, "wb", closefd=False) as new:
-                new.writelines(self._add(key, line) for key, line in lines)
+                new.writelines(self._add(key, line, self._size) for key, line in lines)
             if self.durable:
                 os.fsync(fd)
         except OSError as error:
@@ -479,35 +449,24 @@ class Journal:
         self._file.durable = self.durable
         return self._file
 
-    def _append(self, file: Output, line: bytes) -> None:
-        """Writes a line; of one that a full disk cuts off nothing stays, for the next would become a part of it."""
-        try:
-            file.write_bytes(line)
-        except CannotGoOn:
-            with suppress(OSError):
-                if os.fstat(file.fd).st_size > self._size:
-                    os.ftruncate(file.fd, self._size)
-            raise
-
-    def _add(self, key: Key, line: bytes) -> bytes:
-        """Notes where a line is, at the end of the file, and returns it."""
-        self._lines.setdefault(key[0], {})[key[1]] = (self._size, len(line))
-        self._size += len(line)
+    def _add(self, key: Key, line: bytes, at: int) -> bytes:
+        """Notes where a line is in the file, and returns it."""
+        self._lines.setdefault(key[0], {})[key[1]] = (at, len(line))
+        self._size = at + len(line)
         return line
 
 
 def _parse(line: bytes) -> JournalEntry | WrittenLine:
     """Returns what a line says; the message of BadRecord says what is wrong with it."""
     value = decode(line)
+    kind: type[JournalEntry | WrittenLine] = JournalEntry
+    if isinstance(value, dict) and "written" in value:
+        kind = WrittenLine
     try:
-        return msgspec.convert(value, WrittenLine)
-    except msgspec.ValidationError:
-        pass
-    try:
-        return msgspec.convert(value, JournalEntry)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(f"no entry of this file ({error})") from None
 
 
-def _line(entry: JournalEntry) -> bytes:
+def _line(entry: Wire) -> bytes:
     return encode(entry) + b"\n"

@@ -20,9 +20,7 @@ import msgspec
 from agenteval import __version__
 from agenteval.adapters.reader import failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
-from agenteval.agents.budget import Budget
 from agenteval.agents.dry_run import planned_start, start_lines
-from agenteval.agents.failures import FailureCount, MissingWorkspaces
 from agenteval.agents.kinds import (
     AcpAgent,
     Agent,
@@ -34,19 +32,19 @@ from agenteval.agents.kinds import (
     identity_of,
     in_container,
 )
-from agenteval.agents.prompts import PromptsToRun
+from agenteval.agents.limits import Budget, FailureCount, MissingWorkspaces
+from agenteval.agents.prompts import Prompts, as_prompt
 from agenteval.agents.resume import (
     Fate,
     Journal,
     Resumption,
-    StoredRaw,
     StoredResult,
     refuse_another_agent,
     refuse_another_kind,
     with_fields,
     without_verdict,
 )
-from agenteval.agents.session import Answer, Conditions, Limits, PromptJob, RateLimiter, WarmUp
+from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.agents.workspaces import Markers, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
@@ -55,13 +53,13 @@ from agenteval.processes.process import ANSWER_FILE, find_program
 from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import fields_digest, prompt_digest
+from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
-from agenteval.wire.records import Record
+from agenteval.wire.records import Raw, Record
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -132,11 +130,9 @@ class Graders(Protocol):
 
     def grade(self, records: list[Record]) -> Iterable[Record]:
         """Returns the records graded; fewer if the tool is stopping."""
-        ...
 
     def finish(self) -> None:
         """Lets their processes exit: nothing more is to be graded."""
-        ...
 
 
 class GraderPlan(msgspec.Struct, frozen=True):
@@ -152,19 +148,15 @@ class EarlyEnd(Protocol):
 
     def prompts(self) -> Iterator[Record]:
         """Yields the prompts to start."""
-        ...
 
     def add(self, record: Record) -> None:
         """Takes the record of a prompt into account."""
-        ...
 
     def skip(self, id: str) -> None:
         """Goes on without the record of a prompt that could not be run."""
-        ...
 
     def summary(self) -> str:
         """Returns what was decided, for the user."""
-        ...
 
 
 class PromptRun:
@@ -177,14 +169,16 @@ class PromptRun:
         if moved := _options_before_dashes(tool, path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
-        self.adapter = extract or self.agent.adapter()
+        self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
         _refuse_lonely_options(settings)
-        self.cwd = _working_directory(settings.cwd)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd)
+        if settings.cwd is not None and not os.path.isdir(settings.cwd):
+            raise UserError(f"--cwd {settings.cwd}: no such directory")
+        self.cwd = os.path.abspath(settings.cwd or os.curdir)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
         source = Source(path)
         resume = settings.resume or settings.retry_failed
-        refuse_another_kind(settings.output if resume else None, tool)
+        refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
             settings.output, source, append=settings.append, resume=resume, read_only=settings.dry_run
         )
@@ -195,13 +189,9 @@ class PromptRun:
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
-        self.resumption = Resumption(
-            self.output,
-            self.journal,
-            retry_failed=settings.retry_failed,
-            graders=graders.digests if graders else None,
-        )
-        self.prompts = PromptsToRun(source, self.console, settings.shard, self.resumption.wants)
+        digests = graders.digests if graders else None
+        self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt)
         self.conditions = _conditions_of(settings, self.agent, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
@@ -210,21 +200,18 @@ class PromptRun:
         self.workspaces: Workspaces | None = None
         self.graders: Graders | None = None
         self.early_end: EarlyEnd | None = None
+        say, resumable = self.console.say, self.output.resumable
         self.failures = FailureCount(
-            self.agent.title,
-            self.console.say,
-            settings.max_failures,
-            resumable=self.output.resumable,
-            keep_going=settings.keep_going,
+            self.agent.title, say, settings.max_failures, resumable=resumable, keep_going=settings.keep_going
         )
-        self.missing = MissingWorkspaces(self.console.say, resumable=self.output.resumable)
-        self.budget = Budget(settings.max_cost, settings.max_total_tokens, self.console.say)
+        self.missing = MissingWorkspaces(say, resumable=resumable)
+        self.budget = Budget(settings.max_cost, settings.max_total_tokens, say)
         if self.budget.limited and resume:
             self._count_earlier()
-        self._warn_of_new_sessions = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume()
+        self._has_no_resume = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume
+        self._warned_of_turns = threading.Lock()  # is held once the warning was shown
         self._syncer: Syncer | None = None
         self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
-        self._lock = threading.Lock()  # of the warning
 
     def _count_earlier(self) -> None:
         """Counts what the answers of earlier runs have used: those in the output, and those in the journal."""
@@ -269,15 +256,12 @@ class PromptRun:
         `hold` saves a result that has to wait for its turn (--keep-order).
         """
         settings, total = self.settings, self.prompts.total
-        workers = 0 if settings.dry_run else self._open()
         if settings.dry_run:
             return self._print_starts(items)
+        workers = self._open()
         if total != 0 and settings.progress is not False:
             self._warn_of_permissions()
-        if trials is None:
-            self.console.begin(total, at_once=True)
-        else:
-            self.console.begin(total and total * trials, "trials", at_once=True)
+        self.console.begin(total and total * (trials or 1), "trials" if trials else "prompts", at_once=True)
         pool = Pool(work, emit, workers=workers, ordered=settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None
         try:
@@ -353,35 +337,38 @@ class PromptRun:
 
     # --- one prompt, in the thread of a worker ---
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Answer | None:
-        """Runs a prompt in a fresh session.
+    def attempt(self, prompt: Record, trial: int | None = None) -> Record | None:
+        """Runs a prompt in a fresh session; returns its raw record.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
+        name = _name(prompt, trial)
         if self.budget.refuses():
-            if self.early_end:
-                self.early_end.skip(prompt["id"])
+            self._skip(prompt)
             return None
         self._warn_of_turns(prompt)
         self._started.add((prompt["id"], trial))
-        job = self._job(prompt, trial)
+        job = self._job(prompt, trial, name)
         try:
-            answer = job.run()
+            raw = job.run()
         except WorkspaceError as error:
             if not self.processes.stopping:
-                self._miss_workspace(prompt["id"], _name(prompt, trial), error)
+                self.missing.add(name, error)
+                self._skip(prompt)
+                if self.settings.strict:
+                    raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
             return None
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
-            answer = job.broken_off(self.console.fault(_name(prompt, trial), error))
+            raw = job.broken_off(self.console.fault(name, error))
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
-                answer.raw["metadata"]["workspaceBaseline"] = baseline
-        return None if self.processes.stopping else answer
+                raw["metadata"]["workspaceBaseline"] = baseline
+        return None if self.processes.stopping else raw
 
-    def _job(self, prompt: Record, trial: int | None) -> PromptJob:
+    def _job(self, prompt: Record, trial: int | None, name: str) -> PromptJob:
         """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""
         metadata = {**(prompt.get("metadata") or {}), **self.of_run(prompt)}
         if isinstance(self.agent, SchemaAgent) and self.agent.arguments:
@@ -391,35 +378,23 @@ class PromptRun:
         if self.workspaces is not None:
             metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
             prepare = partial(self.workspaces.make, prompt["id"], key, trial)
-        name = _name(prompt, trial)
         trace = (lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None
+        prompt = {**prompt, "metadata": metadata}
         return PromptJob(
-            {**prompt, "metadata": metadata},
-            self.agent,
-            self.processes,
-            key,
-            prepare=prepare,
-            conditions=self.conditions,
-            trace=trace,
+            prompt, self.agent, self.processes, key, prepare=prepare, conditions=self.conditions, trace=trace
         )
 
     def of_run(self, prompt: Record) -> Record:
         """Returns what the metadata of a prompt's record says about its run and its question."""
         return {**self.provenance, "promptDigest": prompt_digest(prompt), "fieldsDigest": fields_digest(prompt)}
 
-    def _miss_workspace(self, prompt_id: str, name: str, error: WorkspaceError) -> None:
-        self.missing.add(name, error)
+    def _skip(self, prompt: Record) -> None:
         if self.early_end:
-            self.early_end.skip(prompt_id)
-        if self.settings.strict:
-            raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
+            self.early_end.skip(prompt["id"])
 
     def _warn_of_turns(self, prompt: Record) -> None:
-        if not isinstance(prompt["input"], list) or len(prompt["input"]) == 1:
-            return
-        with self._lock:
-            warn, self._warn_of_new_sessions = self._warn_of_new_sessions, False
-        if warn:
+        several = isinstance(prompt["input"], list) and len(prompt["input"]) > 1
+        if several and self._has_no_resume and self._warned_of_turns.acquire(blocking=False):
             self.console.say(
                 f"{prompt['id']}: the schema has no resume, so each turn is a new session "
                 '(give it resume, or "sessionMode": "iterative")'
@@ -427,26 +402,24 @@ class PromptRun:
 
     def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        answer = self.attempt(prompt, trial)
-        if answer is None:
+        raw = self.attempt(prompt, trial)
+        if raw is None:
             return None
-        reading = answer.reading if self.adapter is self.agent.adapter() else None
         try:
-            result = result_of(answer.raw, self.adapter, keep_raw=keep_raw, reading=reading)
+            result = result_of(raw, self.adapter, keep_raw=keep_raw)
         except Exception as error:
-            result = failed_result(answer.raw, self.adapter, self.console.fault(prompt["id"], error))
+            result = failed_result(raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
-            self.fit.add(answer.raw, result)
+            self.fit.add(raw, result)
         self._count_usage(result)
         return result
 
     def raw(self, prompt: Record) -> Record | None:
         """Runs a prompt and returns its raw record; None if it was cut short."""
-        answer = self.attempt(prompt)
-        if answer is None:
-            return None
-        self._count_usage(answer.raw)
-        return answer.raw
+        raw = self.attempt(prompt)
+        if raw is not None:
+            self._count_usage(raw)
+        return raw
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
@@ -519,9 +492,11 @@ class PromptRun:
 
     def was_started(self, prompt_id: str, trial: int | None = None) -> bool:
         """Returns whether this run has started an agent for a prompt: not if it had the answer of an earlier one."""
-        started = (prompt_id, trial) in self._started
-        self._started.discard((prompt_id, trial))
-        return started
+        try:
+            self._started.remove((prompt_id, trial))
+        except KeyError:
+            return False
+        return True
 
     # --- --dry-run ---
 
@@ -531,27 +506,21 @@ class PromptRun:
         An item is a prompt, or a prompt and the numbers of its trials.
         """
         stdout = Output()
+        base = os.path.abspath(self.settings.workspace_dir) if self.settings.workspace_dir is not None else ""
+        case = bool(base) and Markers(base).ignores_case()
         for item in items:
             prompt, trials = item if isinstance(item, tuple) else (item, [None])
             for trial in trials:
                 fate = self.resumption.fate(prompt["id"])
                 if fate in (Fate.GRADE, Fate.CARRY) or self.unfinished(prompt, trial or 1)[0] is not None:
                     continue  # an agent has answered it in an earlier run
-                start = planned_start(
-                    prompt, self.agent, self._planned_directory(prompt, trial), self.conditions, trial
-                )
+                cwd = os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=case)) if base else self.cwd
+                start = planned_start(prompt, self.agent, cwd, self.conditions, trial)
                 if stdout.isatty():
                     stdout.write_bytes("".join(f"{visible(line)}\n" for line in start_lines(start)).encode())
                 else:
                     write_record(stdout, start, self.console)
         return FAILED if self.console.refused else OK
-
-    def _planned_directory(self, prompt: Record, trial: int | None) -> str:
-        """Returns where the agent would work; a workspace is not made."""
-        if self.settings.workspace_dir is None:
-            return self.cwd
-        base = os.path.abspath(self.settings.workspace_dir)
-        return os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=Markers(base).ignores_case()))
 
 
 def _name(prompt: Record, trial: int | None) -> str:
@@ -567,7 +536,15 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
 
     With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
     """
-    find = partial(_program_or_name, say=say) if settings.dry_run else find_program
+
+    def program_or_name(name: str) -> str:
+        try:
+            return find_program(name)
+        except UserError as error:
+            say(str(error))
+            return name
+
+    find = program_or_name if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
@@ -578,9 +555,7 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
     if settings.agent_arg and settings.schema is None:
         raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
     if settings.command is not None:
-        return AcpAgent(
-            settings.command, find, deny_permissions=settings.deny_permissions, files=not settings.no_acp_fs
-        )
+        return AcpAgent(settings.command, find, deny=settings.deny_permissions, files=not settings.no_acp_fs)
     if settings.deny_permissions:
         raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
     if settings.no_acp_fs:
@@ -590,15 +565,6 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
     if settings.simple is not None:
         return TemplateAgent(settings.simple, find)
     return ShellAgent(settings.shell or "")
-
-
-def _program_or_name(name: str, say: Callable[[str], None]) -> str:
-    """Returns the path of a command; one that is not installed is reported, and its name returned."""
-    try:
-        return find_program(name)
-    except UserError as error:
-        say(str(error))
-        return name
 
 
 def _options_before_dashes(tool: str, path: str | None, settings: RunSettings) -> str | None:
@@ -626,11 +592,16 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
         raise UserError(f"{option} needs --workspace-dir")
 
 
-def _working_directory(path: str | None) -> str:
-    """Returns the absolute path of --cwd, else of the current directory; UserError if it does not exist."""
-    if path is not None and not os.path.isdir(path):
-        raise UserError(f"--cwd {path}: no such directory")
-    return os.path.abspath(path or os.curdir)
+def _surroundings(settings: RunSettings) -> list[str]:
+    """Returns what tells the place where agents work from another: with it they are asked something else."""
+    template = settings.workspace_template
+    found = {
+        "--cwd": None if settings.workspace_dir else settings.cwd,
+        "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
+        "--workspace-git": settings.workspace_git,
+        "--clean-env": settings.clean_env,
+    }
+    return [f"{option} {value}" for option, value in found.items() if value]
 
 
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
@@ -642,7 +613,7 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         return None  # the output may be writable all the same; then there is no journal
-    kind = StoredRaw if tool == "ae-run" else StoredResult
+    kind = Raw if tool == "ae-run" else StoredResult
     journal = Journal(path, resume=resume, written=output.written.ids, tool=tool, kind=kind)
     journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
     return journal
@@ -653,7 +624,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
-    hidden = {} if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
+    hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
     warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
     return Conditions(
         pacer=RateLimiter(settings.rate),

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import msgspec
 
-from agenteval.adapters.reader import Reading, read_raw
+from agenteval.adapters.reader import read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
@@ -52,8 +53,6 @@ RACE = (
     rb"(?i)database (?:file )?is locked|SQLITE_BUSY|SQLITE_LOCKED|EEXIST|migration|(?:CREATE|ALTER) TABLE"
     rb"|table \S+ already exists|no such table"
 )
-
-
 RATE_UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0}
 
 
@@ -136,45 +135,15 @@ class Conditions(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     environment: Environment = Environment()
     warm_up: WarmUp = WarmUp(wanted=False)
-    redact: Redactor = Redactor({})
+    redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The raw record of a prompt; `reading` is what the agent's adapter had to read in it, some turns or all."""
+class _Retry(NamedTuple):
+    """Why another try might do better, and whether that is because the provider was overloaded."""
 
-    raw: Record
-    reading: Reading | None = None
-
-
-class _Attempt(msgspec.Struct, frozen=True):
-    """One try at a prompt: why another might do better, and whether that is because the provider was overloaded."""
-
-    answer: Answer
-    retry_reason: str | None = None
+    reason: str
     overload: bool = False
-
-
-class TurnReader:
-    """Reads what an agent printed with its adapter: each turn once, and none before it is needed."""
-
-    def __init__(self, agent: TurnAgent, record_id: str) -> None:
-        self.agent, self.record_id = agent, record_id
-        self.reading: Reading | None = None
-        self._unread: list[tuple[list[str], list[int]]] = []
-
-    def add(self, lines: list[str], times: list[int]) -> None:
-        """Adds a turn to be read."""
-        self._unread.append((lines, times))
-
-    def read(self) -> Reading:
-        """Returns a reading of all turns so far."""
-        if self.reading is None:
-            self.reading = self.agent.adapter().begin(self.record_id)
-        for lines, times in self._unread:
-            self.reading.add_turn(lines, times)
-        self._unread.clear()
-        return self.reading
 
 
 def turns_of(prompt: Record) -> list[str]:
@@ -211,35 +180,31 @@ class PromptJob:
         self.temporary: str | None = None  # the agent's TMPDIR
         self.texts = turns_of(prompt)
 
-    def run(self) -> Answer:
-        """Runs the prompt when it may start, until a try succeeds or there are no retries left."""
-        with self.conditions.warm_up.turn():
-            return self._run()
-
-    def _run(self) -> Answer:
+    def run(self) -> Record:
+        """Runs the prompt when it may start, with retries; returns its raw record."""
         retried: list[str] = []
-        while True:
-            self._wait_for_start()
-            attempt = self._try()
-            if attempt.retry_reason is None:
-                break
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
-            if attempt.overload:  # after the last try, too: the next prompt would meet the same overload
-                self.conditions.pacer.hold(pause)
-            if len(retried) >= self.conditions.limits.retries or self.processes.stopping:
-                break
-            retried.append(attempt.retry_reason)
-            self.processes.pause(pause)
-        raw = attempt.answer.raw
+        with self.conditions.warm_up.turn():
+            while True:
+                self._wait_for_start()
+                fields, retry = self._try()
+                if retry is None:
+                    break
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** len(retried))
+                if retry.overload:  # after the last try, too: the next prompt would meet the same overload
+                    self.conditions.pacer.hold(pause)
+                if len(retried) >= self.conditions.limits.retries or self.processes.stopping:
+                    break
+                retried.append(retry.reason)
+                self.processes.pause(pause)
         if retried:
-            raw.update(attempts=len(retried) + 1, retried=retried)
-        return Answer({**self.prompt, **raw}, attempt.answer.reading)
+            fields.update(attempts=len(retried) + 1, retried=retried)
+        return {**self.prompt, **fields}
 
-    def broken_off(self, reason: str) -> Answer:
+    def broken_off(self, reason: str) -> Record:
         """Returns the record of a prompt that could not be run."""
         raw = RawRecordBuilder(self.conditions.redact)
         raw.errors.append(reason)
-        return Answer({**self.prompt, **raw.fields("")})
+        return {**self.prompt, **raw.fields("")}
 
     def _wait_for_start(self) -> None:
         pacer, holds = self.conditions.pacer, -1
@@ -248,7 +213,7 @@ class PromptJob:
             if wait := pacer.wait():
                 self.processes.pause(wait)
 
-    def _try(self) -> _Attempt:
+    def _try(self) -> tuple[Record, _Retry | None]:
         """Runs the prompt once, with a directory for temporary files that is removed when its processes have ended."""
         self.temporary = None
         if self.conditions.environment.needs_temporary(self.agent.env):
@@ -260,29 +225,29 @@ class PromptJob:
             if self.temporary is not None:
                 discard(self.temporary)
 
-    def _run_once(self) -> _Attempt:
+    def _run_once(self) -> tuple[Record, _Retry | None]:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
-        reading = None
         if isinstance(self.agent, AcpAgent):
             self._converse(self.agent, cwd, raw)
         else:
-            reading = self._run_turns(self.agent, cwd, raw)
+            self._run_turns(self.agent, cwd, raw)
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
-        answer = Answer(raw.fields(cwd), None if raw.redacted else reading)  # what was read had the secrets in it
-        return self._assess(answer, raw) if self.conditions.limits.retries else _Attempt(answer)
+        fields = raw.fields(cwd)
+        return fields, self._reason_to_retry(fields, raw) if self.conditions.limits.retries else None
 
-    def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> Reading | None:
-        """Runs one process per turn, until one fails; returns what had to be read of the first turns."""
-        texts = self.texts
-        session, reader = agent.open(), TurnReader(agent, self.prompt["id"])
-        for number, text in enumerate(texts, 1):
+    def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
+        """Runs one process per turn, until one fails."""
+        turns, next_command, reading = len(self.texts), agent.open(), agent.adapter.begin(self.prompt["id"])
+        logged = agent.config.session_log if isinstance(agent, SchemaAgent) else None
+        before = None
+        for number, text in enumerate(self.texts, 1):
             try:
-                invocation = session.next_command(text, cwd)
+                invocation = next_command(text, cwd, before)
             except ValueError as error:
-                raw.fail(number, len(texts), str(error))
+                raw.fail(number, turns, str(error))
                 break
             left = self.conditions.limits.max_output - raw.size
             command = self._command(invocation, cwd)
@@ -290,21 +255,19 @@ class PromptJob:
                 self.key, command, timeout=self.timeout / 1000, max_output=left, trace=self.trace
             )
             outcome = raw.without_secrets(outcome)
-            reader.add(*raw.add_turn(outcome))
+            printed = raw.add_turn(outcome)
+            if number < turns or logged or self.trace:  # else nothing here needs what it says
+                reading.add_turn(*printed)
+            before = text, reading
             if self.trace is not None:
                 ended = failure_of(outcome, self.timeout) or "exited with code 0"
-                self.trace(f"turn {number}: {ended}; session {reader.read().session_id or 'not known'}")
-            session.observe(text, reader.read)
+                self.trace(f"turn {number}: {ended}; session {reading.session_id or 'not known'}")
             if problem := self._too_much(outcome) or failure_of(outcome, self.timeout):
-                raw.fail(number, len(texts), problem + _refusal(agent, invocation, outcome))
+                raw.fail(number, turns, problem + _refusal(agent, invocation, outcome))
                 break
-        if (
-            isinstance(agent, SchemaAgent)
-            and (name := agent.config.session_log)
-            and (ident := reader.read().session_id)
-        ):
-            raw.session_log = session_log(name, ident, self.conditions.environment.all_of(agent.env))
-        return reader.reading
+        if logged and reading.session_id:
+            environment = self.conditions.environment.all_of(agent.env)
+            raw.session_log = session_log(logged, reading.session_id, environment)
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process for all turns, with a client that converses with it."""
@@ -327,28 +290,27 @@ class PromptJob:
             return None
         return f"output exceeded {self.conditions.limits.max_output} bytes (--max-output); the agent was ended"
 
-    def _assess(self, answer: Answer, raw: RawRecordBuilder) -> _Attempt:
-        """Returns the attempt with a reason to try again: a timeout, a failed start, an overloaded provider."""
-        fields, last = answer.raw, raw.last
+    def _reason_to_retry(self, fields: Record, raw: RawRecordBuilder) -> _Retry | None:
+        """Returns why to try again: a timeout, a failed start, an overloaded provider, what --retry-on names."""
+        last, retry_on = raw.last, self.conditions.limits.retry_on
         if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
-            return _Attempt(answer, fields["errors"][0])
-        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter(), answer.reading)
-        answer = Answer(fields, reading)
+            return _Retry(fields["errors"][0])
+        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter)
         stderr = fields.get("stderr", "").splitlines()
         errors = [*fields.get("errors", ()), *reading.errors]
         complaints = [*errors, *stderr] if errors else []
         if overload := next((line for line in complaints if re.search(OVERLOAD, line)), None):
-            return _Attempt(answer, overload[:REASON_LENGTH], overload=True)
-        if (retry_on := self.conditions.limits.retry_on) is not None:
-            everything = (*errors, *stderr, *fields["rawLines"])
-            try:
-                found = first_match(retry_on, everything)
-            except SlowPattern as slow:
-                self.conditions.say(f"{self.prompt['id']}: not retried: --retry-on: {slow}")
-                found = None
-            if found is not None:
-                return _Attempt(answer, found[:REASON_LENGTH], overload=True)
-        return _Attempt(answer)
+            return _Retry(overload[:REASON_LENGTH], overload=True)
+        if retry_on is None:
+            return None
+        deadline = time.monotonic() + PER_RECORD
+        try:
+            for text in (*errors, *stderr, *fields["rawLines"]):
+                if retry_on.search(text, seconds=min(SECONDS, deadline - time.monotonic())):
+                    return _Retry(text[:REASON_LENGTH], overload=True)
+        except SlowPattern as slow:
+            self.conditions.say(f"{self.prompt['id']}: not retried: --retry-on: {slow}")
+        return None
 
 
 def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
@@ -364,15 +326,6 @@ def failed_to_start(outcome: Outcome, lines: list[str]) -> bool:
     if len(lines) > FEW_LINES or any(line.startswith("{") for line in lines):
         return False
     return not printed or bool(re.search(RACE, printed))
-
-
-def first_match(pattern: Pattern, texts: Iterable[str]) -> str | None:
-    """Returns the first text that matches; raises SlowPattern if the search of all of them takes too long."""
-    deadline = time.monotonic() + PER_RECORD
-    for text in texts:
-        if pattern.search(text, seconds=min(SECONDS, deadline - time.monotonic())):
-            return text
-    return None
 
 
 def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> str | None:
@@ -397,9 +350,8 @@ _REFUSAL = re.compile(
       | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_LISTED = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
+_FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 SEVERAL = 5  # flags in a text that is the help of a program
-_FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
 
 
 def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
@@ -424,7 +376,7 @@ def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
             words = re.findall(r"[A-Za-z][\w-]*", text[found.start() : found.end() + 40])
             if named := next((flags[word.lower()] for word in words if word.lower() in flags), None):
                 return named
-        listed = set(_LISTED.findall(text))
+        listed = set(_FLAG.findall(text))
         if len(listed) >= SEVERAL and (missing := [flag for flag in flags.values() if flag not in listed]):
             return missing[0]  # it printed its help instead, which does not have the flag
     return None

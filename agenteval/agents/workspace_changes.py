@@ -47,11 +47,11 @@ class Baseline(NamedTuple):
     ignoring: dict[str, str]
 
 
-# --- take and keep a baseline -------------------------------------------------------------------
+# --- the baseline of a workspace ----------------------------------------------------------------
 
 
-def take_baseline(top: str) -> Baseline:
-    """Returns the files of a work tree as they are now."""
+def keep_baseline(top: str) -> str:
+    """Stores the files of a workspace as they are now beside it, and returns the digest of this baseline."""
     files = {name: _describe(path, status) for name, path, status in _files(top)}
     ignoring = {}
     for name in files:
@@ -59,12 +59,7 @@ def take_baseline(top: str) -> Baseline:
         if os.path.basename(name) == IGNORE_FILE and not os.path.islink(path):
             with open(path, "rb") as file:
                 ignoring[name] = file.read().decode("latin-1")  # any bytes
-    return Baseline(files, ignoring)
-
-
-def keep_baseline(baseline: Baseline, top: str) -> str:
-    """Stores the baseline of a workspace beside it, and returns its digest."""
-    content = json.dumps(baseline._asdict(), sort_keys=True).encode()
+    content = json.dumps(Baseline(files, ignoring)._asdict(), sort_keys=True).encode()
     digest = hashlib.sha256(content).hexdigest()
     folder = _folder_beside(top)
     os.makedirs(folder, exist_ok=True)
@@ -198,8 +193,8 @@ def _since_commit(theirs: Git, base: str | None, cwd: str, scratch: Scratch) -> 
         }
         new = ours.items("ls-files", "--others", "-z", "--full-name", "--", ".", cwd=cwd)
         created = _without_scratch(new, theirs.top, scratch)
-        ignoring = [entry.name for entry in entries if _is_ignore_file(entry)]
-        if ignoring:
+        files = [entry.name for entry in entries if entry.mode in REGULAR_FILES]
+        if ignoring := [name for name in files if os.path.basename(name) == IGNORE_FILE]:
             place = os.path.join(folder, "ignoring")
             ours.items("checkout-index", "-z", "--stdin", f"--prefix={place}/", stdin=ignoring)
             created = _not_ignored(created, ours._replace(top=place))
@@ -226,10 +221,6 @@ def _differs(entry: _Entry, top: str, cwd: str, scratch: Scratch) -> bool:
     if not os.path.lexists(os.path.join(place, ".git")) or not f"{place}/".startswith(os.path.join(cwd, "")):
         return False
     return any(_since_commit(repository_of(place), entry.digest, place, scratch))
-
-
-def _is_ignore_file(entry: _Entry) -> bool:
-    return entry.mode in REGULAR_FILES and os.path.basename(entry.name) == IGNORE_FILE
 
 
 def _without_scratch(names: list[str], top: str, scratch: Scratch) -> list[str]:

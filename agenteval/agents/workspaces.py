@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline, take_baseline
+from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline
 from agenteval.agents.workspace_git import (
     OWN_CONFIG,
     GitOutcome,
@@ -111,7 +111,9 @@ class Workspaces:
 
     def repository_around(self) -> str | None:
         """Returns the repository that git would find from a workspace, None if each workspace is one itself."""
-        if self.git or (self.template and _is_repository(self.template)):
+        template = self.template
+        cloned = template and (_is_bare_repository(template) or not os.path.isdir(template))
+        if self.git or cloned or (template and os.path.lexists(os.path.join(template, ".git"))):
             return None
         return find_work_tree(self.base)
 
@@ -153,8 +155,10 @@ class Workspaces:
     def _begin(self, path: str, key: int) -> None:
         """Takes what is in a workspace for its state before the agent runs."""
         drop_baseline(path)
-        if self.git:
-            self._commit(path, key)
+        if self.git:  # all files, in a new repository if there is none; what they are now is kept outside of it
+            with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
+                commit_all(path, folder, self._git_of(key))
+            self._baselines[path] = keep_baseline(path)
 
     def _is_full(self, error: OSError) -> bool:
         """Whether no other workspace can be made either; git says so in its own words."""
@@ -215,12 +219,6 @@ class Workspaces:
         git = os.path.join(source, ".git")
         copy_tree(source, path, lambda path: path == git or _points_outside(path, source))
         within("reset", "--quiet")
-
-    def _commit(self, path: str, key: int) -> None:
-        """Commits all files, in a new repository if there is none, and keeps outside of it what they are now."""
-        with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
-            commit_all(path, folder, self._git_of(key))
-        self._baselines[path] = keep_baseline(take_baseline(path), path)
 
     def _git_of(self, key: int) -> RunGit:
         """Returns a function that runs git as a process of agent `key`, so that it ends with the tool."""
@@ -352,38 +350,24 @@ def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int]
     """Returns the function that creates a workspace at a path, as a process of an agent's key."""
     if template is None:
         return lambda _path, _key: None
-    source = os.path.realpath(template.removeprefix("file://"))
-    _check_template(template, source, os.path.realpath(workspaces.base))
-    if os.path.isdir(template) and not _is_bare_repository(template):
-        if not _is_linked(template, source):
-            return lambda path, _key: copy_tree(source, path, lambda entry: _points_outside(entry, source))
-        find_program("git")
-        return lambda path, key: workspaces.detach(source, path, key)
-    if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
-        raise UserError(f"--workspace-template {template}: no such directory or git repository")
-    find_program("git")
-    repository = source if os.path.isdir(template) else template
-    return lambda path, key: workspaces.clone(repository, path, key)
-
-
-def _check_template(template: str, source: str, base: str) -> None:
-    """Refuses a template that would be copied into itself, or that is a workspace itself; both paths are real."""
-    if not os.path.isdir(source):
-        return
-    is_copied = os.path.isdir(template) and not _is_bare_repository(template)
-    if is_copied and os.path.commonpath([source, base]) == source:
+    source, base = os.path.realpath(template.removeprefix("file://")), os.path.realpath(workspaces.base)
+    copied = os.path.isdir(template) and not _is_bare_repository(template)
+    if copied and os.path.commonpath([source, base]) == source:
         raise UserError(f"--workspace-template {template}: holds the workspace directory, and would copy itself")
-    inside, slash, name = source.partition(os.path.join(base, ""))
-    if slash and not inside and name.lower().startswith(PREFIX):
+    if os.path.isdir(source) and os.path.relpath(source, base).lower().startswith(PREFIX):
         raise UserError(
             f"--workspace-template {template}: is a workspace, which a run may replace; copy it, or name another "
             "--workspace-dir"
         )
-
-
-def _is_repository(template: str) -> bool:
-    """Whether workspaces made from a template are git repositories: clones or copies of one."""
-    return _is_bare_repository(template) or not os.path.isdir(template) or os.path.lexists(f"{template}/.git")
+    if copied and not _is_linked(template, source):
+        return lambda path, _key: copy_tree(source, path, lambda entry: _points_outside(entry, source))
+    if not os.path.isdir(template) and not re.search(r"://|^[\w.-]+@?[\w.-]*:", template):
+        raise UserError(f"--workspace-template {template}: no such directory or git repository")
+    find_program("git")
+    if copied:
+        return lambda path, key: workspaces.detach(source, path, key)
+    repository = source if os.path.isdir(template) else template
+    return lambda path, key: workspaces.clone(repository, path, key)
 
 
 def _is_bare_repository(path: str) -> bool:

@@ -192,7 +192,8 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
             trace=console.say if settings.debug else None,
         )
 
-    return GraderPlan(open_graders, sum(spec.streams for spec in specs), grader_digests(specs))
+    digests = grader_digests(specs, grade_failed=settings.grade_failed)
+    return GraderPlan(open_graders, sum(spec.streams for spec in specs), digests)
 
 
 # --- --stop-when-known --------------------------------------------------------------------------

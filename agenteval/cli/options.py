@@ -144,7 +144,7 @@ turn_timeout_option: Decorator = click.option(
     help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
 )
 redact_option: Decorator = click.option(
-    "--no-redact", is_flag=True, help="Record the values of variables that look like secrets."
+    "--no-redact", is_flag=True, help="Keep secrets: values of variables named like one, keys, tokens."
 )
 
 

@@ -80,7 +80,7 @@ def write_results(
     try:
         seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None
         reader = RowReader(source, console, seen, use)
-        forms.write(form, reader, target, at_once=reader.at_once, source=source.name, say=console.say, **wishes)
+        forms.write(form, reader, target, source=source.name, say=console.say, **wishes)
     except UserError:
         target.abandon()
         raise

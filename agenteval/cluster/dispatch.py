@@ -60,7 +60,7 @@ class Dispatcher:
         open_slot: Callable[[], Slot],
         slots: int,
         retries: int,
-        write: Callable[[bytes], None],
+        write: Callable[[bytes], object],
         give_up: Callable[[Task, str], bytes],
         console: Console,
         keep_order: bool = False,

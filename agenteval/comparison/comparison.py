@@ -105,7 +105,7 @@ class Comparison:
             return wire.ReportMeta(**facts)
         ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
         mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
-        return wire.TrialsMeta(
+        return wire.ReportMeta(
             **facts,
             trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
             input_format="trials",
@@ -153,24 +153,18 @@ class Comparison:
             "usage": figures.usage(runs),
             "by_category": pairing.by_category(runs, partial(figures.category_run, trials=self.trials)),
         }
-        pairs = [
-            (pair, outcome(pair, meta), a, b)
-            for pair, (a, b) in zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
-        ]
+        pairs = zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
+        statistics = wire.Statistics(
+            runs=each(partial(figures.run_statistics, trials=self.trials)),
+            pairs=[self._pair(pair, meta, a, b) for pair, (a, b) in pairs],
+        )
         if not self.trials:
             return wire.ComparisonReport(
                 **shared,
                 quality=each(figures.quality),
                 reliability=each(figures.reliability),
                 trajectory_info=each(figures.trajectory_info),
-                statistics=wire.Statistics(
-                    pairs=[
-                        wire.PairStatistics(
-                            **asdict(pair.scores) | found, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes)
-                        )
-                        for pair, found, _, _ in pairs
-                    ]
-                ),
+                statistics=statistics,
                 head_to_head=head_to_head(runs, strategy),
             )
         wins, prompts = trials_head_to_head(runs, strategy)
@@ -181,20 +175,19 @@ class Comparison:
             reliability=each(figures.trial_reliability),
             flakiness=each(figures.flakiness),
             quality=scored or None,
-            statistics=wire.TrialsStatistics(
-                runs=each(figures.run_statistics),
-                pairs=[
-                    wire.TrialsPairStatistics(
-                        **asdict(pair.passes) | found,
-                        score=pair.scores if pair.scores.n else None,
-                        pass_exp=pass_exp_difference(a, b),
-                    )
-                    for pair, found, a, b in pairs
-                ],
-            ),
+            statistics=statistics,
             head_to_head=wins,
             per_prompt=prompts,
         )
+
+    def _pair(self, pair: PairAnalysis, meta: wire.ReportMeta, a: RunRows, b: RunRows) -> wire.PairStatistics:
+        """What the report says of two runs; the fields that results and trials share with others come first."""
+        if not self.trials:
+            fields = asdict(pair.scores) | outcome(pair, meta)
+            return wire.PairStatistics(**fields, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes))
+        score = pair.scores if pair.scores.n else None
+        fields = asdict(pair.passes) | outcome(pair, meta)
+        return wire.PairStatistics(**fields, pass_rate=pair.passes, score=score, pass_exp=pass_exp_difference(a, b))
 
 
 def mcnemar(passes: Difference) -> wire.McNemar:
@@ -233,10 +226,8 @@ def remarks(report: Report) -> list[str]:
     if meta.clusters and meta.clusters == meta.prompt_count:
         key = f"metadata.{meta.cluster_by}"
         lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
-    if not isinstance(report, wire.TrialsComparisonReport):
-        return lines
-    if report.meta.mixed_k:
-        ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in report.meta.mixed_k.items())
+    if meta.mixed_k:
+        ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
         lines.append(
             f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
             "and a prompt is won at the smallest k that its runs have"

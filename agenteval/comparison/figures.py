@@ -24,10 +24,11 @@ from agenteval.wire import comparison as wire
 from agenteval.wire.differences import CategoryRun, ConfidenceInterval, Difference, Ratio, Usage, UsageAmount
 
 Report = wire.ComparisonReport | wire.TrialsComparisonReport
-Pair = wire.PairStatistics | wire.TrialsPairStatistics
+Pair = wire.PairStatistics
 Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
+FIFTHS = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 MOST_FLAKY = 10
 STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
 
@@ -36,10 +37,7 @@ STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get
 
 
 class RunFigure(NamedTuple):
-    """What a report shows of each run: a title, the unit, the field of the report and that of its interval.
-
-    Where reports on results and on trials have it in different places, `field` and `interval` name both.
-    """
+    """What a report shows of each run: a title, the unit, the field of the report and that of its interval."""
 
     title: str
     unit: Unit
@@ -55,25 +53,16 @@ class RunFigure(NamedTuple):
         return read_field(report, label, self.interval) if self.interval else None
 
 
-def read_field(report: Any, label: str, paths: str) -> Any:
-    """The value at the first of the dotted paths that the report has; an object with an entry per run is that run's."""
-    for path in paths.split(" or "):
-        value = report
-        for name in path.split("."):
-            value = getattr(value, name, None)
-            value = value.get(label) if isinstance(value, dict) else value
-        if value is not None:
-            return value
-    return None
+def read_field(report: Any, label: str, path: str) -> Any:
+    """The value at the dotted path, None if there is none; an object with an entry per run is that run's."""
+    for name in path.split("."):
+        report = getattr(report, name, None)
+        report = report.get(label) if isinstance(report, dict) else report
+    return report
 
 
-PASS_RATE = RunFigure(
-    "Pass rate",
-    "rate",
-    "quality.pass_rate or statistics.runs.pass_rate",
-    "quality.pass_interval or statistics.runs.interval",
-)
-GRADED = RunFigure("Graded", "count", "statistics.runs.graded_trials or quality.n")
+PASS_RATE = RunFigure("Pass rate", "rate", "statistics.runs.pass_rate", "statistics.runs.interval")
+GRADED = RunFigure("Graded", "count", "statistics.runs.graded_trials")
 SCORE = RunFigure("Score", "score", "quality.avg_score", "quality.score_interval")
 MEAN_SCORE = SCORE._replace(title="Mean score")
 TOKENS = RunFigure("Tokens", "tokens", "usage.tokens.total")
@@ -168,17 +157,12 @@ class Measure(NamedTuple):
 
 def measures(pair: Pair) -> list[Measure]:
     """The differences of a pair that there are: passes, of several trials pass^k, scores."""
-    if isinstance(pair, wire.PairStatistics):
-        return [Measure("Pass rate", "rate", pair.pass_rate), Measure("Score", "score", pair)]
-    found = [Measure("Pass rate", "rate", pair)]
+    found = [Measure("Pass rate", "rate", pair.pass_rate)]
+    if pair.mcnemar is not None:
+        return [*found, Measure("Score", "score", pair)]
     if pair.pass_exp is not None:
         found.append(Measure(f"pass^{pair.pass_exp.k}", "rate", pair.pass_exp))
     return [*found, Measure("Score", "score", pair.score)] if pair.score is not None else found
-
-
-def passes_of(pair: Pair) -> Difference:
-    """The difference of the pass rates; of trials the pair's own fields are that."""
-    return pair.pass_rate if isinstance(pair, wire.PairStatistics) else pair
 
 
 def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
@@ -229,17 +213,17 @@ def quality(run: RunRows) -> wire.Quality:
         pass_count=passed,
         fail_count=len(scores) - passed,
         score_distribution=distribution(scores),
-        confidence_intervals=wire.QualityIntervals(avg_score=bounds(of_scores), pass_rate=bounds(of_passes)),
+        confidence_intervals={"avgScore": bounds(of_scores), "passRate": bounds(of_passes)},
         score_interval=of_scores,
         pass_interval=of_passes,
     )
 
 
-def distribution(scores: Iterable[float]) -> wire.ScoreDistribution:
+def distribution(scores: Iterable[float]) -> dict[str, int]:
     """Counts per fifth; a score on a border belongs to the upper one."""
     # Compared, not divided: 0.6 / 0.2 is 2.9999999999999996.
     found = Counter(sum(score >= border for border in BORDERS) for score in scores)
-    return wire.ScoreDistribution(**{f"fifth{i + 1}": found[i] for i in range(5)})
+    return {name: found[at] for at, name in enumerate(FIFTHS)}
 
 
 def trial_quality(run: RunRows) -> wire.TrialQuality | None:
@@ -254,27 +238,27 @@ def trial_quality(run: RunRows) -> wire.TrialQuality | None:
         ungraded=run.total("attempts") - len(scores) - run.total("grader_errors"),
         grader_errors=run.total("grader_errors"),
         failed_trials=run.total("failed"),
-        confidence_intervals=wire.ScoreIntervals(avg_score=bounds(interval)),
+        confidence_intervals={"avgScore": bounds(interval)},
         score_interval=interval,
         **_spread("score", scores),
     )
 
 
-def run_statistics(run: RunRows) -> wire.RunStatistics:
+def run_statistics(run: RunRows, *, trials: bool = True) -> wire.RunStatistics:
     """Counts of prompts and trials, and the pass rate with its interval."""
-    trials, graded, passed = run.total("attempts"), run.total("graded"), run.total("passed")
+    attempts, graded, passed = run.total("attempts"), run.total("graded"), run.total("passed")
     return wire.RunStatistics(
         prompts=len(run.rows),
-        trials=trials,
+        trials=attempts,
         graded_prompts=sum(row.graded > 0 for row in run.rows.values()),
         graded_trials=graded,
         passed_trials=passed,
         failed_trials=run.total("failed"),
-        ungraded_trials=trials - graded - run.total("grader_errors"),
+        ungraded_trials=attempts - graded - run.total("grader_errors"),
         grader_errors=run.total("grader_errors"),
         incomplete=sum(row.attempts != row.k for row in run.rows.values()),
         pass_rate=passed / graded if graded else None,
-        interval=pass_interval(run, trials=True),
+        interval=pass_interval(run, trials=trials),
     )
 
 
@@ -374,16 +358,12 @@ def run_k(run: RunRows) -> int:
 
 def capability(run: RunRows) -> wire.Capability:
     """The chance to pass at least once in k trials."""
-    rates = _rates(run, "at")
-    shown = bounds(rates["pass_at_intervals"].get(str(run_k(run))))
-    return wire.Capability(**rates, confidence_intervals=wire.CapabilityIntervals(avg_pass_at_k=shown))
+    return wire.Capability(**_rates(run, "at"))
 
 
 def trial_reliability(run: RunRows) -> wire.TrialReliability:
     """The chance to pass in all of k trials."""
-    rates = _rates(run, "exp")
-    intervals = wire.ReliabilityIntervals(avg_pass_exp_k=bounds(rates["pass_exp_intervals"].get(str(run_k(run)))))
-    return wire.TrialReliability(type="trial", **rates, confidence_intervals=intervals)
+    return wire.TrialReliability(type="trial", **_rates(run, "exp"))
 
 
 def _rates(run: RunRows, which: Literal["at", "exp"]) -> dict[str, Any]:
@@ -392,6 +372,7 @@ def _rates(run: RunRows, which: Literal["at", "exp"]) -> dict[str, Any]:
     shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
     intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j))}
     curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
+    curves["confidence_intervals"] = {f"avgPass{which.title()}K": bounds(intervals.get(str(run_k(run))))}
     return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
 
 

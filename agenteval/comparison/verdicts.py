@@ -6,14 +6,13 @@ Sentences, tables and pages give differences as the later run minus the earlier 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from agenteval.comparison.figures import Pair, Report, passes_of
+from agenteval.comparison.figures import Pair, Report
 from agenteval.comparison.pairing import outcome_words
 from agenteval.statistics.distributions import detectable_shift
 from agenteval.statistics.intervals import LEVEL
 from agenteval.statistics.paired import POWER, SIGNIFICANT, holm
 from agenteval.statistics.power import prompts_needed
 from agenteval.streams.text import counted, first_few
-from agenteval.wire.comparison import TrialsComparisonReport
 from agenteval.wire.differences import Difference, Preference, PreferredRun, Ratio, Resources
 
 LEAST_P = 0.0001  # below, digits say nothing
@@ -155,7 +154,7 @@ def summary_line(report: Report) -> str:
     first, pairs = report.meta.runs[0], report.statistics.pairs
     if len(pairs) == 1:
         [pair] = pairs
-        found = passes_of(pair)
+        found = pair.pass_rate
         return f"{claim(pair)}{_rates(found)}" if found.n else claim(pair)
     return first_few([claim(pair) for pair in pairs if pair.run_a == first], PAIRS_NAMED, "; ")
 
@@ -232,10 +231,8 @@ def gate_reasons(report: Report, settings: GateSettings) -> list[str]:
     preference = report.preference
     if preference and any(pair.n for pair in preference.pairs) and not any(pair.n for pair in report.statistics.pairs):
         return preference_gate(preference, first, report.meta.prompt_count, settings)
-    measures = [GateMeasure("pass rate", [passes_of(pair) for pair in pairs])]
-    if not isinstance(report, TrialsComparisonReport):
-        return check_gate(first, others, report.quality[first].n, measures, settings)
-    every = [found for pair in pairs if (found := getattr(pair, "pass_exp", None)) is not None and found.k > 1]
+    measures = [GateMeasure("pass rate", [pair.pass_rate for pair in pairs])]
+    every = [found for pair in pairs if (found := pair.pass_exp) and found.k > 1]
     if every:
         name = f"pass^{every[0].k}" if len({found.k for found in every}) == 1 else "pass^k"
         measures.append(GateMeasure(name, every))

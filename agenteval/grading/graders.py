@@ -13,18 +13,19 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob
 from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
-from agenteval.grading.serve import ANNOUNCE_READY
+from agenteval.grading.serve import ANNOUNCE_READY, MODEL_VARIABLE
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
 from agenteval.processes.process import Command, Outcome, failure_of, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.digests import contents, digest, file_digest
+from agenteval.streams.digests import contents, digest, file_digest, programs_in, tree_digest, with_imports
 from agenteval.streams.jsonl import decode
 from agenteval.streams.text import first_few
 from agenteval.wire.records import GraderAnswer, Record
@@ -179,21 +180,37 @@ def _javascript_runtime(path: str) -> str:
     raise UserError(f"{path}: needs {wanted}, and none is on PATH")
 
 
-def grader_digests(specs: Iterable[GraderSpec]) -> dict[str, str]:
-    """Returns a digest of each grader by its name: of its command, and of the content of the files that it names."""
-    return {spec.name: digest(_definition(spec)) for spec in specs}
+def grader_digests(specs: Iterable[GraderSpec], *, grade_failed: bool = False) -> dict[str, str]:
+    """Returns a digest of each grader by its name: of its command, and of the content of the files that it names.
+
+    With --grade-failed they are others: records of agents that failed have another verdict.
+    """
+    how = ["--grade-failed"] if grade_failed else []
+    return {spec.name: digest([*_definition(spec), spec.counting, *how]) for spec in specs}
 
 
 def _definition(spec: GraderSpec) -> list[object]:
-    if not spec.hosted:
-        return [spec.argv, contents(spec.argv[1:] if spec.bundled else spec.argv), spec.counting]
     reference = spec.argv[-1]
-    if content := file_digest(reference):
-        return [content, spec.counting]
-    parts = reference.partition(":")[0].split(".")
-    paths = [os.path.join(folder, *parts) for folder in [os.curdir, *sys.path]]
-    files = (file_digest(file) for path in paths for file in (f"{path}.py", os.path.join(path, "__init__.py")))
-    return [reference, next(filter(None, files), None), spec.counting]
+    if spec.hosted and os.path.isfile(reference):
+        return [with_imports(reference, os.path.dirname(reference))]
+    if spec.hosted:
+        parts = reference.partition(":")[0].split(".")
+        paths = [os.path.join(folder, *parts) for folder in [os.curdir, *sys.path]]
+        files = [file for path in paths for file in (f"{path}.py", os.path.join(path, "__init__.py"))]
+        found = next(filter(os.path.isfile, files), "")
+        return [reference, file_digest(found) if os.path.isabs(found) else with_imports(found, os.getcwd())]
+    words = spec.argv[1:] if spec.bundled else spec.argv
+    lines = [word for word in words if " " in word]  # as in --command "sh check.sh"
+    named = contents(words) + contents(name for line in lines for name in programs_in(line))
+    return [spec.argv, named, *(_conditions(spec.argv) if spec.bundled else [])]
+
+
+def _conditions(words: list[str]) -> list[object]:
+    """Returns what else a grader of the suite depends on: hidden tests, or the model that a variable names."""
+    given = re.search(r"\0--tests[=\0]([^\0]+)", "\0".join(words))
+    tests = sorted(glob(re.sub(r"\{[^}]*\}", "*", given[1]))) if given else []
+    model = os.environ.get(MODEL_VARIABLE) if words[0].endswith("judge") else None
+    return [*((path, tree_digest(path)) for path in tests), *([model] if model else [])]
 
 
 # --- graders at work ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import msgspec
 from agenteval.grading.verdict import without_verdicts
 from agenteval.streams.digests import digest
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.output import Output, rewrite
+from agenteval.streams.output import Output, lines_of, rewrite
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -42,16 +42,12 @@ class GradedRecords:
         self._read()
 
     def _read(self) -> None:
-        with open(self.output.absolute, "rb") as file:
-            for line in file:
-                if line.strip():
-                    record = decode_record(line)
-                    metadata = record.get("metadata") or {}
-                    graders = digest(metadata.get("graderDigests"))
-                    erred = _has_grader_error(record)
-                    place = GradedRecord(self._size, len(line), self._answer(record), graders, erred)
-                    self._left.setdefault(record["id"], []).append(place)
-                self._size += len(line)
+        for offset, line in lines_of(self.output.absolute):
+            record = decode_record(line)
+            graders = digest((record.get("metadata") or {}).get("graderDigests"))
+            place = GradedRecord(offset, len(line), self._answer(record), graders, _has_grader_error(record))
+            self._left.setdefault(record["id"], []).append(place)
+            self._size = offset + len(line)
 
     def _answer(self, record: Record) -> str:
         return digest(self.redact.record(without_verdicts(record)))
@@ -86,7 +82,7 @@ class GradedRecords:
 
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
-        new = iter(_lines_from(self.output.absolute, self._size))
+        new = ((offset, len(line)) for offset, line in lines_of(self.output.absolute, self._size))
         gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
         wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
         wanted += [(one.offset, one.size) for one in gone]
@@ -109,12 +105,3 @@ class GradedRecords:
 def _has_grader_error(record: Record) -> bool:
     trials = record.get("trials")
     return bool(record.get("graderError") or any(trial.get("graderError") for trial in trials or ()))
-
-
-def _lines_from(path: str, offset: int) -> Iterator[tuple[int, int]]:
-    """Yields offset and size of the lines that were added to a file."""
-    with open(path, "rb") as file:
-        file.seek(offset)
-        for line in file:
-            yield offset, len(line)
-            offset += len(line)

@@ -65,7 +65,7 @@ class GraderSet:
         grade_failed: bool = False,
         trace: Callable[[str], None] | None = None,
     ) -> None:
-        self.digests = grader_digests(specs)
+        self.digests = grader_digests(specs, grade_failed=grade_failed)
         self.graders = open_graders(specs, processes, trace=trace)
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
@@ -215,7 +215,7 @@ class GraderRun:
     ) -> None:
         specs = named_graders(grader, **settings)
         self.output, self.console = output, console
-        self.redact = redact = Redactor({} if no_redact else os.environ)
+        self.redact = redact = Redactor(None if no_redact else os.environ)
         console.redact, output.encode = redact, redact.line
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)

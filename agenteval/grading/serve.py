@@ -13,6 +13,7 @@ from agenteval.wire.records import Record
 Grade = Callable[[Record], Record]
 
 ANNOUNCE_READY = "_AE_GRADER_READY"  # set by the tool that starts a bundled grader: a line comes before the answers
+MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"  # names the judge where --model does not
 
 
 def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:

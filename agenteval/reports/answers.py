@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -47,7 +47,6 @@ class ReportedAnswer(NamedTuple):
 
     @property
     def status(self) -> str:
-        """How it ended."""
         return self.attempt.status
 
     @property
@@ -60,7 +59,6 @@ class ReportedAnswer(NamedTuple):
 
     @property
     def steps(self) -> list[Step]:
-        """The steps of the agent."""
         return self.attempt.trajectory or []
 
     @property
@@ -75,7 +73,6 @@ class ReportedAnswer(NamedTuple):
 
     @property
     def agent_version(self) -> str | None:
-        """The version of the agent, if the record has one."""
         return first_text(self.metadata, AGENT_VERSION)
 
     @property
@@ -129,10 +126,9 @@ class ReportedAnswer(NamedTuple):
         return fields
 
 
-def answers_in(row: Row) -> Iterator[ReportedAnswer]:
-    """Yields the answers of a row."""
-    for attempt in row.attempts:
-        yield ReportedAnswer(row, attempt)
+def answers_in(row: Row) -> list[ReportedAnswer]:
+    """The answers of a row."""
+    return [ReportedAnswer(row, attempt) for attempt in row.attempts]
 
 
 def story(attempts: Sequence[Attempt]) -> str:

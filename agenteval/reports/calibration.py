@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from agenteval.reports.figures import UNKNOWN, breakdown, number, percent, percent_span, span, verdict, whole
 from agenteval.reports.forms import ReportContext, ReportForms
@@ -18,8 +19,8 @@ from agenteval.wire.calibration import (
     VerdictChanges,
     output_hash,
 )
-from agenteval.wire.records import RUN_METADATA, GraderResult, Record, Step
-from agenteval.wire.row import Attempt, Row
+from agenteval.wire.records import RUN_METADATA, GraderResult, Step
+from agenteval.wire.row import Attempt
 
 FigureRow = tuple[str, str, str, int]  # name, value, interval and number of labels
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long text that are shown; answers stand at the end
@@ -51,9 +52,6 @@ MEANINGS = {
     True: {"pass": f"{RIGHT}, a valid pass", "fail": f"{WRONG}, a grader bug"},
     None: {"pass": RIGHT, "fail": WRONG},
 }
-BEYOND_CHANCE = {"kappa": "Cohen's kappa (0: chance, 1: perfect)", "ac1": "Gwet's AC1 (0: chance, 1: perfect)"}
-OTHER_VERDICT = {"passes": "failures", "failures": "passes"}
-AMBIGUOUS = {"ambiguous": "the task leaves open what is right"}
 
 
 def as_json(calibration: Calibration, _context: ReportContext) -> Iterator[bytes]:
@@ -130,17 +128,14 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
     of = [counted(labelled, "labelled record")] if labelled else []
     of += [counted(changes.sampled, sampled)] if changes.sampled or not labelled else []
     graders = " and ".join(map(inline, changes.graders))
-    text = (
-        f"Of the {' and '.join(of)}, {changes.differ:,} ({percent(changes.share)}) got another verdict from {graders}."
-    )
+    differ = f"{changes.differ:,} ({percent(changes.share)})"
+    text = f"Of the {' and '.join(of)}, {differ} got another verdict from {graders}."
     if changes.grader_errors:
         text += f" It could not grade {changes.grader_errors:,} more."
     failed, passed = changes.failed_before, changes.n - changes.failed_before
-    before = (
-        (passed - changes.pass_to_fail, changes.pass_to_fail),
-        (changes.fail_to_pass, failed - changes.fail_to_pass),
-    )
-    return "\n\n".join(["## Re-scored", text, two_by_two("The recorded verdict", "Second grader", *before)])
+    passes = (passed - changes.pass_to_fail, changes.pass_to_fail)
+    failures = (changes.fail_to_pass, failed - changes.fail_to_pass)
+    return "\n\n".join(["## Re-scored", text, two_by_two("The recorded verdict", "Second grader", passes, failures)])
 
 
 # --- agreement with the labels --------------------------------------------------------------------
@@ -161,26 +156,29 @@ def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
 
 def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
     """How well each grader agrees with the labels, side by side."""
-    columns = [("recorded", recorded)] + ([("second grader", rescored)] if rescored else [])
-    rows = [figure_cells(*row) for row in zip(*(figures(found) for _, found in columns), strict=True)]
-    titles = [title for name, _ in columns for title in (name.capitalize(), "95 % interval", "Labels")]
+    columns = {"Recorded": recorded} | ({"Second grader": rescored} if rescored else {})
+    rows = []
+    for figure in zip(*map(figures, columns.values()), strict=True):  # of each grader
+        cells = [(value, interval, whole(n) if value != UNKNOWN else UNKNOWN) for _, value, interval, n in figure]
+        rows.append([figure[0][0], *chain.from_iterable(cells)])
+    titles = [title for name in columns for title in (name, "95 % interval", "Labels")]
     parts = ["## Agreement with the labels", basis(recorded), "\n".join(table(["Figure", *titles], rows))]
-    for name, found in columns:
-        title = "The recorded verdict" if name == "recorded" else f"The {name}'s verdict"
+    for title, found in zip(("The recorded verdict", "The second grader's verdict"), columns.values(), strict=False):
         counts = found.table
         passes, failures = (counts.true_pass, counts.false_pass), (counts.false_fail, counts.true_fail)
         parts.append(two_by_two(title, "Human", passes, failures))
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
-def figures(found: Agreement) -> list[FigureRow]:
+def figures(found: Agreement) -> Iterator[FigureRow]:
     """Name, value, interval and number of labels of each figure."""
     counts, n = found.table, found.n
     on = "" if found.scope == "all" or not n else f" on {found.scope}"
-    rows = [("Labelled records (n)", whole(n), UNKNOWN, n)]
-    rows.append((f"Agreement{on}", percent(found.agreement), percent_span(found.interval), n))
-    for field, name in BEYOND_CHANCE.items():
-        rows.append((name, number(getattr(found, field)), span(getattr(found.intervals, field)), n))
+    yield "Labelled records (n)", whole(n), UNKNOWN, n
+    yield f"Agreement{on}", percent(found.agreement), percent_span(found.interval), n
+    for field, name in (("kappa", "Cohen's kappa"), ("ac1", "Gwet's AC1")):
+        interval = span(getattr(found.intervals, field))
+        yield f"{name} (0: chance, 1: perfect)", number(getattr(found, field)), interval, n
     for field, name, labels in (
         ("human_pass_rate", "Base rate: human passes", n),
         ("grader_pass_rate", "Grader passes", n),
@@ -189,16 +187,7 @@ def figures(found: Agreement) -> list[FigureRow]:
         ("failure_precision", "Precision of failures", n - counts.grader_passes),
         ("failure_recall", "Recall of failures", n - counts.human_passes),
     ):
-        rows.append((name, percent(getattr(found, field)), percent_span(getattr(found.intervals, field)), labels))
-    return rows
-
-
-def figure_cells(*columns: FigureRow) -> list[str]:
-    """The row of one figure: value, interval and labels of each grader."""
-    cells = [columns[0][0]]
-    for _, value, interval, labels in columns:
-        cells += [value, interval, whole(labels) if value != UNKNOWN else UNKNOWN]
-    return cells
+        yield name, percent(getattr(found, field)), percent_span(getattr(found.intervals, field)), labels
 
 
 def basis(found: Agreement) -> str:
@@ -210,7 +199,7 @@ def basis(found: Agreement) -> str:
             "The figures are about all graded records: each label counts for its share of the records with the same "
             "recorded verdict. They hold if, of each verdict, the labelled records were drawn at random."
         )
-    other = OTHER_VERDICT[found.scope]
+    other = "failures" if found.scope == "passes" else "passes"
     return (
         f"All labelled records are recorded as {found.scope}: this tells nothing about the grader's {other}, so that "
         f"recall, kappa and the pass rate are not known. Draw from all records with `--all`."
@@ -230,14 +219,23 @@ def section(place: int, item: Item) -> str:
     """One record: input, output, trajectory, verdicts, and boxes to tick."""
     row, attempt = item.row, item.attempt
     parts = [f"### {place}. {_id(item.name)}"]
-    if facts := metadata_line(row.metadata or {}):
-        parts.append(facts)
-    parts += [text_block(*turn) for turn in turns_of(row)]
+    facts = [
+        f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}"
+        for name, value in (row.metadata or {}).items()
+        if name not in RUN_METADATA
+    ]
+    if facts:
+        parts.append(f"**Metadata**: {', '.join(facts)}")
+    if isinstance(row.input, list):
+        parts += [text_block(f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1)]
+    elif row.input is not None:
+        parts.append(text_block("Input", row.input))
     if row.hint:
         parts.append(text_block("Hint", row.hint))
     if isinstance(reference := item.record.get("reference"), str):
         parts.append(text_block("Reference", reference))
-    parts.append(output_block(attempt.output))
+    output = attempt.output
+    parts.append(f"**Output**{_length(output)}:\n\n{block(output)}" if output.strip() else "**Output**: (empty)")
     parts += [f"❌ **Error**: {inline(preview(failure, CELL))}" for failure in attempt.failures]
     if attempt.trajectory:
         parts.append(trajectory_block(attempt.trajectory))
@@ -249,33 +247,11 @@ def _id(name: str) -> str:
     return inline(preview(name, ID_SHOWN)) or "(blank)"
 
 
-def metadata_line(metadata: Record) -> str | None:
-    """Returns the metadata of the prompt, such as its category, without that of the run; None if there is none."""
-    facts = {name: value for name, value in metadata.items() if name not in RUN_METADATA}
-    parts = [
-        f"{inline(preview(name, SHORT))}: {inline(preview(plain_text(value), SHORT))}" for name, value in facts.items()
-    ]
-    return f"**Metadata**: {', '.join(parts)}" if parts else None
-
-
-def turns_of(row: Row) -> Iterator[tuple[str, str]]:
-    """Each turn of the input with its title."""
-    if isinstance(row.input, list):
-        yield from ((f"Input, turn {turn}", text) for turn, text in enumerate(row.input, 1))
-    elif row.input is not None:
-        yield "Input", row.input
-
-
 def text_block(name: str, text: str) -> str:
     """A short text behind its name, a longer one in a block below it."""
     if len(text) <= SHORT and len(text.splitlines()) <= 1:
         return f"**{name}**: {inline(text)}"
     return f"**{name}**{_length(text)}:\n\n{block(text)}"
-
-
-def output_block(output: str) -> str:
-    """The output; if it is long, its beginning and end."""
-    return f"**Output**{_length(output)}:\n\n{block(output)}" if output.strip() else "**Output**: (empty)"
 
 
 def _length(text: str) -> str:
@@ -297,15 +273,14 @@ def trajectory_block(steps: Sequence[Step]) -> str:
     bad = [f"{count:,} {status}" for status, count in calls.items() if status != "completed"]
     counts = [counted(count, kind.replace("_", " ")) for kind, count in kinds.items()]
     summary = f"**Trajectory**: {', '.join(counts)}" + (f" (calls: {', '.join(map(inline, bad))})" if bad else "")
-    lines = [step_line(place, step) for place, step in enumerate(steps, 1)]
+    lines = [_step_line(place, step) for place, step in enumerate(steps, 1)]
     omitted = len(lines) - STEPS_HEAD - STEPS_TAIL
     if omitted > 1:
         lines = [*lines[:STEPS_HEAD], f"    [… {omitted:,} steps left out …]", *lines[-STEPS_TAIL:]]
     return f"{summary}\n\n" + block("\n".join(lines))
 
 
-def step_line(place: int, step: Step) -> str:
-    """One step on one line."""
+def _step_line(place: int, step: Step) -> str:
     if step.type == "tool_call":
         given = "" if step.input is None else plain_text(step.input)
         text = f"{step.name or '?'} [{step.status or '?'}] {given}"
@@ -348,7 +323,8 @@ def _verdict_row(name: str, grade: GraderResult) -> list[str]:
 def boxes(item: Item) -> str:
     """The boxes to tick; ticked if there is a label."""
     verdicts = set(item.verdicts)
-    meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None] | AMBIGUOUS
+    meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None]
+    meanings = {**meanings, "ambiguous": "the task leaves open what is right"}
     word = None if item.human is None else "pass" if item.human else "fail"
     note = item.label.note if item.label else None
     label = Label(id=item.name, label=word, note=note, output_hash=output_hash(item.attempt.output))

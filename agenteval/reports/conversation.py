@@ -17,16 +17,10 @@ from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, UNGRADED
 
 NumberedStep = tuple[int, Step]  # its number in the trajectory, from 1
 PENDING = ("pending", "in_progress")
-FAILED_CALL = "failed"
 TRL = "trl"
 NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
-REASONS = {
-    FAIL: "did not pass",
-    ERROR: "agent failed",
-    GRADER_ERROR: "grader erred",
-    UNGRADED: "ungraded",
-}
+REASONS = {FAIL: "did not pass", ERROR: "agent failed", GRADER_ERROR: "grader erred", UNGRADED: "ungraded"}
 NO_REPLY = "no answer in words"
 
 
@@ -39,7 +33,6 @@ class ToolCall:
 
     @property
     def name(self) -> str:
-        """The name of the tool."""
         return self.step.name or "tool"
 
     @property
@@ -58,8 +51,7 @@ class ToolCall:
 
     @property
     def failed(self) -> bool:
-        """Whether the tool failed."""
-        return self.step.status == FAILED_CALL
+        return self.step.status == "failed"
 
 
 @dataclass
@@ -75,11 +67,10 @@ class AgentTurn:
     def takes(self, step: Step) -> bool:
         """Whether a step belongs to this turn, and not to the next one."""
         if step.type == "tool_call":
-            return not self.calls or is_parallel(self.calls[-1].step, step)
+            return not self.calls or _is_parallel(self.calls[-1].step, step)
         return not self.calls and (step.type == "plan" or not self.text)
 
     def add(self, step: Step, call_id: str) -> None:
-        """Adds a step."""
         self.first = self.first or step
         if step.type == "tool_call":
             self.calls.append(ToolCall(call_id, step))
@@ -99,7 +90,7 @@ class Exchange:
     turns: list[AgentTurn]
 
 
-def is_parallel(earlier: Step, later: Step) -> bool:
+def _is_parallel(earlier: Step, later: Step) -> bool:
     """Whether a tool was called before the result of an earlier call was known; False if the times do not show it."""
     if earlier.status in PENDING:
         return True
@@ -110,9 +101,12 @@ def is_parallel(earlier: Step, later: Step) -> bool:
 
 def exchanges(answer: ReportedAnswer) -> list[Exchange]:
     """The conversation of an answer, without its sub-agents; its last turn is the output, if there is any."""
-    parts = list(_parts(answer))
-    found = [Exchange(user, list(agent_turns(one for one in steps if not one[1].parent_id))) for user, steps in parts]
-    _end_with(found[-1].turns, answer.attempt.output)
+    found = [
+        Exchange(user, list(agent_turns(one for one in steps if not one[1].parent_id)))
+        for user, steps in _parts(answer)
+    ]
+    if answer.attempt.output.strip():
+        _end_with(found[-1].turns, answer.attempt.output)
     return found
 
 
@@ -127,7 +121,8 @@ def sub_agents(answer: ReportedAnswer) -> dict[str, list[NumberedStep]]:
 
 def _parts(answer: ReportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
     """Each text of the user, and the steps that followed it."""
-    texts, steps = user_texts(answer), list(enumerate(answer.steps, 1))
+    asked, steps = answer.row.input, list(enumerate(answer.steps, 1))
+    texts = asked if isinstance(asked, list) else [asked or ""]
     given = answer.metadata.get("turnSteps")
     counts = given if isinstance(given, list) and all(type(count) is int and count >= 0 for count in given) else []
     if len(texts) < 2 or len(counts) != len(texts) or sum(counts) != len(steps):
@@ -137,12 +132,6 @@ def _parts(answer: ReportedAnswer) -> Iterator[tuple[str, list[NumberedStep]]]:
     for text, count in zip(texts, counts, strict=True):
         yield text, steps[at : at + count]
         at += count
-
-
-def user_texts(answer: ReportedAnswer) -> list[str]:
-    """What the user said, turn by turn."""
-    given = answer.row.input
-    return [given or ""] if isinstance(given, str | None) else given
 
 
 def agent_turns(steps: Iterable[NumberedStep]) -> Iterator[AgentTurn]:
@@ -159,14 +148,11 @@ def agent_turns(steps: Iterable[NumberedStep]) -> Iterator[AgentTurn]:
 
 def _end_with(turns: list[AgentTurn], output: str) -> None:
     """Makes the output the last text: in place of the last texts if it has them in it, else after them."""
-    if not output.strip():
-        return
-    last = AgentTurn()
+    last = AgentTurn(text=output)
     while turns and not turns[-1].calls and turns[-1].text.strip() in output:  # "" too: thoughts alone
         turn = turns.pop()
         last.first = turn.first
         last.thoughts, last.plans = turn.thoughts + last.thoughts, turn.plans + last.plans
-    last.text = output
     turns.append(last)
 
 
@@ -209,16 +195,16 @@ def chat_of(answer: ReportedAnswer, reader: str = "") -> Chat:
     """The conversation of an answer, in the form that the reader takes; thoughts and plans are not part of it."""
     messages: list[Record] = []
     before, tools = 0, dict[str, Record]()
-    for exchange in spoken(answer):
+    for exchange in _spoken(answer):
         messages.append({"role": "user", "content": exchange.user})
         before = len(messages)
         for turn in exchange.turns:
             _add_turn(messages, turn, reader)
-            tools |= {name: tool(name, reader) for name in map(function_name, turn.calls)}
+            tools |= {name: _tool(name, reader) for name in map(_function_name, turn.calls)}
     return Chat(messages, before, list(tools.values()))
 
 
-def spoken(answer: ReportedAnswer) -> list[Exchange]:
+def _spoken(answer: ReportedAnswer) -> list[Exchange]:
     """The conversation, which ends with the graded output alone: other texts since the last call are left out."""
     found = exchanges(answer)
     turns = found[-1].turns
@@ -242,7 +228,7 @@ def _add_turn(messages: list[Record], turn: AgentTurn, reader: str) -> None:
             "id": call.id,
             "type": "function",
             "function": {
-                "name": function_name(call),
+                "name": _function_name(call),
                 "arguments": call.arguments if reader == TRL else encode(call.arguments).decode(),
             },
         }
@@ -255,19 +241,16 @@ def _add_turn(messages: list[Record], turn: AgentTurn, reader: str) -> None:
     messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result or ""} for call in turn.calls]
 
 
-def function_name(call: ToolCall) -> str:
+def _function_name(call: ToolCall) -> str:
     """The name of a tool with the characters and the length that the API allows."""
     return NOT_IN_A_NAME.sub("_", call.name)[:LONGEST_NAME]
 
 
-def tool(name: str, reader: str) -> Record:
+def _tool(name: str, reader: str) -> Record:
     """The definition of a tool of which only the name is known; some chat templates fail without a description."""
     described = {"description": ""} if reader == TRL else {}
     parameters = {"type": "object", "properties": {}}
     return {"type": "function", "function": {"name": name, **described, "parameters": parameters}}
-
-
-# --- what training data leaves out -----------------------------------------------------------------
 
 
 def say_left_out(written: str, left_out: Counter[str], context: ReportContext) -> None:

@@ -64,22 +64,19 @@ def as_json(report: EvaluationReport, _context: ReportContext) -> Iterator[bytes
 def as_markdown(report: EvaluationReport, _context: ReportContext) -> Iterator[bytes]:
     """markdown: summary, criteria and remarks, then a row per question"""
     evaluation, own = report
-    about = [("Questions", str(evaluation.num_questions)), *facts(evaluation, own), ("Made", evaluation.timestamp)]
+    total = evaluation.num_questions
+    about = [("Questions", str(total)), *facts(evaluation, own), ("Made", evaluation.timestamp)]
     means = [[name, value, str(n)] for name, value, n in figures(evaluation)]
     rows = [[inline(asked(result)), *cells(result)] for result in evaluation.results]
     titles = ["Question", "Hit rate", "MRR", "Judge", "Tokens", "Combined"]
     sections = [
         ["# Evaluation", "", *(f"- {inline(name)}: {inline(value)}" for name, value in about)],
         ["## Summary", "", *table(["", "Value", "Questions"], means)],
-        _list("## Criteria", [in_words(result, evaluation.num_questions) for result in evaluation.criteria or ()]),
-        _list("## Remarks", remarks(evaluation)),
-        ["## Questions", "", *table(titles, rows)] if rows else [],
+        ["## Criteria", "", *(f"- {inline(in_words(result, total))}" for result in evaluation.criteria or ())],
+        ["## Remarks", "", *(f"- {inline(remark)}" for remark in remarks(evaluation))],
+        ["## Questions", "", *(table(titles, rows) if rows else ())],
     ]
-    yield page(sections).encode()
-
-
-def _list(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, "", *(f"- {inline(line)}" for line in lines)] if lines else []
+    yield page(section for section in sections if len(section) > 2).encode()
 
 
 def as_table(report: EvaluationReport, context: ReportContext) -> Iterator[bytes]:

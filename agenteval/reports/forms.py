@@ -18,7 +18,6 @@ from agenteval.streams.output import Output
 from agenteval.streams.text import NO_TERMINAL, terminal_columns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WRITE_SIZE = 1 << 16
 EXTENSIONS = {  # any other extension is the name of its form
     "md": ("markdown",),
     "ndjson": ("jsonl",),
@@ -93,29 +92,11 @@ class ReportForms:
         found: Form = self._functions.get(name) or import_module(f"agenteval.reports.{self._folder}.{name}").render
         return found
 
-    def write(self, name: str, subject: Any, output: Output, *, at_once: bool = False, **wishes: Any) -> None:
-        """Writes the subject in that form, with these fields of the context, and closes the output.
-
-        Each piece is written as it comes, or many at a time if all of the input is there already (`at_once`).
-        """
-        pieces = self.render(name)(subject, context_of(output)._replace(**wishes))
-        for piece in _joined(pieces) if at_once else pieces:
+    def write(self, name: str, subject: Any, output: Output, **wishes: Any) -> None:
+        """Writes the subject in that form, with these fields of the context, and closes the output."""
+        for piece in self.render(name)(subject, context_of(output)._replace(**wishes)):
             output.write_bytes(piece)
         output.close()
-
-
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Joins pieces to larger ones; those that came before an error are not lost."""
-    waiting = bytearray()
-    try:
-        for piece in pieces:
-            waiting += piece
-            if len(waiting) >= WRITE_SIZE:
-                full, waiting = bytes(waiting), bytearray()
-                yield full
-    finally:
-        if waiting:
-            yield bytes(waiting)
 
 
 def context_of(output: Output) -> ReportContext:

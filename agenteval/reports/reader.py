@@ -41,11 +41,6 @@ class RowReader:
         self._refused: set[int] = set()  # line numbers, of the first of two passes
         self._last = 0
 
-    @property
-    def at_once(self) -> bool:
-        """Whether all of it is there already, so that records may be written many at a time."""
-        return self._source.regular
-
     def records(self) -> Iterator[Record]:
         """Yields each whole record, as it comes."""
         for record, _ in read_checked(self._source, partial(row_of, depth=Row), self._refusals):

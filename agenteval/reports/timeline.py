@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 def timeline_lines(answer: ReportedAnswer, view: View) -> Iterator[str]:
     """The lines of one answer."""
-    yield from head(answer, view)
+    yield from _head(answer, view)
     steps = list(enumerate(answer.steps, 1))
     if view.step is not None:
         chosen = [(number, step) for number, step in steps if number == view.step]
@@ -41,17 +41,16 @@ def timeline_lines(answer: ReportedAnswer, view: View) -> Iterator[str]:
         yield from block("Hint", answer.row.hint or "", view)
     for number, step in steps:
         yield ""
-        yield from step_lines(number, step, view, answer.attempt.timing.start)
+        nested = NESTED if step.parent_id else ""  # a bar before each line of a sub-agent
+        narrower = view._replace(width=view.width - len(nested))
+        for line in _step_lines(number, step, narrower, answer.attempt.timing.start):
+            yield paint(nested, DIM, view.color) + line
     if view.step is None:
-        yield from tail(answer.attempt, view)
+        yield from _tail(answer.attempt, view)
     yield ""
 
 
-# --- above and below the steps ------------------------------------------------------------------
-
-
-def head(answer: ReportedAnswer, view: View) -> Iterator[str]:
-    """The id, and the facts of the run."""
+def _head(answer: ReportedAnswer, view: View) -> Iterator[str]:
     attempt = answer.attempt
     word = OUTCOMES[attempt.status]
     facts = [
@@ -70,7 +69,7 @@ def head(answer: ReportedAnswer, view: View) -> Iterator[str]:
     yield from more
 
 
-def tail(attempt: Attempt, view: View) -> Iterator[str]:
+def _tail(attempt: Attempt, view: View) -> Iterator[str]:
     """The answer, the verdict of each grader, and the errors of the agent."""
     yield from block("Output", attempt.output or "(empty)", view)
     for failure in attempt.failures:
@@ -109,17 +108,8 @@ def body(text: str, view: View, color: str = "", indent: str = "  ") -> Iterator
 # --- steps --------------------------------------------------------------------------------------
 
 
-def step_lines(number: int, step: Step, view: View, start: float | None = None) -> Iterator[str]:
-    """One step: when, what kind, and what is in it; a bar before each line marks a step of a sub-agent."""
-    if not step.parent_id:
-        yield from _step_lines(number, step, view, start)
-        return
-    narrower = view._replace(width=view.width - len(NESTED))
-    bar = paint(NESTED, DIM, view.color)
-    yield from (f"{bar}{line}" for line in _step_lines(number, step, narrower, start))
-
-
 def _step_lines(number: int, step: Step, view: View, start: float | None) -> Iterator[str]:
+    """One step: when, what kind, and what is in it."""
     since = since_start(step.timestamp, start)
     when = f"  +{duration_text(since)}" if since is not None else ""
     if step.type == "tool_call":

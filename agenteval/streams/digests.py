@@ -3,9 +3,11 @@
 A digest is of JSON with sorted keys, or of a command with the content of the files that it names.
 """
 
+import ast
 import hashlib
 import json
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
@@ -14,7 +16,10 @@ from typing import Any
 
 LENGTH = 16  # hexadecimal digits
 NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that change no verdict
+NOT_CONTENT = frozenset((".git", "__pycache__"))  # directories that change while nothing is edited
 REDIRECTIONS = frozenset((">", ">>", ">|", "&>", ">&"))
+JAVASCRIPT_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.[^"']+)["']""")
+JAVASCRIPT_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts")
 # What a shell line reads, and never writes.
 SOURCES = (
     *(".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl"),
@@ -40,8 +45,9 @@ def fields_digest(prompt: dict[str, Any]) -> str:
 
 
 def contents(words: Iterable[str], folder: str = os.curdir) -> list[tuple[str, str]]:
-    """Returns the words that name a file, each with the digest of its content."""
-    found = ((word, file_digest(os.path.join(folder, word))) for word in words)
+    """Returns the words that name a file, or have its name after `=`, each with the digest of its content."""
+    names = ((word, name) for word in words for name in (word, word.partition("=")[2]))
+    found = ((word, file_digest(os.path.join(folder, name))) for word, name in names)
     return [(word, content) for word, content in found if content is not None]
 
 
@@ -54,8 +60,52 @@ def file_digest(path: str) -> str | None:
     return None
 
 
+def tree_digest(folder: str) -> str:
+    """Returns the digest of all files below a directory: their names and contents, and whether they can be executed."""
+    found: list[tuple[str, str | None, bool]] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(set(folders) - NOT_CONTENT)
+        paths = [os.path.join(place, name) for name in sorted(files)]
+        found += [(os.path.relpath(path, folder), file_digest(path), os.access(path, os.X_OK)) for path in paths]
+    return digest(found)
+
+
+def with_imports(path: str, folder: str) -> list[tuple[str, str]]:
+    """Returns a Python or JavaScript file and those that it imports from a folder, each with its digest."""
+    found: dict[str, str] = {}
+    waiting = [os.path.abspath(path)]
+    while waiting:
+        file = waiting.pop()
+        if file not in found and (content := file_digest(file)):
+            found[file] = content
+            waiting += _python_imports(file, folder) if file.endswith(".py") else _javascript_imports(file)
+    return sorted((os.path.relpath(file, folder), content) for file, content in found.items())
+
+
+def _python_imports(path: str, folder: str) -> list[str]:
+    """Returns where the modules that a file imports would be, if they are in the folder."""
+    with open(path, "rb") as file, suppress(SyntaxError, ValueError):  # its host will report that
+        nodes = list(ast.walk(ast.parse(file.read())))
+        modules = [(folder, name.name) for node in nodes if isinstance(node, ast.Import) for name in node.names]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                root = os.path.join(os.path.dirname(path), *[os.pardir] * (node.level - 1)) if node.level else folder
+                modules += [(root, f"{node.module or ''}.{name.name}".lstrip(".")) for name in node.names]
+        parts = [(root, name.split(".")) for root, name in modules]
+        paths = [os.path.abspath(os.path.join(root, *one[:n])) for root, one in parts for n in range(1, len(one) + 1)]
+        return [file for path in paths for file in (f"{path}.py", os.path.join(path, "__init__.py"))]
+    return []
+
+
+def _javascript_imports(path: str) -> list[str]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        names = JAVASCRIPT_IMPORT.findall(file.read())
+    paths = [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in names]
+    return [path + ending for path in paths for ending in JAVASCRIPT_ENDINGS]
+
+
 def programs_in(line: str, folder: str = os.curdir) -> Iterator[str]:
-    """Yields the words of a shell line that name a program, a script or a configuration.
+    """Yields the words of a shell line that name a program, a script, a configuration or a file that is its input.
 
     A shell line also names files that it writes, which say nothing about the agent.
     """
@@ -65,10 +115,11 @@ def programs_in(line: str, folder: str = os.curdir) -> Iterator[str]:
         words = list(lexer)
     except ValueError:  # a quote that is not closed; sh will say so
         words = line.split()
-    for before, word in zip(["", *words], words, strict=False):
-        word = os.path.expandvars(word)
-        if before not in REDIRECTIONS and _is_source(os.path.join(folder, word)):
-            yield word
+    pairs = list(zip(["", *words], words, strict=False))
+    written = {word for before, word in pairs if before in REDIRECTIONS}
+    for before, word in pairs:
+        if word not in written and (before == "<" or _is_source(os.path.join(folder, os.path.expandvars(word)))):
+            yield os.path.expandvars(word)
 
 
 def _is_source(path: str) -> bool:

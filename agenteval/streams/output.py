@@ -34,6 +34,7 @@ SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
 class WrittenRecord(msgspec.Struct, gc=False):
     """Where a record is in the file, and what tells whether it still answers the same question."""
 
+    id: str
     offset: int
     size: int
     prompt: str | None  # digests, None in files of earlier versions and other harnesses
@@ -42,6 +43,7 @@ class WrittenRecord(msgspec.Struct, gc=False):
     failed: bool
     grader_error: bool
     run_id: str | None
+    k: int | None  # of trials
 
 
 class WrittenRecords(msgspec.Struct):
@@ -56,14 +58,7 @@ class WrittenRecords(msgspec.Struct):
     run_id: str | None = None
 
 
-def open_output(
-    path: str | None,
-    source: Source,
-    *,
-    append: bool,
-    resume: bool,
-    read_only: bool = False,
-) -> Output:
+def open_output(path: str | None, source: Source, *, append: bool, resume: bool, read_only: bool = False) -> Output:
     """Returns the output, to resume with what is `written` already; a file to be replaced is not touched before open().
 
     With `read_only` nothing is ever written.
@@ -77,8 +72,7 @@ def open_output(
     # It is locked before it is read: another tool may be writing.
     output = Output(path, append=True, inputs=(source,), lazy=read_only)
     output.resumable = True
-    written = WrittenRecords()
-    read_written(path, written, repair=not read_only)
+    written = read_written(path, repair=not read_only)
     output.remember_size()
     if resume:
         output.written, output.resumed = written, True
@@ -143,7 +137,7 @@ class Output:
             self.fd = _open_to_write(self.path)
         except OSError as error:
             raise UserError(f"{self.path}: {error.strerror}") from None
-        if stat.S_ISREG(os.fstat(self.fd).st_mode):  # several tools may write to /dev/null at a time
+        if stat.S_ISREG(os.fstat(self.fd).st_mode) and not _is_device(self.path):
             self._lock_file()
             self._replaces = not self._append
             self._file = OutputFile(self.fd, self.absolute, self.name)
@@ -166,30 +160,29 @@ class Output:
                 os.unlink(self.absolute)
 
     def remember_size(self) -> None:
-        """Takes the size that the file has now for what it should be."""
+        """Takes all that the file holds now for its own."""
         if self._file is not None:
-            self._file.size = os.fstat(self.fd).st_size
+            self._file.own_all()
 
     def write(self, record: Any) -> None:
         """Writes one record as one line."""
         self._write([self.encode(record), b"\n"])
 
-    def write_bytes(self, data: bytes) -> None:
-        """Writes all of data; nothing of another thread comes between."""
-        self._write([data])
+    def write_bytes(self, data: bytes) -> int:
+        """Writes all of data; nothing of another thread comes between. Returns where it is in a regular file."""
+        return self._write([data])
 
-    def _write(self, parts: list[bytes]) -> None:
+    def _write(self, parts: list[bytes]) -> int:
         with self._lock:
             try:
                 if self._file is not None:
                     self.begin()
-                    self._file.check()
+                    self._unsynced = True
+                    return self._file.append(parts)
                 if self._on_terminal and another_shows(1):  # an earlier tool of the pipeline
                     parts = [ERASE.encode(), *parts]
                 descriptors.write(self.fd, parts)
-                if self._file is not None:
-                    self._file.size += sum(map(len, parts))
-                    self._unsynced = True
+                return 0
             except BrokenPipeError:
                 raise ClosedPipe from None
             except OSError as error:
@@ -197,10 +190,8 @@ class Output:
 
     def records(self) -> Iterator[Record]:
         """Yields the records that are in the file."""
-        if self.path is None or not os.path.isfile(self.absolute):
-            return
-        with open(self.absolute, "rb") as file:
-            yield from (decode_record(line) for line in file if line.strip())
+        if self.path is not None and os.path.isfile(self.absolute):
+            yield from (decode_record(line) for _, line in lines_of(self.absolute))
 
     def sync(self) -> None:
         """Brings what was written to the disk, so that a power cut does not cost it; a pipe has no disk."""
@@ -228,24 +219,25 @@ class Output:
         """
         if self.path is None or self.fd == 1:
             return
-        self._lock.acquire(timeout=1)  # until a record that is being written is complete
+        whole = self._lock.acquire(timeout=1)  # until a record that is being written is complete
         problems: list[str] = []
         try:
             if self._file is not None:
                 if complete:
                     self.begin()
-                problems = self._finish(self._file)
+                problems = self._finish(self._file, whole=whole)
             os.close(self.fd)
         except OSError as error:
             raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
         if problems:
             raise CannotGoOn("; ".join(problems))
 
-    def _finish(self, file: OutputFile) -> list[str]:
+    def _finish(self, file: OutputFile, *, whole: bool) -> list[str]:
         """Completes a regular file before it is closed; returns what happened to it."""
         if self.durable:
             file.sync()
-        file.final_check()  # after the sync, during which a busy disk leaves others time to remove it
+        if whole:
+            file.final_check()  # after the sync, during which a busy disk leaves others time to remove it
         if self.durable and file.problems:
             file.sync()
         self._unsynced = False
@@ -275,6 +267,14 @@ def _open_to_write(path: str) -> int:
     return os.open(path, flags | os.O_WRONLY, 0o666)
 
 
+def _is_device(path: str) -> bool:
+    """Whether a path names a device or, by way of /dev/stdout or /dev/fd, what another program opened."""
+    path, left = os.path.abspath(path), 40
+    while not path.startswith(("/dev/", "/proc/")) and os.path.islink(path) and left:
+        path, left = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path))), left - 1
+    return path.startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")
+
+
 def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
     """Raises UserError if a file is both: its content would be lost, or never end; a device may be both."""
     try:
@@ -292,53 +292,81 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
 class OutputFile:
     """A regular file that is being written; `problems` are lines for the user about what happened to it.
 
-    The caller serializes the calls.
+    `own` are the parts of it (start and end) that were there at first or were written by this process: whatever else is
+    in it comes from another program, such as an agent. The caller serializes the calls.
     """
 
     def __init__(self, fd: int, path: str, name: str) -> None:
         self.fd, self.path, self.name = fd, path, name
         self.problems: list[str] = []
-        self.size = os.fstat(fd).st_size
         self._named = False  # whether its name is on the disk
+        self.own_all()
+
+    def own_all(self) -> None:
+        """Takes all that is in the file now for its own."""
+        self.size = os.fstat(self.fd).st_size
+        self.own = [(0, self.size)]
+
+    def append(self, parts: list[bytes]) -> int:
+        """Writes all parts at the end of the file, and returns where; if a full disk cuts them off, nothing stays."""
+        self.check()
+        try:
+            descriptors.write(self.fd, parts)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self.fd, self.size)
+            raise
+        end = os.lseek(self.fd, 0, os.SEEK_CUR)  # another program may have added to it, before or after
+        start = end - sum(map(len, parts))
+        if start == self.own[-1][1]:
+            start = self.own.pop()[0]
+        self.own.append((start, end))
+        self.size = os.fstat(self.fd).st_size
+        return end - sum(map(len, parts))
 
     def check(self) -> None:
         """Moves the records to a new file if this one was removed; notes if it was cut short."""
         status = os.fstat(self.fd)
         if status.st_nlink == 0:
-            self._move()
+            self._note(f"was removed or replaced during the run: its records are in {self._move(self.path)}")
         elif status.st_size < self.size:
             self._note("was cut short by another program: records are missing in it, whose prompts --resume runs again")
             if status.st_size and os.pread(self.fd, 1, status.st_size - 1) != b"\n":
                 os.write(self.fd, b"\n")  # the next record must not become a part of a line that was cut off
+            self.own_all()
         self.size = os.fstat(self.fd).st_size
 
     def final_check(self) -> None:
-        """Does the same, and moves the records if the path names another file or none: it was renamed."""
+        """Does the same; also moves the records if the path names another file or none, or others wrote into this."""
         self.check()
         try:
             kept = os.path.samestat(os.fstat(self.fd), os.stat(self.path))
         except OSError:
             kept = False
         if not kept:
-            self._move()
+            self._note(f"was removed or replaced during the run: its records are in {self._move(self.path)}")
+        elif sum(end - start for start, end in self.own) < self.size:
+            own = self._move(f"{self.path}.recovered")
+            self._note(f"was written to by another program during the run: what this run has written is in {own}")
 
-    def _move(self) -> None:
-        """Copies the records to a new file, at the same path if that is free, and goes on writing there."""
-        path, new = self.path, -1
+    def _move(self, path: str) -> str:
+        """Copies what is its own to a new file, at that path if it is free; goes on there, and returns its path."""
+        new = -1
         for number in count(1):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with suppress(FileExistsError):
                 new = os.open(path, NEW, stat.S_IMODE(os.fstat(self.fd).st_mode))
                 break
             path = f"{self.path}.recovered" + (f".{number}" if number > 1 else "")
-        at = 0
-        while piece := os.pread(self.fd, PIECE, at):
-            descriptors.write(new, [piece])
-            at += len(piece)
+        for start, end in self.own:
+            while piece := os.pread(self.fd, min(PIECE, end - start), start):
+                descriptors.write(new, [piece])
+                start += len(piece)
         os.dup2(new, self.fd, inheritable=False)
         os.close(new)
         self.path, self._named = path, False
-        self._note(f"was removed or replaced during the run: its records are in {path}")
+        self.own_all()
+        return path
 
     def _note(self, problem: str) -> None:
         line = f"{self.name} {problem}"
@@ -384,10 +412,6 @@ class Syncer:
 # --- what an output file already has ------------------------------------------------------------
 
 
-class _Identified(msgspec.Struct):
-    id: str
-
-
 class _Metadata(msgspec.Struct, rename="camel"):
     agent: str | None = None
     agent_digest: str | None = None
@@ -402,21 +426,20 @@ class _Entry(msgspec.Struct, rename="camel"):
     grader_error: str | bool | None = None
 
 
-class _Line(msgspec.Struct, rename="camel"):
+class _Identified(msgspec.Struct):
     id: str
-    errors: list[Any] | None = None
+
+
+class _Line(_Entry, rename="camel", kw_only=True):
+    id: str
     error: str | None = None
-    grader_error: str | bool | None = None
     metadata: _Metadata | None = None
+    k: int | None = None
     trials: list[_Entry] | None = None
 
     def failed(self) -> bool:
         """Whether the agent failed; of several trials, in any."""
-        return bool(self.errors or self.error or any(trial.errors for trial in self.trials or ()))
-
-    def has_grader_error(self) -> bool:
-        """Whether a grader erred; of several trials, in any."""
-        return bool(self.grader_error or any(trial.grader_error for trial in self.trials or ()))
+        return bool(self.error or any(one.errors for one in (self, *(self.trials or ()))))
 
 
 _parse_line = msgspec.json.Decoder(_Line).decode
@@ -428,7 +451,7 @@ def _parse(line: bytes) -> _Line:
     try:
         return _parse_line(line)
     except msgspec.ValidationError:
-        return _Line(_parse_id(line).id)
+        return _Line(id=_parse_id(line).id)
 
 
 def has_failed(line: bytes) -> bool:
@@ -436,47 +459,64 @@ def has_failed(line: bytes) -> bool:
     return _parse(line).failed()
 
 
-def read_written(path: str, written: WrittenRecords, *, repair: bool = True) -> None:
-    """Adds what is in an output file to `written`; to `repair` it removes a last line that a crash cut off."""
+def lines_of(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a file from an offset on, each with its own; without blank ones."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        for line in file:
+            if line.strip():
+                yield start, line
+            start += len(line)
+
+
+def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
+    """Returns what is in an output file; to `repair` it removes a last line that a crash cut off."""
+    written = WrittenRecords()
     if not os.path.isfile(path):
-        return  # a pipe or a device
-    good_until = 0
-    with open(path, "r+b" if repair else "rb") as file:
-        for number, line in enumerate(file, 1):
-            whole = line.endswith(b"\n")
-            try:
-                if line.strip():
-                    _note(_parse(line), good_until, len(line), written)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                if whole:
-                    raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
-                if repair:
-                    file.truncate(good_until)
-                break
-            good_until += len(line)
-            if not whole:
-                if repair:
-                    file.seek(0, os.SEEK_END)
+        return written  # a pipe or a device
+    for offset, line in lines_of(path):
+        try:
+            _note(_parse(line), offset, len(line), written)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if line.endswith(b"\n"):
+                number = _line_number(path, offset)
+                raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
+            if repair:
+                os.truncate(path, offset)
+        else:
+            if repair and not line.endswith(b"\n"):
+                with open(path, "ab") as file:
                     file.write(b"\n")
-                break
+    return written
 
 
-def _note(line: _Line, offset: int, size: int, written: WrittenRecords) -> None:
-    written.ids[line.id] = written.ids.get(line.id, 0) + 1
+def _line_number(path: str, offset: int) -> int:
+    with open(path, "rb") as file:
+        return 1 + file.read(offset).count(b"\n")
+
+
+def _written(line: _Line, offset: int, size: int) -> WrittenRecord:
     of_run = line.metadata or _Metadata()
-    written.records[line.id] = WrittenRecord(
+    return WrittenRecord(
+        line.id,
         offset,
         size,
         of_run.prompt_digest,
         of_run.fields_digest,
         of_run.grader_digests,
         line.failed(),
-        line.has_grader_error(),
+        any(one.grader_error for one in (line, *(line.trials or ()))),
         of_run.run_id,
+        line.k if line.trials is not None else None,
     )
-    if of_run.agent_digest:
-        written.agents.setdefault((of_run.agent, of_run.agent_digest), line.id)
-    written.run_id = of_run.run_id or written.run_id
+
+
+def _note(line: _Line, offset: int, size: int, written: WrittenRecords) -> None:
+    written.ids[line.id] = written.ids.get(line.id, 0) + 1
+    written.records[line.id] = _written(line, offset, size)
+    if line.metadata and line.metadata.agent_digest:
+        written.agents.setdefault((line.metadata.agent, line.metadata.agent_digest), line.id)
+    written.run_id = written.records[line.id].run_id or written.run_id
 
 
 def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] | None = None) -> None:
@@ -484,13 +524,19 @@ def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] 
 
     These are the records at the offsets `replaced` and, after a run that was killed, those that it has replaced.
     """
-    places = list(_places(path))
-    last = {place.id: place for place in places}
-    kept = [place for place in places if place.offset not in replaced and not _is_superseded(place, last[place.id])]
+    records = [_written(_parse(line), offset, len(line)) for offset, line in lines_of(path)]
+    last = {record.id: record for record in records}
+    kept = [one for one in records if one.offset not in replaced and not _is_superseded(one, last[one.id])]
     if order is not None:
-        kept.sort(key=lambda place: order.get(place.id, len(order)))
-    if kept != places:
-        rewrite(path, [(place.offset, place.size) for place in kept])
+        kept.sort(key=lambda record: order.get(record.id, len(order)))
+    if kept != records:
+        rewrite(path, [(record.offset, record.size) for record in kept])
+
+
+def _is_superseded(record: WrittenRecord, last: WrittenRecord) -> bool:
+    """Whether the last record of its id has replaced it; a record that --append has added has not."""
+    same_run = record is not last and record.run_id == last.run_id
+    return same_run and (record.run_id is not None or record.failed)
 
 
 def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
@@ -506,33 +552,6 @@ def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
         target.flush()
         os.fsync(target.fileno())
     os.replace(new, path)
-
-
-class _Place(msgspec.Struct, gc=False):
-    id: str
-    offset: int
-    size: int
-    run_id: str | None
-    failed: bool
-
-
-def _places(path: str) -> Iterator[_Place]:
-    offset = 0
-    with open(path, "rb") as file:
-        for line in file:
-            if line.strip():
-                record = _parse(line)
-                run_id = record.metadata.run_id if record.metadata else None
-                yield _Place(record.id, offset, len(line), run_id, record.failed())
-            offset += len(line)
-
-
-def _is_superseded(record: _Place, last: _Place) -> bool:
-    """Whether the last record of its id has replaced it; a record that --append has added has not."""
-    if record is last:
-        return False
-    same_run = record.run_id == last.run_id
-    return same_run and (record.run_id is not None or record.failed)
 
 
 # --- no single record ends a run ----------------------------------------------------------------

@@ -1,15 +1,15 @@
 """Keeps secrets out of everything that is recorded: each is replaced by [redacted:NAME].
 
-A Redactor knows the secrets of an environment: the values of variables with names such as API_KEY, and the passwords in
-addresses, in every form in which a program may print them. redact_tokens() is for what other people recorded, of whose
-environment nothing is known: it finds what looks like a key or token by its format.
+A Redactor has two nets. It knows the secrets of an environment: the values of variables with names such as API_KEY, and
+the passwords in addresses, in every form in which a program may print them. And it finds what looks like a key or token
+by its format, whoever's it is.
 """
 
 import json
 import re
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -27,15 +27,17 @@ DERIVED = frozenset(
 
 
 class Redactor:
-    """Replaces the secrets of an environment, also where they are escaped or encoded.
+    """Replaces the secrets of an environment, also where they are escaped or encoded, and what looks like a token.
 
-    Most texts have no secret, and a search for each form is much faster than a regular expression of all forms: that
-    one is used only where a form was found.
+    Without an environment (None) it replaces nothing. In a record it looks at the fields that agents and graders write,
+    or `everywhere`. Most texts have no secret, and a search for each form is much faster than a regular expression of
+    all forms: that one is used only where a form was found.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str] | None, *, everywhere: bool = False) -> None:
+        self.works, self._everywhere = environment is not None, everywhere
         self.secrets: dict[str, str] = {}  # value, in each form → variable
-        for name, value in environment.items():
+        for name, value in (environment or {}).items():
             for secret in secrets_in(name, value):
                 for form in forms_of(secret):
                     self.secrets.setdefault(form, name)
@@ -46,12 +48,21 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Returns the text without secrets."""
         if any(sign in text for sign in self._signs):
-            return self._pattern.sub(self._replace, text)
+            text = self._pattern.sub(lambda found: f"[redacted:{self.secrets[found[0]]}]", text)
+        if self.works and any(sign.search(text) for sign in _signs()):
+            text = _token().sub(lambda found: f"[redacted:{found.lastgroup}]", text)
         return text
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Returns the lines without secrets."""
-        return list(map(self, lines)) if self.secrets else lines
+        """Returns the lines without secrets, as many as there were: also of a private key that has several lines."""
+        if not self.works or self(text := "\n".join(lines)) == text:
+            return lines
+        kept, in_key = [], False
+        for line in lines:
+            in_key = in_key and re.fullmatch(r"[\w+/=:,. -]{0,80}\r?", line) is not None
+            kept.append("[redacted:PRIVATE_KEY]" if in_key else self(line))
+            in_key = (in_key and "-----END" not in line) or line.startswith("-----BEGIN") and "[redacted" in kept[-1]
+        return kept
 
     def cut(self, text: str) -> str:
         """Returns a part of a longer text without secrets, and without pieces of them at its ends."""
@@ -78,8 +89,8 @@ class Redactor:
 
     def record(self, record: Record) -> Record:
         """Returns the record without secrets in derived fields: pieces of output may have been joined there."""
-        if not self.secrets:
-            return record
+        if self._everywhere or not self.works:
+            return self.value(record)  # type: ignore[no-any-return]
         return {name: self.value(value) if name in DERIVED else value for name, value in record.items()}
 
     def line(self, record: Record) -> bytes:
@@ -88,20 +99,19 @@ class Redactor:
         return encode(self.record(record)) if self.found_in(data) else data
 
     def found_in(self, data: bytes) -> bool:
-        """Returns whether there is a secret in this JSON."""
-        return any(sign in data for sign in self._signs_in_json)
+        """Returns whether there may be a secret in this JSON."""
+        if any(sign in data for sign in self._signs_in_json):
+            return True
+        return self.works and any(sign.search(data) for sign in _signs_in_json())
 
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets."""
-        return replace_texts(value, self) if self.secrets else value
+        return replace_texts(value, self) if self.works else value
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         longest_first = sorted(self.secrets, key=len, reverse=True)  # one secret may start with another
         return re.compile("|".join(map(re.escape, longest_first)))
-
-    def _replace(self, found: re.Match[str]) -> str:
-        return f"[redacted:{self.secrets[found[0]]}]"
 
 
 def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
@@ -260,28 +270,28 @@ PATTERNS = {
     "NPM_TOKEN": _WORD + r"npm_[A-Za-z0-9]{30,}",
     "PYPI_TOKEN": _WORD + r"pypi-[A-Za-z0-9_-]{30,}",
     "BEARER_TOKEN": r"(?i:(?<=bearer ))[A-Za-z0-9._~+/-]{16,}=*",
-    "PASSWORD": r"(?<=://)[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}(?=@)",
+    "PASSWORD": r"(?<=://)(?!\[redacted:)[^\s/@:\"'\\]*:(?!\[redacted:)[^\s/@\"'\\]{3,}(?=@)",
 }
-# Every text that matches contains one of these, and a search for them is many times as fast as the patterns.
+# Every text that matches a pattern matches one of these, which begin with a literal: that makes them 20 times as fast.
 _SIGNS = (
-    *("PRIVATE KEY-----", "eyJ", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox"),
-    *("AKIA", "ASIA", "AIza", "hf_", "npm_", "pypi-", "earer ", "EARER ", "://"),
-    *("ccess_key", "CCESS_KEY", "ccessKey", "ccesskey"),
+    *("PRIVATE KEY-----", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ", "ecret", "ECRET", "earer ", "EARER "),
+    r"-(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)|(?<=glpat-)|(?<=xox[abeoprs]-)|(?<=pypi-))",
+    r"_(?=[A-Za-z0-9_]{20})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=hf_)|(?<=npm_))",
+    r"A(?:[KS]IA[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{30})",
+    r"://[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}@",
 )
-_SIGNS_IN_JSON = [sign.encode() for sign in _SIGNS]
-_TOKEN = "|".join(f"(?P<{name}>{text})" for name, text in PATTERNS.items())
 
 
-def redact_tokens(text: str) -> str:
-    """Returns the text with what looks like a key or token replaced by [redacted:KIND]."""
-    if not any(sign in text for sign in _SIGNS):
-        return text
-    return re.sub(_TOKEN, lambda found: f"[redacted:{found.lastgroup}]", text)
+@cache
+def _signs() -> list[re.Pattern[str]]:
+    return [re.compile(sign) for sign in _SIGNS]
 
 
-def line_without_tokens(record: Record) -> bytes:
-    """Returns the record as JSON, with what looks like a key or token replaced in all its texts."""
-    data = encode(record)
-    if not any(sign in data for sign in _SIGNS_IN_JSON):
-        return data
-    return encode(replace_texts(record, redact_tokens))
+@cache
+def _signs_in_json() -> list[re.Pattern[bytes]]:
+    return [re.compile(sign.encode()) for sign in _SIGNS]
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{name}>{text})" for name, text in PATTERNS.items()))

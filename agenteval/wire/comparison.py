@@ -1,36 +1,20 @@
-"""The reports of ae-compare on the wire, on results and on trials, and the answer of a comparison grader."""
+"""The reports of ae-compare on the wire, on results and on trials, and the answer of a comparison grader.
+
+The forms of both reports are those of agent-eval-harness. What the two have in common is declared once.
+"""
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
-from agenteval.wire.differences import (
-    Category,
-    ConfidenceInterval,
-    Difference,
-    Flips,
-    Preference,
-    Resources,
-    Usage,
-)
-from agenteval.wire.records import (
-    Count,
-    GraderResult,
-    Id,
-    Input,
-    Interval,
-    Rate,
-    Richness,
-    Step,
-    TrialEntry,
-    Wire,
-)
+from agenteval.wire.differences import Category, ConfidenceInterval, Difference, Flips, Preference, Resources, Usage
+from agenteval.wire.records import Count, GraderResult, Id, Input, Interval, Rate, Richness, Step, TrialEntry, Wire
 
 StrategyName = Literal["weighted", "statistical", "custom"]
+Bounds = dict[str, Interval | None]
 
 
-# --- results ------------------------------------------------------------------------------------
+# --- results and trials -------------------------------------------------------------------------
 
 
 class ReportMeta(Wire):
@@ -68,61 +52,12 @@ class ReportMeta(Wire):
     """How much worse a pass rate may be and still count as no worse."""
     grader_errors: Count | None = None
     """Prompts on which the comparison grader erred, with the custom strategy."""
-
-
-class ScoreDistribution(Wire):
-    """How many scores fall in each fifth of 0 to 1; the last fifth includes 1."""
-
-    fifth1: Count = msgspec.field(name="0.0-0.2")
-    """Scores from 0.0 to below 0.2."""
-    fifth2: Count = msgspec.field(name="0.2-0.4")
-    """Scores from 0.2 to below 0.4."""
-    fifth3: Count = msgspec.field(name="0.4-0.6")
-    """Scores from 0.4 to below 0.6."""
-    fifth4: Count = msgspec.field(name="0.6-0.8")
-    """Scores from 0.6 to below 0.8."""
-    fifth5: Count = msgspec.field(name="0.8-1.0")
-    """Scores from 0.8 to 1.0."""
-
-
-class QualityIntervals(Wire):
-    """Bounds of the 95 % intervals of the two means; null if nothing is graded."""
-
-    avg_score: Interval | None
-    """Interval of the mean score."""
-    pass_rate: Interval | None
-    """Interval of the pass rate."""
-
-
-class Quality(Wire):
-    """Scores of one run over its `n` graded records; the others are counted."""
-
-    type: Literal["run"]
-    """Always `run`; `trial` in a report on trials."""
-    n: Count
-    """Graded records, which the means are over."""
-    ungraded: Count
-    """Records without a grade."""
-    grader_errors: Count
-    """Records whose grader erred."""
-    errors: Count
-    """Records whose agent failed; where anything is graded, they are among those that did not pass."""
-    avg_score: Rate | None
-    """Mean score; null if nothing is graded."""
-    pass_rate: Rate | None
-    """Share that passed; null if nothing is graded."""
-    pass_count: Count
-    """Records that passed."""
-    fail_count: Count
-    """Records that did not pass."""
-    score_distribution: ScoreDistribution
-    """Distribution of the scores."""
-    confidence_intervals: QualityIntervals | None = None
-    """Bounds of the two intervals below, in the form of agent-eval-harness."""
-    score_interval: ConfidenceInterval | None = None
-    """95 % interval of the mean score; null if nothing is graded."""
-    pass_interval: ConfidenceInterval | None = None
-    """95 % interval of the pass rate; null if nothing is graded."""
+    input_format: Literal["trials"] | None = None
+    """`trials` in a report on trials."""
+    trials_per_prompt: Count | None = None
+    """Of trials: the k of the runs, which most of their prompts have, or the smallest of them."""
+    mixed_k: dict[str, dict[str, Count]] | None = None
+    """For each run, how many prompts have which k; only if k differs."""
 
 
 class Latency(Wire):
@@ -168,6 +103,170 @@ class Performance(Wire):
     """Interval of the mean, with the statistical strategy."""
 
 
+class PromptOutcome(Wire, gc=False):
+    """One prompt that at least two runs have."""
+
+    id: str
+    """The prompt's id."""
+    winner: str | None
+    """The run that won it, by the strategy; null on a tie, or if fewer than two have a score."""
+    scores: dict[str, float | None]
+    """Score of each run, by the strategy; null if it has none."""
+    reasoning: str | None = None
+    """Reasoning of the comparison grader."""
+    grader_error: str | None = None
+    """Why there is no ranking."""
+
+
+class Pairwise(Wire):
+    """Prompts won by each of two runs, of the `n` on which both have a score."""
+
+    run_a: str
+    """Name of run A."""
+    run_b: str
+    """Name of run B."""
+    n: Count
+    """Prompts on which both have a score."""
+    a_wins: Count
+    """Prompts that A won."""
+    b_wins: Count
+    """Prompts that B won."""
+    ties: Count
+    """Prompts on which the two are equal."""
+
+
+class McNemar(Wire):
+    """McNemar's test of the prompts that only one of two runs passed."""
+
+    b: Count
+    """Prompts that only A passed."""
+    c: Count
+    """Prompts that only B passed."""
+    p: Rate
+    """Two-sided mid-p value: the exact one less half the chance of what was seen."""
+    exact_p: Rate
+    """Exact two-sided p value, which is larger than it need be."""
+
+
+class PassExpDifference(Difference, kw_only=True):
+    """Difference of the unbiased pass^k, over the prompts with at least k graded trials in both."""
+
+    k: Count
+    """The smaller k of the two runs."""
+
+
+class PairStatistics(Difference, kw_only=True):
+    """Two runs, over the `n` prompts graded in both. Its own fields are those of the scores, of trials those of the
+    pass rates; `better` and `verdict` look at passes first, then at scores."""
+
+    pass_rate: Difference
+    """Difference of the pass rates."""
+    mcnemar: McNemar | None = None
+    """Of results: test of the prompts that only one of them passed."""
+    score: Difference | None = None
+    """Of trials: difference of the mean scores, if there are any."""
+    pass_exp: PassExpDifference | None = None
+    """Of trials: difference of pass^k, the chance that all of k trials pass; it is no part of the verdict."""
+    flips: Flips
+    """Prompts that only one of them passed; of trials, more often than not."""
+    resources: Resources
+    """What A took, divided by what B took."""
+    sentences: list[str]
+    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
+
+
+class RunStatistics(Wire):
+    """Pass rate of one run, with a 95 % interval for which the trials of a prompt are one cluster."""
+
+    prompts: Count
+    """Prompts of the run."""
+    trials: Count
+    """Trials of the run."""
+    graded_prompts: Count
+    """Prompts with a graded trial."""
+    graded_trials: Count
+    """Trials that count in the pass rate; those whose agent failed count as not passed."""
+    passed_trials: Count
+    """Trials that passed."""
+    failed_trials: Count
+    """Trials whose agent failed."""
+    ungraded_trials: Count
+    """Trials without a grade."""
+    grader_errors: Count
+    """Trials whose grader erred."""
+    incomplete: Count
+    """Prompts that do not have k trials."""
+    pass_rate: Rate | None
+    """Share of the graded trials that passed; null if nothing is graded."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the pass rate; null if nothing is graded."""
+
+
+class Statistics(Wire, kw_only=True):
+    """Every two runs, paired by prompt."""
+
+    runs: dict[str, RunStatistics]
+    """Each run; a result is a prompt with one trial."""
+    pairs: list[PairStatistics]
+    """Every two runs."""
+
+
+class Report(Wire, kw_only=True):
+    """What reports on results and on trials have in common."""
+
+    meta: ReportMeta
+    """What was compared and how."""
+    performance: dict[str, Performance]
+    """Times, for each run."""
+    statistics: Statistics
+    """Whether the differences are more than chance."""
+    preference: Preference | None = None
+    """What the comparison grader prefers, with the custom strategy."""
+    usage: dict[str, Usage] | None = None
+    """Tokens and cost, for each run; null if none has any."""
+    by_category: dict[str, Category] | None = None
+    """Each category by itself; null if no record has one."""
+
+
+class ScoreFigures(Wire):
+    """Scores of one run over its `n` records, or trials, that have one; the others are counted."""
+
+    n: Count
+    """Graded records, or trials, which the means are over."""
+    ungraded: Count
+    """Those without a grade."""
+    grader_errors: Count
+    """Those whose grader erred."""
+    avg_score: Rate | None
+    """Mean score; null if nothing is graded."""
+    confidence_intervals: Bounds | None = None
+    """Bounds of the 95 % intervals of `avgScore` and of results also of `passRate`, as agent-eval-harness has them."""
+    score_interval: ConfidenceInterval | None = None
+    """95 % interval of the mean score, for which the trials of a prompt are a cluster; null if nothing is graded."""
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+class Quality(ScoreFigures, kw_only=True):
+    """Scores and passes of one run over its `n` graded records; the others are counted."""
+
+    type: Literal["run"]
+    """Always `run`; `trial` in a report on trials."""
+    errors: Count
+    """Records whose agent failed; where anything is graded, they are among those that did not pass."""
+    pass_rate: Rate | None
+    """Share that passed; null if nothing is graded."""
+    pass_count: Count
+    """Records that passed."""
+    fail_count: Count
+    """Records that did not pass."""
+    score_distribution: dict[str, Count]
+    """How many scores fall in each fifth of 0 to 1, from `0.0-0.2` to `0.8-1.0`; the last fifth includes 1."""
+    pass_interval: ConfidenceInterval | None = None
+    """95 % interval of the pass rate; null if nothing is graded."""
+
+
 class Reliability(Wire):
     """Errors in the `n` records of one run; a completed record has output and no errors."""
 
@@ -196,42 +295,15 @@ class TrajectoryInfo(Wire):
     """Mean number of steps; null if there are no trajectories."""
 
 
-class PromptComparison(Wire, gc=False):
+class PromptComparison(PromptOutcome, gc=False, kw_only=True):
     """One prompt that at least two runs have."""
 
-    id: str
-    """The prompt's id."""
-    winner: str | None
-    """The run that won it, by the strategy; null on a tie, or if fewer than two have a score."""
-    scores: dict[str, float | None]
-    """Score of each run, by the strategy; null if it has none."""
     latencies: dict[str, float | None]
     """Milliseconds each run took; null if not measured."""
     had_errors: dict[str, bool]
     """Whether the agent or a tool failed, for each run."""
     quality_winner: str | None = None
     """The run with the best grade; null on a tie, or if fewer than two are graded."""
-    reasoning: str | None = None
-    """Reasoning of the comparison grader."""
-    grader_error: str | None = None
-    """Why there is no ranking."""
-
-
-class Pairwise(Wire):
-    """Prompts won by each of two runs, of the `n` on which both have a score."""
-
-    run_a: str
-    """Name of run A."""
-    run_b: str
-    """Name of run B."""
-    n: Count
-    """Prompts on which both have a score."""
-    a_wins: Count
-    """Prompts that A won."""
-    b_wins: Count
-    """Prompts that B won."""
-    ties: Count
-    """Prompts on which the two are equal."""
 
 
 class HeadToHead(Wire):
@@ -245,85 +317,38 @@ class HeadToHead(Wire):
     """Every two runs, by the grades alone: equal grades are a tie."""
 
 
-class McNemar(Wire):
-    """McNemar's test of the prompts that only one of two runs passed."""
-
-    b: Count
-    """Prompts that only A passed."""
-    c: Count
-    """Prompts that only B passed."""
-    p: Rate
-    """Two-sided mid-p value: the exact one less half the chance of what was seen."""
-    exact_p: Rate
-    """Exact two-sided p value, which is larger than it need be."""
-
-
-class PairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the scores; `better` and `verdict`
-    look at passes first, then at scores."""
-
-    pass_rate: Difference
-    """Difference of the pass rates."""
-    mcnemar: McNemar
-    """Test of the prompts that only one of them passed."""
-    flips: Flips
-    """Prompts that only one of them passed."""
-    resources: Resources
-    """What A took, divided by what B took."""
-    sentences: list[str]
-    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
-
-
-class Statistics(Wire):
-    """Every two runs, paired by prompt."""
-
-    pairs: list[PairStatistics]
-    """Every two runs."""
-
-
-class ComparisonReport(Wire):
+class ComparisonReport(Report, kw_only=True):
     """A comparison of two or more runs of the same prompts."""
 
-    meta: ReportMeta
-    """What was compared and how."""
     quality: dict[str, Quality]
     """Scores, for each run."""
-    performance: dict[str, Performance]
-    """Times, for each run."""
     reliability: dict[str, Reliability]
     """Errors and timeouts, for each run."""
     trajectory_info: dict[str, TrajectoryInfo]
     """Trajectories, for each run."""
-    statistics: Statistics
-    """Whether the differences are more than chance."""
     head_to_head: HeadToHead
     """Who won which prompt."""
-    preference: Preference | None = None
-    """What the comparison grader prefers, with the custom strategy."""
-    usage: dict[str, Usage] | None = None
-    """Tokens and cost, for each run; null if none has any."""
-    by_category: dict[str, Category] | None = None
-    """Each category by itself; null if no record has one."""
 
 
 # --- trials -------------------------------------------------------------------------------------
 
 
-class CapabilityIntervals(Wire):
-    """Bounds of the 95 % interval; null if nothing is graded."""
-
-    avg_pass_at_k: Interval | None
-    """Interval of pass@k at the run's k, from the unbiased estimates: the plug-in mean may lie outside."""
-
-
-class Capability(Wire):
-    """The chance to pass at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
-    passAtK is the plug-in value of agent-eval-harness, which is not."""
+class PassFigures(Wire):
+    """The chance to pass in some or all of k trials, over the `n` graded prompts of one run."""
 
     n: Count
     """Graded prompts, which the means are over."""
     ungraded: Count
     """Prompts without a grade."""
+    confidence_intervals: Bounds | None = None
+    """Bounds of the 95 % interval of `avgPassAtK` or `avgPassExpK`, from the unbiased estimates at the run's k: the
+    plug-in mean may lie outside."""
+
+
+class Capability(PassFigures, kw_only=True):
+    """The chance to pass at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
+    passAtK is the plug-in value of agent-eval-harness, which is not."""
+
     avg_pass_at_k: Rate | None
     """Mean passAtK; null if nothing is graded."""
     median_pass_at_k: Rate | None
@@ -338,27 +363,14 @@ class Capability(Wire):
     """For each j, the prompts that its mean is over: those with at least j graded trials."""
     pass_at_intervals: dict[str, ConfidenceInterval]
     """For k and the j that reports show, the 95 % interval of the mean."""
-    confidence_intervals: CapabilityIntervals | None = None
-    """Bounds of one interval, in the form of agent-eval-harness."""
 
 
-class ReliabilityIntervals(Wire):
-    """Bounds of the 95 % interval; null if nothing is graded."""
-
-    avg_pass_exp_k: Interval | None
-    """Interval of pass^k at the run's k, from the unbiased estimates: the plug-in mean may lie outside."""
-
-
-class TrialReliability(Wire):
+class TrialReliability(PassFigures, kw_only=True):
     """The chance to pass in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased, passExpK is
     the plug-in value of agent-eval-harness, which is not."""
 
     type: Literal["trial"]
     """Always `trial`; `run` in a report on results."""
-    n: Count
-    """Graded prompts, which the means are over."""
-    ungraded: Count
-    """Prompts without a grade."""
     avg_pass_exp_k: Rate | None
     """Mean passExpK; null if nothing is graded."""
     median_pass_exp_k: Rate | None
@@ -373,8 +385,6 @@ class TrialReliability(Wire):
     """For each j, the prompts that its mean is over: those with at least j graded trials."""
     pass_exp_intervals: dict[str, ConfidenceInterval]
     """For k and the j that reports show, the 95 % interval of the mean."""
-    confidence_intervals: ReliabilityIntervals | None = None
-    """Bounds of one interval, in the form of agent-eval-harness."""
 
 
 class FlakyPrompt(Wire):
@@ -408,51 +418,28 @@ class Flakiness(Wire):
         return self.flaky_prompt_count / self.n if self.n else None
 
 
-class ScoreIntervals(Wire):
-    """Bounds of the 95 % interval."""
-
-    avg_score: Interval | None
-    """Interval of the mean score."""
-
-
-class TrialQuality(Wire):
+class TrialQuality(ScoreFigures, kw_only=True):
     """Scores of one run over its `n` trials that have one; the others are counted."""
 
     type: Literal["trial"]
     """Always `trial`; `run` in a report on results."""
-    n: Count
-    """Trials that have a score."""
-    ungraded: Count
-    """Trials without a grade."""
-    grader_errors: Count
-    """Trials whose grader erred."""
     failed_trials: Count
     """Trials whose agent failed."""
-    avg_score: Rate
-    """Mean score."""
     median_score: Rate
     """Median score."""
     p25_score: Rate
     """25th percentile of the scores."""
     p75_score: Rate
     """75th percentile of the scores."""
-    confidence_intervals: ScoreIntervals | None = None
-    """Bounds of the interval below, in the form of agent-eval-harness."""
-    score_interval: ConfidenceInterval | None = None
-    """95 % interval of the mean score, robust to the clusters that the trials of a prompt are."""
 
 
-class TrialsPrompt(Wire, gc=False):
+class TrialsPrompt(PromptOutcome, gc=False, kw_only=True):
     """One prompt that at least two runs have, at the smallest `k` of them; null for a run without a grade."""
 
-    id: str
-    """The prompt's id."""
     capability_winner: str | None
     """The run with the higher passAtK; null on a tie."""
     reliability_winner: str | None
     """The run with the higher passExpK; null on a tie."""
-    winner: str | None
-    """The run that won it, by the strategy; null on a tie."""
     k: Count
     """The smallest number of trials that a run has of it."""
     pass_rate: dict[str, float | None]
@@ -463,12 +450,6 @@ class TrialsPrompt(Wire, gc=False):
     """passExpK, for each run."""
     flakiness: dict[str, float | None]
     """passAtK - passExpK, for each run."""
-    scores: dict[str, float | None]
-    """Score of each run, by the strategy."""
-    reasoning: str | None = None
-    """Reasoning of the comparison grader."""
-    grader_error: str | None = None
-    """Why there is no ranking."""
 
 
 class TrialsHeadToHead(Wire):
@@ -482,81 +463,9 @@ class TrialsHeadToHead(Wire):
     """By the strategy's score."""
 
 
-class RunStatistics(Wire):
-    """Pass rate of one run, with a 95 % interval for which the trials of a prompt are one cluster."""
-
-    prompts: Count
-    """Prompts of the run."""
-    trials: Count
-    """Trials of the run."""
-    graded_prompts: Count
-    """Prompts with a graded trial."""
-    graded_trials: Count
-    """Trials that count in the pass rate; those whose agent failed count as not passed."""
-    passed_trials: Count
-    """Trials that passed."""
-    failed_trials: Count
-    """Trials whose agent failed."""
-    ungraded_trials: Count
-    """Trials without a grade."""
-    grader_errors: Count
-    """Trials whose grader erred."""
-    incomplete: Count
-    """Prompts that do not have k trials."""
-    pass_rate: Rate | None
-    """Share of the graded trials that passed; null if nothing is graded."""
-    interval: ConfidenceInterval | None
-    """95 % interval of the pass rate; null if nothing is graded."""
-
-
-class PassExpDifference(Difference, kw_only=True):
-    """Difference of the unbiased pass^k, over the prompts with at least k graded trials in both."""
-
-    k: Count
-    """The smaller k of the two runs."""
-
-
-class TrialsPairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the pass rates; `better` and `verdict`
-    look at passes first, then at scores."""
-
-    score: Difference | None = None
-    """Difference of the mean scores, if there are any."""
-    pass_exp: PassExpDifference | None = None
-    """Difference of pass^k, the chance that all of k trials pass; it is no part of the verdict."""
-    flips: Flips
-    """Prompts that passed more often than not in only one of them."""
-    resources: Resources
-    """What A took, divided by what B took."""
-    sentences: list[str]
-    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
-
-
-class TrialsStatistics(Wire):
-    """Every run, and every two runs paired by prompt."""
-
-    runs: dict[str, RunStatistics]
-    """Each run."""
-    pairs: list[TrialsPairStatistics]
-    """Every two runs."""
-
-
-class TrialsMeta(ReportMeta, kw_only=True):
-    """What was compared, and how."""
-
-    trials_per_prompt: Count | None
-    """The k of the runs, which most of their prompts have, or the smallest of them; null if there are no prompts."""
-    input_format: Literal["trials"]
-    """Always `trial`; `run` in a report on results."""
-    mixed_k: dict[str, dict[str, Count]] | None = None
-    """For each run, how many prompts have which k; only if k differs."""
-
-
-class TrialsComparisonReport(Wire, kw_only=True):
+class TrialsComparisonReport(Report, kw_only=True):
     """A comparison of two or more runs of trials of the same prompts."""
 
-    meta: TrialsMeta
-    """What was compared and how."""
     capability: dict[str, Capability]
     """Passed at least once, for each run."""
     reliability: dict[str, TrialReliability]
@@ -565,20 +474,10 @@ class TrialsComparisonReport(Wire, kw_only=True):
     """Passed sometimes, for each run."""
     quality: dict[str, TrialQuality] | None = None
     """Scores, for each run that has any."""
-    performance: dict[str, Performance]
-    """Times, for each run."""
-    statistics: TrialsStatistics
-    """Whether the differences are more than chance."""
     head_to_head: TrialsHeadToHead
     """Who won how many prompts."""
     per_prompt: list[TrialsPrompt]
     """Prompt by prompt."""
-    preference: Preference | None = None
-    """What the comparison grader prefers, with the custom strategy."""
-    usage: dict[str, Usage] | None = None
-    """Tokens and cost of the trials, for each run; null if none has any."""
-    by_category: dict[str, Category] | None = None
-    """Each category by itself; null if no record has one."""
 
 
 # --- the comparison grader ----------------------------------------------------------------------

@@ -184,7 +184,7 @@ def test_the_time_of_a_run_ends_with_the_last_answer(tmp_path: Path) -> None:
     (raw,) = talk(tmp_path, [actions(["message", "x"], ["stay"])]).expect(0).records
     assert raw["signal"] is not None, "the agent stayed, and was ended"
     assert abs(raw["timing"]["total"] - raw["turns"][0]["total"]) <= 1, "the time to end it is not in it"
-    builder, client = RawRecordBuilder(Redactor({})), Client(["x"], "/", deny=False)
+    builder, client = RawRecordBuilder(Redactor(None)), Client(["x"], "/", deny=False)
     client.reply_to(b'{"id": 1, "error": {"code": 1, "message": "no"}}', True)
     assert client.ended is not None and client.problem
     client.ended = builder.zero + 0.25

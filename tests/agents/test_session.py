@@ -72,7 +72,7 @@ def run_prompt(
     """The raw record of a prompt."""
     record = {"id": "a", "input": "x", **prompt}
     processes = cast(ProcessSupervisor, script)
-    return PromptJob(record, ShellAgent("true"), processes, 7, prepare=prepare, conditions=conditions).run().raw
+    return PromptJob(record, ShellAgent("true"), processes, 7, prepare=prepare, conditions=conditions).run()
 
 
 def run_script(script: Script, limits: Limits, **prompt: Any) -> tuple[dict[str, Any], list[float]]:
@@ -182,7 +182,7 @@ def test_failure_of(outcome: Outcome, message: str | None) -> None:
     ],
 )
 def test_templates(template: str, argv: list[str]) -> None:
-    assert TemplateAgent(template).next_command("<P>", "/").argv == argv
+    assert TemplateAgent(template).open()("<P>", "/", None).argv == argv
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tool import ROOT, Done, Record, read, run, script, write
+from agenteval.grading.graders import grader_digests, named_graders
+from tests.support.tool import BIN, ROOT, Done, Record, read, run, script, write
 from tests.support.watching import Running, until
 
 TOOLS = ["ae-run", "ae-capture", "ae-trials"]
@@ -130,7 +131,7 @@ def test_an_edited_python_grader_grades_again(folder: Path) -> None:
 def test_an_edited_agent_is_refused(tool: str, folder: Path) -> None:
     start(tool, folder).expect(0)
     counted(folder)
-    refused = ("its records are of text with another command", "--force")
+    refused = ("its records were made with another command", "--force")
     start(tool, folder, "--resume", "--env", "OTHER=1").expect(2).says(*refused)
     script(folder / "agent.sh", f"# other\n{AGENT}")
     start(tool, folder, "--resume").expect(2).says(*refused)
@@ -235,6 +236,89 @@ def test_a_kill_between_grading_and_writing_loses_nothing(tool: str, folder: Pat
     assert "3 kept, nothing to do" in run(tool, "prompts", *agent, "--resume", cwd=folder).expect(0).stderr
 
 
+# --- what a grader and an agent depend on ---------------------------------------------------------
+
+PYTHON = "from helper import ok\ndef grade(record):\n    return {'pass': ok}\n"
+JAVASCRIPT = "import {ok} from './more/helper'\nexport const grade = () => ({pass: ok})\n"
+
+
+@pytest.mark.parametrize(
+    "grader, edited",
+    [
+        ("own.py", "own.py"),
+        ("own.py", "helper.py"),
+        ("own.py", "deeper/part.py"),
+        ("own:grade", "helper.py"),
+        ("own:grade", "deeper/part.py"),
+        ("own.mjs", "more/helper.js"),
+        ("sh ./check.sh", "check.sh"),
+        ("sh -c 'sh ./check.sh'", "check.sh"),
+        ("./check.sh --with=notes.txt", "notes.txt"),
+        ("ae-grader-judge --offline --rubric notes.txt", "notes.txt"),
+        ("ae-grader-judge --offline --rubric=notes.txt", "notes.txt"),
+        ("ae-grader-git --tests tests/{id} --command 'sh ./check.sh'", "tests/a/hidden.txt"),
+        ("ae-grader-git --tests=tests/{id} --command 'sh ./check.sh'", "check.sh"),
+    ],
+)
+def test_a_grader_is_another_if_what_it_reads_has_changed(
+    grader: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(BIN), prepend=":")
+    files = {"own.py": PYTHON, "helper.py": "import deeper.part\nok = True\n", "deeper/part.py": "", "notes.txt": "x"}
+    files |= {"own.mjs": JAVASCRIPT, "more/helper.js": "export const ok = true\n", "tests/a/hidden.txt": "x"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    script(tmp_path / "check.sh", "true")
+    digests = {name: grader_digests(named_graders([grader], stream=False)) for name in ("before", "again")}
+    assert digests["before"] == digests["again"]
+    (tmp_path / "deeper/__pycache__").mkdir()
+    with (tmp_path / edited).open("a") as file:
+        file.write("\n")
+    assert grader_digests(named_graders([grader], stream=False)) != digests["before"]
+
+
+def test_a_grader_is_another_with_other_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(BIN), prepend=":")
+    specs = named_graders(["ae-grader-judge --offline"], stream=False)
+    found = [grader_digests(specs), grader_digests(specs, grade_failed=True)]
+    monkeypatch.setenv("DEFAULT_JUDGE_MODEL", "other")
+    found.append(grader_digests(specs))
+    assert len({str(one) for one in found}) == 3
+
+
+def test_failed_agents_are_graded_again_when_that_is_asked_for(folder: Path) -> None:
+    script(folder / "agent.sh", f"{AGENT}; exit 1")
+    start("ae-capture", folder).expect(0)
+    counted(folder)
+    start("ae-capture", folder, "--resume", "--grade-failed").expect(0).says("3 graded again")
+    assert counted(folder) == ({}, 3)
+    assert all(record["score"]["pass"] for record in read(folder / "out"))
+
+
+@pytest.mark.parametrize("edited", ["template/x", "./agent.sh", "conf.json", "notes.txt", "--workspace-git"])
+def test_an_agent_is_another_if_what_it_reads_has_changed(edited: str, folder: Path) -> None:
+    for name in ("template/x", "conf.json", "notes.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("1")
+    agent = ["--shell", './agent.sh "$PROMPT" < notes.txt'] if edited == "notes.txt" else []
+    agent = agent or ["--simple", "./agent.sh {} --config=conf.json"]
+    place = ["--workspace-dir", "ws", "--workspace-template", "template"] if "/x" in edited else ["--cwd", "sub"]
+    (folder / "sub").mkdir()
+    if edited in ("notes.txt", "conf.json"):
+        place = []
+    options = ["prompts", *agent, *place, "--env", f"COUNT={folder}", "-o", "out"]
+    run("ae-run", *options, cwd=folder).expect(0)
+    run("ae-run", *options, "--resume", cwd=folder).expect(0).says("3 kept, nothing to do")
+    if edited.startswith("--"):
+        options += [edited, "--workspace-dir", "ws"]
+    else:
+        with (folder / edited).open("a") as file:
+            file.write("\n# edited\n")
+    run("ae-run", *options, "--resume", cwd=folder).expect(2).says("its records were made with another command")
+
+
 # --- an output that is there ----------------------------------------------------------------------
 
 
@@ -248,6 +332,9 @@ def test_an_output_with_records_is_not_replaced_unasked(tool: str, folder: Path)
     assert counted(folder) == ({}, 0)
     start(tool, folder, "--overwrite").expect(0)
     assert len(read(folder / "out")) == 3
+    result: Record = {"id": "a", "input": "x", "output": "x", "trajectory": []}
+    other = write(folder / "other", result if tool == "ae-trials" else {"id": "a", "k": 2, "trials": []})
+    start(tool, folder, "-o", other, "--append").expect(2).says("other: holds", f"give {tool} another file")
     (folder / "out").write_bytes(b"")
     start(tool, folder).expect(0)
 

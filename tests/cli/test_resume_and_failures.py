@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.agents.failures import FailureCount
+from agenteval.agents.limits import FailureCount
 from tests.support.tool import Done, Record, jsonl, on_terminal, read, run, write
 from tests.support.watching import Running, until
 
@@ -39,7 +39,7 @@ def test_a_file_of_another_agent_is_refused(tool: str, tmp_path: Path) -> None:
     before = (tmp_path / "out").read_bytes()
     some(tmp_path, "x", "y")
     refused = start(tool, tmp_path, "touch ran", "--resume").expect(2)
-    refused.says("out: its records are of text with another command", "--force")
+    refused.says("out: its records were made with another command", "--force")
     assert (tmp_path / "out").read_bytes() == before
     assert not (tmp_path / "ran").exists()
     start(tool, tmp_path, "touch ran", "--resume", "--force").expect(0)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agenteval.reports.answers import answers_in
-from agenteval.reports.summary import Sections, head_and_tail, text_at
+from agenteval.reports.summary import Sections
 from agenteval.wire.row import RowWithSteps
 from tests.support.tool import BIN, TIMEOUT, Record, jsonl, run, start, write
 
@@ -83,22 +83,29 @@ def numbered(count: int) -> str:
     return "\n".join(f"line {number}" for number in range(1, count + 1))
 
 
+def code(content: str) -> list[str]:
+    """The lines of the content that a tool call was given, as they are shown."""
+    lines = step(type="tool_call", name="Write", input={"content": content}).split("\n")
+    assert lines[1] == "   ```text" and lines[-1] == "   ```"
+    return [line.removeprefix("   ") for line in lines[2:-1]]
+
+
 @pytest.mark.parametrize("count", [1, 11, 12])
 def test_code_of_twelve_lines_is_shown(count: int) -> None:
-    assert head_and_tail(numbered(count)) == numbered(count)
+    assert code(numbered(count)) == numbered(count).split("\n")
 
 
 @pytest.mark.parametrize("count, omitted", [(13, 1), (100, 88)])
 def test_longer_code_keeps_head_and_tail(count: int, omitted: int) -> None:
-    lines = head_and_tail(numbered(count)).split("\n")
+    lines = code(numbered(count))
     assert lines[:8] == numbered(8).split("\n")
     assert lines[8:11] == ["", f"... {omitted} lines omitted ...", ""]
     assert lines[11:] == [f"line {number}" for number in range(count - 3, count + 1)]
 
 
 def test_a_minified_file_is_cut() -> None:
-    assert head_and_tail("x" * 500) == "x" * 500
-    assert head_and_tail("x" * 100_000) == "x" * 500 + "..."
+    assert code("x" * 500) == ["x" * 500]
+    assert code("x" * 100_000) == ["x" * 500 + "..."]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +120,9 @@ def test_a_minified_file_is_cut() -> None:
     ],
 )
 def test_what_a_tool_was_given(given: Any, path: str | None, content: str | None) -> None:
-    assert text_at(given, ("file_path", "path")) == path
-    assert text_at(given, ("content", "new_string")) == content
+    text = step(type="tool_call", name="Write", input=given)
+    assert re.findall(r"File: (\w+)", text) == ([path] if path else [])
+    assert re.findall(r"```\w+\n   (.*)\n", text) == ([content] if content else [])
 
 
 @pytest.mark.parametrize(

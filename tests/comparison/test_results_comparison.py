@@ -290,6 +290,7 @@ def test_pair_statistics_by_hand() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
     assert (found.interval.n, found.interval.level, found.interval.method) == (5, 0.95, "t")
     assert found.minimum_detectable_difference == pytest.approx(1.681997 * 0.432435, abs=1e-4)
+    assert found.mcnemar
     assert (found.mcnemar.b, found.mcnemar.c) == (3, 1)
     assert found.mcnemar.exact_p == pytest.approx(0.625)
     assert found.mcnemar.p == found.pass_rate.p == pytest.approx(0.625 - 4 / 16)

@@ -12,7 +12,7 @@ from agenteval.comparison.comparison import CompareSettings, trials_head_to_head
 from agenteval.comparison.pairing import by_scores
 from agenteval.comparison.rows import ComparedRow, RunRows, compared_row
 from agenteval.statistics.intervals import bootstrap_mean_interval, clustered_rate_interval, effective_count
-from agenteval.wire.comparison import TrialsPairStatistics
+from agenteval.wire.comparison import PairStatistics
 from agenteval.wire.row import RowWithCalls
 from agenteval.wire.validation import check
 from tests.support.compared import TRIALS, compare_trials
@@ -43,7 +43,7 @@ def run_of(label: str, *passed: int, of: int = 4) -> RunRows:
     return run_with(*(passing(c, of) for c in passed), label=label)
 
 
-def compared_pair(a: RunRows, b: RunRows) -> TrialsPairStatistics:
+def compared_pair(a: RunRows, b: RunRows) -> PairStatistics:
     """The paired analysis of two runs."""
     [found] = compare_trials([a, b], CompareSettings("custom")).statistics.pairs
     return found

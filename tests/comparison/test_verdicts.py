@@ -35,7 +35,7 @@ def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
     a, b = results("a", [0.6] * 40), results("b", [0.63] * 31 + [0.49] * 9)
     [pair] = compare(a, b).statistics.pairs
     assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
-    assert pair.mcnemar.p == pytest.approx(2**-9)
+    assert pair.mcnemar and pair.mcnemar.p == pytest.approx(2**-9)
     assert pair.sentences[0].startswith(
         "b passes less often than a: a 100.0%, then b 77.5% of 40 prompts graded in both;"
     )

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from agenteval.reports.markup import inline, inline_all
-
-PIECES = ["a", "b_c", "_", "__x", "\\", "`", "*", "[x]", "|", "#", "~", "$", "&", "<", ">", "é", "数", " ", "  ", "\n"]
-CONTROLS = ["\t", "\r\n", "\r", "\x00", "\x01", "\x1b", "\x85", "\u00a0", "\u2028"]
+from agenteval.reports.markup import inline
 
 
 @pytest.mark.parametrize(
@@ -17,6 +12,8 @@ CONTROLS = ["\t", "\r\n", "\r", "\x00", "\x01", "\x1b", "\x85", "\u00a0", "\u202
     [
         ("", ""),
         ("plain words", "plain words"),
+        ("plain, text. (1) - ok!", "plain, text. (1) - ok!"),
+        ("one\n# two\r\n\n\n---\rthree", "one<br>\\# two<br>---<br>three"),
         ("a  b\n\n c \n", "a b<br>c"),
         ("test_001 _x_ a_", r"test_001 \_x\_ a\_"),
         ("a\\_b", r"a\\\_b"),
@@ -29,11 +26,3 @@ CONTROLS = ["\t", "\r\n", "\r", "\x00", "\x01", "\x1b", "\x85", "\u00a0", "\u202
 )
 def test_words_of_one_line(text: str, shown: str) -> None:
     assert inline(text) == shown
-
-
-@pytest.mark.parametrize("pieces", [PIECES, PIECES + CONTROLS], ids=["simple", "controls"])
-def test_many_texts_at_a_time_are_as_one_by_one(pieces: list[str]) -> None:
-    draw = random.Random(15)
-    for _ in range(2_000):
-        texts = ["".join(draw.choices(pieces, k=draw.randrange(7))) for _ in range(draw.randrange(1, 5))]
-        assert inline_all(texts) == list(map(inline, texts)), texts

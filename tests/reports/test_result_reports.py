@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,15 @@ import pytest
 
 from agenteval.cli.report_options import form_list
 from agenteval.comparison.run_summary import RunSummary
-from agenteval.reports.answers import story
 from agenteval.reports.figures import duration_text
-from agenteval.reports.forms import HERE, ReportForms
-from agenteval.reports.markup import inline
+from agenteval.reports.forms import HERE, ReportContext, ReportForms
 from agenteval.reports.reader import RowReader as ResultReader
-from agenteval.reports.results.csv import COLUMNS, GRADED, graded_cells, line_of, plain_cells, text_cell
-from agenteval.reports.results.markdown import head, output_block
-from agenteval.reports.results.markdown import section as section_of
-from agenteval.reports.results.table import VERDICTS, layout
 from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
-from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import clip, one_line, pad, visible, width
 from agenteval.wire.row import Row
+from tests.support.tool import jsonl, run
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 FAIL = {"pass": False, "score": 0.5}
@@ -38,6 +33,15 @@ BROKEN = {"pass": False, "score": 0.0, "reasoning": "grader error: exit 1"}
 
 def row(**fields: Any) -> Row:
     return msgspec.convert({"id": "a", "output": "o", **fields}, Row)
+
+
+def report(form: str, *records: dict[str, Any], width: int = 100) -> str:
+    """The records in that form."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.writelines(json.dumps({"id": "a", "output": "o", **record}) + "\n" for record in records)
+        file.flush()
+        reader = ResultReader(Source(file.name), Console("t"))
+        return b"".join(ReportForms("results").render(form)(reader, ReportContext(width))).decode()
 
 
 def summary_of(*rows: Row) -> RunSummary:
@@ -229,7 +233,7 @@ def test_error_of_agent_eval_harness_counts_as_a_failure() -> None:
     ],
 )
 def test_a_spreadsheet_runs_nothing(text: str) -> None:
-    assert read_back(line_of((text_cell(text),))) == ["'" + text]
+    assert csv_cells(output=text)[3] == "'" + text
 
 
 @pytest.mark.parametrize(
@@ -237,88 +241,72 @@ def test_a_spreadsheet_runs_nothing(text: str) -> None:
     ["plain", "a=b", "1-1", "a@b", "'=x", 'say "hi"', "a,b", "a\nb", "a\r\nb", "a\rb", "é 日本 👩‍👧", '"', '"""'],
 )
 def test_other_text_is_as_it_was(text: str) -> None:
-    assert read_back(line_of((text_cell(text),))) == [text]
+    assert csv_cells(output=text)[3] == text
 
 
-def read_back(line: bytes) -> list[str]:
-    assert line.endswith(b"\r\n")
-    [cells] = csv.reader(io.StringIO(line.decode(), newline=""), strict=True)
+def csv_cells(**fields: Any) -> list[str]:
+    text = report("csv", fields)
+    assert text.endswith("\r\n")
+    [header, cells] = csv.reader(io.StringIO(text, newline=""), strict=True)
+    assert len(header) == len(cells)
     return cells
 
 
 def test_control_characters_become_pictures() -> None:
-    assert line_of((text_cell("a\0b\x1b[31m\x7f\x85é"),)).decode() == '"a␀b␛[31m␡\ufffdé"\r\n'
+    assert csv_cells(output="a\0b\x1b[31m\x7f\x85é")[3] == "a␀b␛[31m␡\ufffdé"
 
 
 @pytest.mark.parametrize(
     ("fields", "cells"),
     [
-        ({}, ["a", "", "", "o", "", "", "", "", ""]),
+        ({}, ["a", "", "", "o", "", ""]),
         (
             {"input": ["x", "y"], "hint": "h", "toolErrors": False, "timing": {"total": 1200}, "score": PASS},
             ["a", "x | y", "h", "o", "false", "1200", "true", "1.0", "good"],
         ),
         ({"timing": {"total": 0.5}, "score": FAIL}, ["a", "", "", "o", "", "0.5", "false", "0.5", ""]),
-        ({"timing": {"total": -0.5}}, ["a", "", "", "o", "", "", "", "", ""]),
+        ({"timing": {"total": -0.5}}, ["a", "", "", "o", "", ""]),
         ({"score": BROKEN, "graderError": True}, ["a", "", "", "o", "", "", "", "", "exit 1"]),
     ],
 )
 def test_csv_cells(fields: dict[str, Any], cells: list[str]) -> None:
-    found = row(**fields)
-    line = line_of(plain_cells(found, found.attempts[0], text_cell) + graded_cells(found.attempts[0], text_cell))
-    assert dict(zip(COLUMNS + GRADED, read_back(line), strict=True)) == dict(zip(COLUMNS + GRADED, cells, strict=True))
+    assert csv_cells(**fields) == cells
 
 
 # --- markdown -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain, text. (1) - ok!", "plain, text. (1) - ok!"),
-        ("<script>alert(1)</script> & co", "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co"),
-        ("# h | `c` *b* [x](y) ~s~ $m$ \\", "\\# h \\| \\`c\\` \\*b\\* \\[x\\](y) \\~s\\~ \\$m\\$ \\\\"),
-        ("test_001 _em_ a_", "test_001 \\_em\\_ a\\_"),
-        ("one\n# two\r\n\n\n---\rthree", "one<br>\\# two<br>---<br>three"),
-        ("\x1b[31mred\0", "␛\\[31mred␀"),
-        ("", ""),
-    ],
-)
-def test_inline(text: str, shown: str) -> None:
-    assert inline(text) == shown
+def test_no_output_ends_its_own_fence() -> None:
+    outputs = ["x", "```", "````\n# out\n````", "a ` b", "~~~", "\r```\r# out", "`" * 600]
+    sections = markdown(*({"output": output} for output in outputs)).split("### a\n\n")[1:]
+    assert len(sections) == len(outputs)
+    for section in sections:
+        lines = section.removesuffix("\n\n---\n\n").split("\n")
+        opened = re.match("`+", lines[2])
+        assert opened is not None
+        fences = re.compile(f" {{0,3}}`{{{len(opened[0])},}} *")
+        assert [at for at, line in enumerate(lines) if at > 2 and fences.fullmatch(line)] == [len(lines) - 1]
 
 
-@pytest.mark.parametrize("output", ["x", "```", "````\n# out\n````", "a ` b", "~~~", "\r```\r# out", "`" * 600])
-def test_no_output_ends_its_own_fence(output: str) -> None:
-    lines = output_block(output).split("\n")
-    [opened] = [re.match("`+", line) for line in lines[2:3]]
-    assert opened is not None
-    closing = [at for at, line in enumerate(lines[3:], 3) if re.fullmatch(f" {{0,3}}`{{{len(opened[0])},}} *", line)]
-    assert closing == [len(lines) - 1]
+def markdown(*records: dict[str, Any]) -> str:
+    lines = jsonl(*({"id": "a", "output": "o", **record} for record in records))
+    return run("ae-format", "-f", "markdown", stdin=lines).expect(0).stdout
 
 
-def test_a_long_output_says_what_is_left_out() -> None:
-    block = output_block("x" * 1234)
-    assert block.startswith("**Output** (first 500 of 1,234 characters):\n")
-    assert "x" * 500 + "...\n" in block
-
-
-def section(record: Row) -> str:
-    return section_of(record, record.attempts[0]).decode()
+def section_of(**fields: Any) -> str:
+    return markdown(fields).partition("## Results\n\n")[2]
 
 
 def test_section() -> None:
-    text = section(
-        row(
-            id="a<b>",
-            input=["x" * 60, "y" * 60],
-            hint="h",
-            score=FAIL,
-            scores={"one|1": PASS, "two": FAIL},
-            toolErrors=True,
-            errors=["boom\n# no"],
-            gradedFailed=True,
-        )
+    text = section_of(
+        id="a<b>",
+        input=["x" * 60, "y" * 60],
+        hint="h",
+        score=FAIL,
+        scores={"one|1": PASS, "two": FAIL},
+        toolErrors=True,
+        errors=["boom\n# no"],
+        gradedFailed=True,
     )
     assert text == (
         f"### a&lt;b&gt;\n\n**Input**: {'x' * 60} → {'y' * 37}...\n\n**Hint**: h\n\n**Output**:\n\n```text\no\n```\n\n"
@@ -327,22 +315,20 @@ def test_section() -> None:
     )
 
 
-def test_a_failed_grader_gives_no_verdict() -> None:
-    text = section(row(score=BROKEN, graderError=True))
-    assert "**Score**: ⚠️ grader error: exit 1\n" in text
-    assert "FAIL" not in text
-
-
 def test_odd_texts_in_a_section_are_no_markup() -> None:
     odd = "x\x00y\n_\x1b[0m\u2028<b>\u00a0"
-    text = section(row(id=odd, input=[odd, ""], output=odd, score={**FAIL, "reasoning": odd}))
+    text = section_of(id=odd, input=[odd, ""], output=odd, score={**FAIL, "reasoning": odd})
     assert "### x␀y<br>\\_␛\\[0m<br>&lt;b&gt;\n" in text and "```text\nx␀y\n_␛[0m\u2028<b>\u00a0\n```" in text
 
 
-def test_head_has_a_table_of_several_graders() -> None:
-    text = head(summary_of(row(score=FAIL, scores={"a|b": PASS, "c": FAIL})), "now")
+def test_several_graders_a_failed_grader_and_a_long_output() -> None:
+    erred = {"score": BROKEN, "graderError": True, "output": "x" * 1234}
+    text = markdown({"score": FAIL, "scores": {"a|b": PASS, "c": FAIL}}, erred)
     assert "\n| a\\|b | 1/1 | 100.0% | 20.7% to 100.0% | 1.000 |\n| c | 0/1 | 0.0% |" in text
-    assert "Generated: now\nTotal: 1 test case\n" in text
+    assert "Total: 2 test cases\n" in text
+    last = text.rpartition("### a")[2]
+    assert "**Score**: ⚠️ grader error: exit 1\n" in last and "FAIL" not in last
+    assert "**Output** (first 500 of 1,234 characters):\n" in last and "x" * 500 + "...\n" in last
 
 
 # --- table ----------------------------------------------------------------------------------------
@@ -407,37 +393,17 @@ def test_visible_leaves_lines_alone() -> None:
     ],
 )
 def test_verdict_and_story(fields: dict[str, Any], word: str, text: str) -> None:
-    assert (VERDICTS[row(**fields).status], story(row(**fields).attempts)) == (word, text)
+    line = report("table", {"id": "the-id", **fields}).splitlines()[-1]
+    assert (line.partition("  the-id")[0].rstrip(), line.split()[-1]) == (word, text.split()[-1])
 
 
 @pytest.mark.parametrize("total", [20, 30, 40, 60, 80, 140])
-@pytest.mark.parametrize("widest", [[4, 6, 5, 6, 7], [8, 200, 5, 6, 0], [1, 3, 0, 0, 0]])
-def test_columns_fit_the_page(widest: list[int], total: int) -> None:
-    columns = [size for size in layout(widest, total) if size]
-    assert sum(columns) + 2 * (len(columns) - 1) <= total
-
-
-def test_a_file_is_written_many_records_at_a_time_and_a_pipe_one_by_one(tmp_path: Path) -> None:
-    lines = "".join(json.dumps({"id": f"r{n}", "input": "q", "output": "o" * 50}) + "\n" for n in range(500))
-    (tmp_path / "results.jsonl").write_text(lines)
-    written: dict[bool, int] = {}
-    for at_once in (True, False):
-        output = _CountingOutput()
-        source = Source(str(tmp_path / "results.jsonl"))
-        ReportForms("results").write("csv", ResultReader(source, Console("t")), output, at_once=at_once)
-        written[at_once] = output.writes
-        assert output.data.count(b"\r\n") == 501
-    assert written == {True: 1, False: 501}
-
-
-class _CountingOutput(Output):
-    def __init__(self) -> None:
-        super().__init__(lazy=True)
-        self.writes, self.data = 0, b""
-
-    def write_bytes(self, data: bytes) -> None:
-        self.writes += 1
-        self.data += data
+@pytest.mark.parametrize("size", [3, 6, 200])
+def test_columns_fit_the_page(size: int, total: int) -> None:
+    measured = {"total": 1234567, "inputTokens": 1000, "outputTokens": 9}
+    for fields in ({}, {"score": FAIL}, {"score": FAIL, "timing": measured}):
+        lines = report("table", {"id": "i" * size, "output": "word " * 50, **fields}, width=total).splitlines()
+        assert [line for line in lines[lines.index("") :] if width(line) > total] == []
 
 
 @pytest.mark.parametrize(

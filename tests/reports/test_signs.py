@@ -42,7 +42,7 @@ def test_every_form_has_the_same_sign(later: int, points: str, standing: str) ->
     value = f"{float(points) / 100:+.3f}"
     assert f"new is {standing} than old" in text and f"new is {standing} than old" in terminal
     [header] = (line for line in text.splitlines() if line.startswith("| A | B | Of |"))
-    [cells] = (line for line in text.splitlines() if line.startswith("| old | new | passes |"))
+    [cells] = (line for line in text.splitlines() if line.startswith("| old | new | pass rate |"))
     assert cells.split("|")[header.split("|").index(" B - A ")].strip() == value
     bar = difference_bar("Pass rate", "", rates)
     assert bar["shown"] == value and f"{value} " in cells

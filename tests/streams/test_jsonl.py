@@ -329,8 +329,7 @@ def test_output_on_a_full_disk_and_a_closed_pipe() -> None:
 
 def written_in(path: Path) -> WrittenRecords:
     """Returns what an output file has, after repairing it."""
-    read_written(str(path), written := WrittenRecords())
-    return written
+    return read_written(str(path))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from agenteval.streams.redaction import PATTERNS, line_without_tokens, redact_tokens
+from agenteval.streams.redaction import PATTERNS, Redactor
 
+redact_tokens = Redactor({}, everywhere=True)
+line_without_tokens = redact_tokens.line
 LETTERS = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7jKl0n"
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{LETTERS}\n-----END RSA PRIVATE KEY-----"
 SECRETS = {

@@ -1,6 +1,6 @@
 """Trajectories in the Agent Trajectory Interchange Format → results."""
 
-from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects
+from agenteval.adapters.imported import ImportedResult, as_object, objects
 from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord
 from agenteval.wire.records import Record
@@ -19,25 +19,22 @@ def results_of(document: Record) -> list[Record]:
     if not str(document.get("schema_version", "")).startswith("ATIF-") or not isinstance(steps, list):
         raise BadRecord("not an ATIF trajectory: schema_version or steps is missing")
     ident = document.get("trajectory_id") or document.get("session_id")
-    built = ForeignResult(as_text(ident) or "trajectory", as_text(agent.get("name")) or "unknown")
-    built.metadata = {
-        "model": agent.get("model_name"),
-        "agentVersion": version if (version := agent.get("version")) != "unknown" else None,
-    }
-    steps = [step for step in steps if isinstance(step, dict)]
+    built = ImportedResult(as_text(ident) or "trajectory", as_text(agent.get("name")) or "unknown")
+    version = agent.get("version")
+    built.metadata = {"model": agent.get("model_name"), "agentVersion": None if version == "unknown" else version}
+    steps = objects(steps)
     for step in steps:
         _add_step(built, step)
     final = as_object(document.get("final_metrics"))
     for name, (whole, single) in METRICS.items():
         counts = (as_object(step.get("metrics")).get(single) for step in steps)
         built.usage[name] = final[whole] if whole in final else total(*counts)
-    extra = as_object(document.get("extra"))
-    if isinstance(extra.get("errors"), list):
-        built.errors = [as_text(error) for error in extra["errors"]]
+    errors = as_object(document.get("extra")).get("errors")
+    built.errors = list(map(as_text, errors)) if isinstance(errors, list) else []
     return [built.result()]
 
 
-def _add_step(built: ForeignResult, step: Record) -> None:
+def _add_step(built: ImportedResult, step: Record) -> None:
     built.at(step.get("timestamp"))
     text = as_text(step.get("message"))
     if step.get("source") == "user":

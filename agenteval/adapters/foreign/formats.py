@@ -1,4 +1,4 @@
-"""Files of other harnesses → results: each module reads one format and builds ForeignResults."""
+"""Files of other harnesses → results: each module reads one format and builds ImportedResults."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, verdict
+from agenteval.adapters.imported import ImportedResult, as_object, objects, verdict
 from agenteval.adapters.values import as_text, epoch_milliseconds, stop_reason, total
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.streams.jsonl import decode
@@ -32,12 +32,8 @@ LARGEST_SAMPLE = 1 << 30
 
 
 def read_documents(path: str, refusals: Refusals) -> Iterator[Record]:
-    """Yields the logs of a file; an archive gives one for each sample, so that one is in memory at a time."""
-    if not is_archive(path):
-        yield from read_objects(path, refusals)
-        return
-    for header, sample in read_archive(path, refusals):
-        yield {**header, "samples": [sample]}
+    """Returns the logs of a file; an archive gives one for each sample, so that one is in memory at a time."""
+    return (read_archive if is_archive(path) else read_objects)(path, refusals)
 
 
 def results_of(document: Record) -> list[Record]:
@@ -58,7 +54,7 @@ class _Sample:
         self.attachments = as_object(sample.get("attachments"))
         epochs, ident = as_object(task.get("config")).get("epochs"), as_text(sample.get("id")) or "sample"
         several = type(epochs) is int and epochs > 1
-        self.built = ForeignResult(f"{ident}-epoch-{sample.get('epoch', 1)}" if several else ident, solver)
+        self.built = ImportedResult(f"{ident}-epoch-{sample.get('epoch', 1)}" if several else ident, solver)
         self.times, self.tools = self._events()
 
     def result(self) -> Record:
@@ -82,9 +78,9 @@ class _Sample:
         if not built.turns:
             built.turn(self._text(sample.get("input")))
         built.output = self._text(output.get("completion")) or None
-        self._add_usage()
-        failure = sample.get("error")
-        if failure:
+        usages = [as_object(usage) for usage in as_object(sample.get("model_usage")).values()]
+        built.usage = {name: total(*(usage.get(theirs) for usage in usages)) for name, theirs in USAGE.items()}
+        if failure := sample.get("error"):
             reason = failure.get("message") if isinstance(failure, dict) else failure
             built.errors = [self._text(reason) or "the sample ended with an error"]
         self._add_verdicts()
@@ -97,8 +93,7 @@ class _Sample:
             if event.get("event") == "tool":
                 tools[event.get("id")] = event
             elif event.get("event") == "model":
-                choices = objects(as_object(event.get("output")).get("choices"))
-                for choice in choices:
+                for choice in objects(as_object(event.get("output")).get("choices")):
                     times[as_object(choice.get("message")).get("id")] = event.get("completed") or event.get("timestamp")
         return times, tools
 
@@ -128,11 +123,6 @@ class _Sample:
         output = self._attached(message.get("content")) or self._attached(error.get("message"))
         status = "failed" if error else "completed"
         self.built.out.settle(ident, message.get("function"), None, status, output, took)
-
-    def _add_usage(self) -> None:
-        usages = [as_object(usage) for usage in as_object(self.sample.get("model_usage")).values()]
-        for name, theirs in USAGE.items():
-            self.built.usage[name] = total(*(usage.get(theirs) for usage in usages))
 
     def _add_verdicts(self) -> None:
         """Adds the verdict of each scorer that gives one."""
@@ -176,7 +166,7 @@ def is_archive(path: str) -> bool:
     return False
 
 
-def read_archive(path: str, refusals: Refusals) -> Iterator[tuple[Record, Record]]:
+def read_archive(path: str, refusals: Refusals) -> Iterator[Record]:
     """Yields the header with each sample; a sample that cannot be read is refused."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -193,7 +183,7 @@ def read_archive(path: str, refusals: Refusals) -> Iterator[tuple[Record, Record
                 except Exception as error:  # zipfile has many: damaged, encrypted, of an unknown method
                     refusals.refuse(f"{path}: {name}", one_line(str(error) or type(error).__name__, 200))
                 else:
-                    yield facts, sample
+                    yield {**facts, "samples": [sample]}
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> Record:

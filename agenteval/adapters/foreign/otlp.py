@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.foreign.builder import ForeignResult, objects
+from agenteval.adapters.imported import ImportedResult, as_object, objects
 from agenteval.adapters.values import as_text, epoch_milliseconds, total
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
@@ -24,15 +24,13 @@ class Span:
 
     def __init__(self, span: Record) -> None:
         self.id, self.parent = span.get("spanId"), span.get("parentSpanId") or None
-        self.start, self.end = (
-            epoch_milliseconds(span.get("startTimeUnixNano")),
-            epoch_milliseconds(span.get("endTimeUnixNano")),
-        )
+        self.start = epoch_milliseconds(span.get("startTimeUnixNano"))
+        self.end = epoch_milliseconds(span.get("endTimeUnixNano"))
         self.attributes = {one.get("key"): _value(one.get("value")) for one in objects(span.get("attributes"))}
         self.operation = self.attributes.get("gen_ai.operation.name")
-        status = span.get("status")
-        self.failed = isinstance(status, dict) and status.get("code") in STATUS_ERROR
-        self.message = as_text(status.get("message")) if isinstance(status, dict) else ""
+        status = as_object(span.get("status"))
+        self.failed = status.get("code") in STATUS_ERROR or "error.type" in self.attributes
+        self.message = as_text(status.get("message")) or self.text("error.type")
 
     def text(self, key: str) -> str:
         """Returns an attribute as text."""
@@ -75,7 +73,7 @@ def _above(span: Span, trace: Any, spans: dict[tuple[Any, Any], Span]) -> Iterat
 
 
 def _result(root: Span, below: list[tuple[Span, list[Span]]], trace: str) -> Record:
-    built = ForeignResult(root.text("gen_ai.conversation.id") or trace, root.text("gen_ai.agent.name") or "unknown")
+    built = ImportedResult(root.text("gen_ai.conversation.id") or trace, root.text("gen_ai.agent.name") or "unknown")
     built.metadata = {
         "model": root.attributes.get("gen_ai.request.model"),
         "agentVersion": root.attributes.get("gen_ai.agent.version"),
@@ -93,16 +91,15 @@ def _result(root: Span, below: list[tuple[Span, list[Span]]], trace: str) -> Rec
         callers = [one.text("gen_ai.tool.call.id") for one in path if one.operation == TOOL]
         for step in built.out.steps[first:] if callers else ():
             step["parentId"] = callers[0]
-    output = "".join(as_text(part.get("content")) for part in _parts(root, "output", "assistant"))
-    built.output = output or None
+    built.output = "".join(as_text(part.get("content")) for part in _parts(root, "output", "assistant")) or None
     for name, key in USAGE.items():
         built.usage[name] = root.attributes.get(key, total(*(span.attributes.get(key) for span in chats)))
-    if root.failed or "error.type" in root.attributes:
-        built.errors = [root.message or root.text("error.type") or "the agent reports an error"]
+    if root.failed:
+        built.errors = [root.message or "the agent reports an error"]
     return built.result()
 
 
-def _add_span(built: ForeignResult, span: Span) -> None:
+def _add_span(built: ImportedResult, span: Span) -> None:
     built.at(span.start)
     out = built.out
     if span.operation == TOOL:
@@ -110,10 +107,9 @@ def _add_span(built: ForeignResult, span: Span) -> None:
         given, answer = span.json("gen_ai.tool.call.arguments"), span.attributes.get("gen_ai.tool.call.result")
         out.call(ident, name, given)
         status = span.attributes.get("agenteval.tool.status")
-        failed = span.failed or "error.type" in span.attributes
-        if answer is not None or failed or status not in ("pending", "in_progress"):
+        if answer is not None or span.failed or status not in ("pending", "in_progress"):
             took = None if span.start is None or span.end is None else span.end - span.start
-            out.settle(ident, name, None, "failed" if failed else "completed", answer, took)
+            out.settle(ident, name, None, "failed" if span.failed else "completed", answer, took)
     elif span.operation != AGENT:
         for part in _parts(span, "output", "assistant"):
             kind = part.get("type")
@@ -132,9 +128,7 @@ def _parts(span: Span, which: str, role: str) -> Iterator[Record]:
 
 def _value(value: Any) -> Any:
     """Returns a typed value of OTLP/JSON as a plain one."""
-    if not isinstance(value, dict) or not value:
-        return None
-    kind, inner = next(iter(value.items()))
+    kind, inner = next(iter(as_object(value).items()), ("", None))
     if kind == "intValue":
         number = whole_number(str(inner).removeprefix("-"))
         return -number if number and str(inner).startswith("-") else number

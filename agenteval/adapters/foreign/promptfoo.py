@@ -1,6 +1,8 @@
 """Results of promptfoo, as its `-o` writes them → results: one per prompt, provider and test."""
 
-from agenteval.adapters.foreign.builder import ForeignResult, as_object, objects, user_texts, verdict
+from contextlib import suppress
+
+from agenteval.adapters.imported import ImportedResult, as_object, objects, verdict
 from agenteval.adapters.values import as_text, epoch_milliseconds
 from agenteval.errors import BadRecord
 from agenteval.streams.jsonl import decode
@@ -29,7 +31,7 @@ def _result(row: Record, began: int | None) -> Record:
     response, number = as_object(row.get("response")), (row.get("testIdx", 0), row.get("promptIdx", 0))
     ident = "-".join(str(one + 1) if type(one) is int else as_text(one) for one in number)
     agent = as_text(provider.get("label")) or as_text(provider.get("id")) or as_text(row.get("provider")) or "unknown"
-    built = ForeignResult(ident, agent)
+    built = ImportedResult(ident, agent)
     built.metadata = {**as_object(test.get("metadata")), "test": test.get("description"), "prompt": prompt.get("label")}
     for text in _turns(as_text(prompt.get("raw"))):
         built.turn(text)
@@ -40,10 +42,9 @@ def _result(row: Record, began: int | None) -> Record:
             status = "failed" if call.get("is_error") else "completed"
             built.out.settle(call.get("id"), call.get("name"), None, status, call.get("output"), None)
     built.out.set_parent(None)
-    output = as_text(response.get("output"))
-    if output:
-        built.out.text("message", output)
-    built.output = output
+    built.output = as_text(response.get("output"))
+    if built.output:
+        built.out.text("message", built.output)
     _add_numbers(built, row, response, began)
     failed = row.get("failureReason") == ERROR or (row.get("error") and not row.get("gradingResult"))
     if failed or response.get("error"):
@@ -54,15 +55,14 @@ def _result(row: Record, began: int | None) -> Record:
 
 def _turns(raw: str) -> list[str]:
     """Returns what the user says: the prompt itself, or the user's part of it if it is a list of chat messages."""
+    messages = []
     if raw.lstrip().startswith("["):
-        try:
-            return list(user_texts(decode(raw))) or [raw]
-        except BadRecord:
-            pass
-    return [raw]
+        with suppress(BadRecord):
+            messages = objects(decode(raw))
+    return [as_text(one.get("content")) for one in messages if one.get("role") == "user"] or [raw]
 
 
-def _add_numbers(built: ForeignResult, row: Record, response: Record, began: int | None) -> None:
+def _add_numbers(built: ImportedResult, row: Record, response: Record, began: int | None) -> None:
     """Adds tokens, cost and time; promptfoo writes 0 where it does not know them."""
     usage = as_object(row.get("tokenUsage")) or as_object(response.get("tokenUsage"))
     counts = {name: usage.get(theirs) for name, theirs in USAGE.items()}
@@ -75,14 +75,12 @@ def _add_numbers(built: ForeignResult, row: Record, response: Record, began: int
         built.end = built.start + round(took)
 
 
-def _add_verdicts(built: ForeignResult, graded: Record) -> None:
+def _add_verdicts(built: ImportedResult, graded: Record) -> None:
     """Adds the verdict of each assertion; a test without one was not graded."""
     parts = objects(graded.get("componentResults"))
     for part in parts:
         assertion = as_object(part.get("assertion"))
         name = as_text(assertion.get("metric")) or as_text(assertion.get("type")) or "assertion"
-        found = verdict(part.get("score"), part.get("pass"), part.get("reason"))
-        if found is not None:
+        if (found := verdict(part.get("score"), part.get("pass"), part.get("reason"))) is not None:
             built.add_verdict(name, found)
-    if parts and (whole := verdict(graded.get("score"), graded.get("pass"), graded.get("reason"))) is not None:
-        built.overall = whole
+    built.overall = verdict(graded.get("score"), graded.get("pass"), graded.get("reason")) if parts else None

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
+from agenteval.adapters.imported import ImportedResult
 from agenteval.adapters.reader import Reading
 from agenteval.adapters.rules import Event, all_hold
-from agenteval.adapters.sessions.schema import CompiledTurn, SessionSchema
-from agenteval.adapters.trajectory import Step, richness_of
-from agenteval.adapters.values import as_text, epoch_milliseconds, total
+from agenteval.adapters.sessions.schema import CompiledTurn, Database, SessionSchema
+from agenteval.adapters.trajectory import Step
+from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode, encode
-from agenteval.streams.source import Refusals, read_objects, report_unreadable
+from agenteval.streams.source import Refusals, opened, read_objects, report_unreadable
 from agenteval.wire.records import Record
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
@@ -30,35 +33,33 @@ DEEPEST = 8  # sub-agents of sub-agents that are read
 Usage = dict[str, int | float]
 
 
+def roots(schema: SessionSchema, env: Mapping[str, str]) -> Iterator[str]:
+    """Yields the folders of logs that exist for a program with this environment."""
+    for root in schema.log.roots:
+        path = re.sub(r"\$(\w+)", lambda found: env.get(found[1]) or found[0], root)
+        path = re.sub(r"^~", lambda _: env.get("HOME") or os.path.expanduser("~"), path)
+        if "$" not in path and os.path.isdir(path):
+            yield path
+
+
 def default_root(schema: SessionSchema) -> str:
     """Returns the folder in which the program keeps its logs; UserError if there is none."""
-    for root in schema.log.roots:
-        path = os.path.expanduser(os.path.expandvars(root))
-        if "$" not in path and os.path.exists(path):
-            return path
-    shown = schema.log.roots[-1]
-    raise UserError(f"{shown}: no sessions of {schema.name} there; give the files or a directory")
+    for root in roots(schema, os.environ):
+        return root
+    raise UserError(f"{schema.log.roots[-1]}: no sessions of {schema.name} there; give the files or a directory")
 
 
 def session_results(paths: Iterable[str], schema: SessionSchema, console: Console) -> Iterator[Record]:
     """Yields the result of each session in these files and directories; one without a turn of the user is left out."""
-    for path in paths:
-        for file in log_files(path, schema):
-            for session in read_sessions(file, schema, console):
-                try:
-                    found = _result(session)
-                except Exception as error:
-                    console.fault(session.name, error)
-                else:
-                    if found is not None:
-                        yield found
-
-
-def _result(session: RecordedSession) -> Record | None:
-    stem = os.path.splitext(os.path.basename(session.name))[0]
-    ident = session.id if isinstance(session.id, str) and session.id else stem
-    found = session.result(ident)
-    return found if found["input"] else None
+    for file in (file for path in paths for file in log_files(path, schema)):
+        for session in read_sessions(file, schema, console):
+            try:
+                found = session.result()
+            except Exception as error:
+                console.fault(session.name, error)
+            else:
+                if found["input"]:
+                    yield found
 
 
 def log_files(path: str, schema: SessionSchema) -> Iterator[str]:
@@ -74,7 +75,6 @@ def log_files(path: str, schema: SessionSchema) -> Iterator[str]:
     if not found:
         tail = schema.log.files[0].rpartition("/")[2]
         found = set(glob.iglob(os.path.join(glob.escape(path), "**", tail), recursive=True, include_hidden=True))
-        found -= {file for file in found if _is_child(file, schema)}
     yield from sorted(file for file in found if os.path.isfile(file) and not _is_child(file, schema))
 
 
@@ -88,13 +88,15 @@ def _is_child(file: str, schema: SessionSchema) -> bool:
 
 def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[RecordedSession]:
     """Yields the sessions in a log; what cannot be read is reported."""
-    if schema.log.database is not None:
-        yield from _read_database(path, schema, refusals)
-        return
     try:
-        yield _read_file(path, schema, refusals, 0)
+        if schema.log.database is None:
+            yield _read_file(path, schema, refusals, 0)
+        else:
+            yield from _read_database(path, schema, schema.log.database, refusals)
     except StrictStop:
         raise
+    except sqlite3.Error as error:
+        refusals.refuse(path, f"not a database of sessions: {error}")
     except (UserError, OSError) as error:
         report_unreadable(path, error, refusals)
 
@@ -103,9 +105,10 @@ def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int)
     session = RecordedSession(schema, path)
     for event in log_events(path, schema, refusals):
         session.add(event)
-        if depth < DEEPEST and (found := session.sub_agent(event)) is not None:
-            agent, call = found
-            if session.is_open_to(call) and (child := _child_file(path, session.id, agent, schema)) is not None:
+        agent, call = schema.agent(event), schema.call(event)
+        if type(agent) is str and type(call) is str and depth < DEEPEST and session.can_nest(call):
+            child = _child_file(path, session.session_id, agent, schema)
+            if child is not None:
                 session.nest(_read_file(child, schema, refusals, depth + 1), call)
     if schema.log.cwd_file and session.cwd is None:
         with suppress(OSError), open(os.path.join(os.path.dirname(path), schema.log.cwd_file)) as file:
@@ -192,114 +195,98 @@ def _with_whole_calls(events: Iterable[Event], schema: SessionSchema) -> Iterabl
 # --- databases ------------------------------------------------------------------------------------
 
 
-def _read_database(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[RecordedSession]:
-    """Yields the sessions in a SQLite database, each with those of its sub-agents."""
-    assert schema.log.database is not None
-    query = schema.log.database
-    children: dict[str, list[tuple[str, str]]] = {}
-    try:
-        with open(path, "rb"):
-            pass
-        database = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True)
+def connect(path: str) -> closing[sqlite3.Connection]:
+    """Opens a SQLite database to read."""
+    with opened(path):  # its error says why; SQLite's does not
+        return closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True))
+
+
+def stored_events(
+    database: sqlite3.Connection, query: Database, ident: str, where: str, refusals: Refusals
+) -> Iterator[Event]:
+    """Yields the events of a session in a database."""
+    for (text,) in database.execute(query.events, (ident,)):
         try:
-            found = database.execute(query.sessions).fetchall()
-            for ident, parent, call in found:
-                if parent is not None:
-                    children.setdefault(parent, []).append((ident, call))
-            known = {ident for ident, _, _ in found}
+            event = decode(text)
+        except BadRecord as error:
+            refusals.refuse(where, str(error))
+        else:
+            yield event
 
-            def read(ident: str, depth: int) -> RecordedSession:
-                session = RecordedSession(schema, f"{path}:{ident}")
-                for (text,) in database.execute(query.events, (ident,)):
-                    try:
-                        event = decode(text)
-                    except BadRecord as error:
-                        refusals.refuse(f"{path}:{ident}", str(error))
-                        continue
-                    session.add(event)
-                    for child, call in children.get(ident, ()) if depth < DEEPEST else ():
-                        if call and schema.call(event) == call and session.is_open_to(call):
-                            session.nest(read(child, depth + 1), call)
-                return session
 
-            for ident, parent, _ in found:
-                if parent is None or parent not in known:
-                    yield read(ident, 0)
-        finally:
-            database.close()
-    except (OSError, sqlite3.Error) as error:
-        refusals.refuse(
-            path, str(error.strerror) if isinstance(error, OSError) else f"not a database of sessions: {error}"
-        )
+def _read_database(path: str, schema: SessionSchema, query: Database, refusals: Refusals) -> Iterator[RecordedSession]:
+    """Yields the sessions in a SQLite database, each with those of its sub-agents."""
+    with connect(path) as database:
+        found = database.execute(query.sessions).fetchall()
+
+        def read(ident: str, depth: int) -> RecordedSession:
+            session = RecordedSession(schema, f"{path}:{ident}")
+            children = [(child, call) for child, parent, call in found if parent == ident and call]
+            for event in stored_events(database, query, ident, session.name, refusals):
+                session.add(event)
+                for child, call in children if depth < DEEPEST else ():
+                    if schema.call(event) == call and session.can_nest(call):
+                        session.nest(read(child, depth + 1), call)
+            return session
+
+        known = {ident for ident, _, _ in found}
+        for ident, parent, _ in found:
+            if parent not in known:
+                yield read(ident, 0)
 
 
 # --- one session ----------------------------------------------------------------------------------
 
 
-class RecordedSession:
+class RecordedSession(ImportedResult):
     """What the events of one session contain, read one by one."""
 
     def __init__(self, schema: SessionSchema, name: str) -> None:
+        self.reading: Reading = schema.adapter.begin("")
+        super().__init__("", schema.name, self.reading.out)
         self.schema, self.name = schema, name
-        self.id: Any = None
+        self.session_id: Any = None
         self.cwd: Any = None
         self.branch: Any = None
         self.model: Any = None
-        self.start: int | None = None
-        self.end: int | None = None
-        self.turns: list[str] = []
         self.children: dict[int, list[Step]] = {}  # by the id() of the step that started the sub-agent
-        self.reading: Reading = schema.adapter.begin("")
         self._usages: dict[Any, Usage] = {}
         self._only_if_answered = False
-        self._counts: list[int] = []  # steps of each turn
         self.reading.begin_turn()
 
     def add(self, event: Event) -> None:
         """Reads one event."""
         schema = self.schema
-        if (time := epoch_milliseconds(schema.time(event))) is not None:
-            self.start = time if self.start is None else min(self.start, time)
-            self.end = time if self.end is None else max(self.end, time)
-        self.id = self.id or schema.id(event)
+        self.at(schema.time(event))
+        self.session_id = self.session_id or schema.id(event)
         self.cwd = self.cwd or schema.cwd(event)
         self.branch = schema.branch(event) or self.branch
         model = schema.model(event)
         self.model = model if type(model) is str and model and model[0] != "<" else self.model
         self._add_usage(event)
-        for rule in schema.turns:
-            if all_hold(rule.tests, event) and self._is_turn(event, rule):
-                return
-        self.reading.take([encode(event).decode()], [None if time is None or self.start is None else time - self.start])
+        if not any(all_hold(rule.tests, event) and self._is_turn(event, rule) for rule in schema.turns):
+            self.reading.take([encode(event).decode()], [self.out.time])
 
-    def sub_agent(self, event: Event) -> tuple[str, str] | None:
-        """Returns the name of the sub-agent of which an event reports, and the id of the call that started it."""
-        agent, call = self.schema.agent(event), self.schema.call(event)
-        return (agent, call) if type(agent) is str and type(call) is str else None
-
-    def is_open_to(self, call: str) -> bool:
-        """Returns whether a call of this id can take the session of a sub-agent, which it has not yet."""
-        step = self.reading.out.step_of(call)
+    def can_nest(self, call: str) -> bool:
+        """Returns whether there is a call of this id without the session of a sub-agent."""
+        step = self.out.step_of(call)
         return step is not None and id(step) not in self.children
 
     def nest(self, child: RecordedSession, call: str) -> None:
         """Takes in the session of a sub-agent, which the tool call with this id has started."""
-        parent = self.reading.out.step_of(call)
-        if parent is None:
-            return
-        child.close_turn()
+        parent = self.out.step_of(call)
+        assert parent is not None
+        child.end_turn()
         offset = (child.start or 0) - (self.start or 0)
-        steps = child.steps()
-        for step in steps:
+        self.children[id(parent)] = child.steps()
+        for step in self.children[id(parent)]:
             if "timestamp" in step:
                 step["timestamp"] += offset
             step.setdefault("parentId", call)
         parent["callId"] = call
-        self.children.setdefault(id(parent), []).extend(steps)
         for usage in child._usages.values():
             self._usages[len(self._usages), "child"] = usage
-        if child.reading.tool_errors:
-            self.reading.out.tool_errors = True
+        self.out.tool_errors |= child.out.tool_errors
 
     # --- turns ---
 
@@ -310,24 +297,21 @@ class RecordedSession:
             return False
         if rule.ignore and rule.ignore.match(text):
             return True
-        answered = len(self.reading.trajectory) > sum(self._counts)
-        if self.turns and not answered and text == self.turns[-1]:
+        if self.turns and not self.new_steps() and text == self.turns[-1]:
             return True  # the same turn, reported in two ways
-        self.close_turn()
+        self.turn(text)
         self._only_if_answered = bool(rule.if_answered and rule.if_answered.match(text))
-        self.turns.append(text)
         self.reading.errors.clear()  # the session went on after them
         self.reading.begin_turn()
         return True
 
-    def close_turn(self) -> None:
+    def end_turn(self) -> None:
         """Ends the turn; one that counts only if it is answered may be removed."""
         self.reading.end_turn()
-        count = len(self.reading.trajectory) - sum(self._counts)
-        if self._only_if_answered and not count:
+        if self._only_if_answered and not self.new_steps():
             self.turns.pop()
         elif self.turns:
-            self._counts.append(count)
+            self.turn_steps.append(self.new_steps())
         self._only_if_answered = False
 
     # --- tokens ---
@@ -341,7 +325,7 @@ class RecordedSession:
             ident = as_text(usage.id(event)) or (len(self._usages) if usage.adds_up else 0)
             self._usages[ident] = numbers
 
-    def usage(self) -> Usage:
+    def spent(self) -> Usage:
         """Returns the tokens and cost so far, those of sub-agents that are nested included."""
         names = self.schema.usage.counts if self.schema.usage else {}
         sums = {name: total(*(usage.get(name) for usage in self._usages.values())) for name in names}
@@ -350,48 +334,23 @@ class RecordedSession:
             del found["costUsd"]  # the program knows no price of its model
         return found
 
-    # --- result ---
-
     def steps(self) -> list[Step]:
         """Returns all steps in order, those of a sub-agent after the one that started it."""
         return [one for step in self.reading.trajectory for one in (step, *self.children.get(id(step), ()))]
 
-    def result(self, ident: str) -> Record:
+    def result(self) -> Record:
         """Returns the result of the session; called once."""
-        self.close_turn()
-        reading, turns = self.reading, self.turns
-        steps = self.steps()
+        self.end_turn()
+        reading, steps = self.reading, self.steps()
+        named = type(self.session_id) is str and self.session_id
+        self.ident = self.session_id if named else os.path.splitext(os.path.basename(self.name))[0]
         for number, step in enumerate(steps, 1):
-            step["stepId"] = f"{ident}-step-{number}"
-        start, end = self.start or 0, self.end or 0
+            step["stepId"] = f"{self.ident}-step-{number}"
         facts = {"model": self.model, "gitBranch": self.branch}
-        result: Record = {
-            "id": ident,
-            "input": turns[0] if len(turns) == 1 else turns,
-            "output": reading.output or (reading.last_message() if reading.errors else ""),
-            "trajectory": steps,
-            "metadata": {
-                **{name: fact for name, fact in facts.items() if type(fact) is str and fact},
-                **reading.facts,
-                "agent": self.schema.name,
-                "trajectoryRichness": richness_of(None, (step["type"] for step in steps)),
-                "turnCount": len(turns),
-                **({"turnSteps": self._turn_steps()} if len(turns) > 1 else {}),
-            },
-            "timing": {"start": start, "end": end, "total": end - start, **self.usage()},
-            "toolErrors": reading.tool_errors,
-        }
-        if reading.errors:
-            result["errors"] = reading.errors
-        if type(self.cwd) is str and self.cwd:
-            result["cwd"] = self.cwd
-        return result
-
-    def _turn_steps(self) -> list[int]:
-        """Returns how many steps each turn has, those of sub-agents included."""
-        counts, at = [], 0
-        for count in self._counts:
-            steps = self.reading.trajectory[at : at + count]
-            counts.append(sum(1 + len(self.children.get(id(step), ())) for step in steps))
-            at += count
-        return counts
+        self.metadata = {name: fact for name, fact in facts.items() if type(fact) is str and fact} | reading.facts
+        self.output = reading.output or (reading.last_message() if reading.errors else "")
+        self.errors, self.usage = reading.errors, self.spent()
+        counts = iter(1 + len(self.children.get(id(step), ())) for step in reading.trajectory)
+        self.turn_steps = [sum(islice(counts, own)) for own in self.turn_steps]
+        cwd = {"cwd": self.cwd} if type(self.cwd) is str and self.cwd else {}
+        return self.built(steps) | cwd

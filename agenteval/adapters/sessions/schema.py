@@ -191,7 +191,7 @@ class SessionSchema:
         self.nested, self.key = self._find(log.nested, "nested"), self._find(log.key, "key")
         self.time_field = first_key(as_list(log.time)[0])
         self.whole_calls = self._whole_calls(log.whole_calls) if log.whole_calls else None
-        self._changes = [*self._command_lines(), *self._forms()]
+        self._changes = list(self._compile_changes())
         self.turns = [self._turn(rule, f"turns[{n}]") for n, rule in enumerate(log.turns)]
         self.usage = self._usage(log.usage) if log.usage else None
         sub_agents, database = log.sub_agents, log.database
@@ -210,13 +210,11 @@ class SessionSchema:
             if type(holder) is dict and keys[-1] in holder:
                 holder[keys[-1]] = change(holder[keys[-1]])
 
-    def _command_lines(self) -> Iterator[tuple[Keys, Change]]:
-        for number, path in enumerate(self.log.command_lines or []):
-            yield self._keys(path, f"commandLines[{number}]"), command_line
-
-    def _forms(self) -> Iterator[tuple[Keys, Change]]:
-        for number, form in enumerate(self.log.forms or []):
-            field = f"forms[{number}]"
+    def _compile_changes(self) -> Iterator[tuple[Keys, Change]]:
+        for n, path in enumerate(self.log.command_lines or []):
+            yield self._keys(path, f"commandLines[{n}]"), command_line
+        for n, form in enumerate(self.log.forms or []):
+            field = f"forms[{n}]"
             finds = {name: self._find(path, f"{field}.fields.{name}") for name, path in form.fields.items()}
             yield self._keys(form.path, f"{field}.path"), partial(reformed, finds, form.entry)
 

@@ -7,18 +7,16 @@ session.
 
 import glob
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
-from urllib.parse import quote
 
-from agenteval.adapters.sessions.logs import RecordedSession, log_events, log_files
+from agenteval.adapters.rules import Event
+from agenteval.adapters.sessions.logs import RecordedSession, connect, log_events, log_files, roots, stored_events
 from agenteval.adapters.sessions.schema import SessionSchema, load_session_schema
 from agenteval.adapters.values import total
-from agenteval.errors import BadRecord, UserError
-from agenteval.streams.jsonl import decode
+from agenteval.errors import UserError
 from agenteval.streams.source import read_objects
 from agenteval.wire.records import Record
 
@@ -35,33 +33,26 @@ def session_log(name: str, session_id: str, env: Mapping[str, str]) -> Record | 
     schema = _schema(name)
     sessions: list[RecordedSession] = []
     with suppress(OSError, UserError, sqlite3.Error):
-        for root in _roots(schema, env):
-            read = _in_databases if schema.log.database else _in_files
-            sessions = [session for session in read(root, schema, session_id) if session.usage()]
-            if sessions:
+        read = _in_databases if schema.log.database else _in_files
+        for root in roots(schema, env):
+            if sessions := [session for session in read(root, schema, session_id) if session.spent()]:
                 break
     if not sessions:
         return None
-    usages = [session.usage() for session in sessions]
+    usages = [session.spent() for session in sessions]
     sums = {field: total(*(usage.get(field) for usage in usages)) for field in usages[0]}
     found: Record = {field: number for field, number in sums.items() if number is not None}
-    return {**found, **({"model": sessions[0].model} if sessions[0].model else {})}
-
-
-def _roots(schema: SessionSchema, env: Mapping[str, str]) -> Iterator[str]:
-    """Yields the folders of logs that exist for an agent with this environment."""
-    for root in schema.log.roots:
-        path = re.sub(r"\$(\w+)", lambda found: env.get(found[1]) or found[0], root)
-        path = re.sub(r"^~", lambda _: env.get("HOME") or os.path.expanduser("~"), path)
-        if "$" not in path and os.path.isdir(path):
-            yield path
+    return found | ({"model": sessions[0].model} if sessions[0].model else {})
 
 
 def _in_files(root: str, schema: SessionSchema, session_id: str) -> Iterator[RecordedSession]:
     """Yields the session, then its sub-agents."""
     files = list(log_files(root, schema))
     for file in files:
-        if session_id[:NAMED_BY] in os.path.basename(file) and (session := _read(file, schema)).id == session_id:
+        if (
+            session_id[:NAMED_BY] in os.path.basename(file)
+            and (session := _read(file, schema)).session_id == session_id
+        ):
             yield session
             yield from _beside(file, session_id, schema)
             since = (session.start or 0) / 1000
@@ -70,8 +61,12 @@ def _in_files(root: str, schema: SessionSchema, session_id: str) -> Iterator[Rec
 
 
 def _read(file: str, schema: SessionSchema) -> RecordedSession:
-    session = RecordedSession(schema, file)
-    for event in log_events(file, schema, _Unreported()):
+    return _session(log_events(file, schema, _Unreported()), schema)
+
+
+def _session(events: Iterable[Event], schema: SessionSchema) -> RecordedSession:
+    session = RecordedSession(schema, "")
+    for event in events:
         session.add(event)
     return session
 
@@ -95,7 +90,7 @@ def _started_by(parents: set[str], files: Iterable[str], schema: SessionSchema) 
         first = next(iter(read_objects(file, _Unreported())), {})
         if schema.parent(first) in parents:
             session = _read(file, schema)
-            parents.add(session.id)
+            parents.add(session.session_id)
             yield session
 
 
@@ -110,14 +105,10 @@ def _in_databases(root: str, schema: SessionSchema, session_id: str) -> Iterator
     query = schema.log.database
     assert query is not None
     for file in log_files(root, schema):
-        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(file))}?mode=ro", uri=True)) as database:
+        with connect(file) as database:
             family = database.execute(query.family, (session_id,)).fetchall() if query.family else [(session_id,)]
             for (ident,) in family:
-                session = RecordedSession(schema, f"{file}:{ident}")
-                for (text,) in database.execute(query.events, (ident,)):
-                    with suppress(BadRecord):
-                        session.add(decode(text))
-                yield session
+                yield _session(stored_events(database, query, ident, file, _Unreported()), schema)
 
 
 class _Unreported:

@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from agenteval import __version__
@@ -63,21 +64,18 @@ class Client:
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to send in reply to a line of the agent; lines that are not messages are ignored."""
+        self._lines += 1
         try:
-            return self._reply_to(line, running)
+            message = rpc.find_message(line)
+            if message is None or self.done:
+                return b""
+            if "method" not in message:
+                return self._answered(message) if "id" in message else b""
+            if self.first_update is None and _is_progress(message):
+                self.first_update = time.monotonic()
+            return self._serve(message) if running and "id" in message else b""
         except Exception as error:
             return self._fail(f"a message of the agent cannot be answered: {describe_fault(error)}")
-
-    def _reply_to(self, line: bytes, running: bool) -> bytes:
-        self._lines += 1
-        message = rpc.find_message(line)
-        if message is None or self.done:
-            return b""
-        if "method" not in message:
-            return self._answered(message) if "id" in message else b""
-        if self.first_update is None and _is_progress(message):
-            self.first_update = time.monotonic()
-        return self._serve(message) if running and "id" in message else b""
 
     def time_over(self) -> bytes:
         """Returns the notification that ends the turn; an agent may answer the prompt with what it has so far."""
@@ -142,14 +140,12 @@ class Client:
     def _prompted(self, result: Any) -> bytes:
         self.ends.append((self._lines, time.monotonic()))
         if self._cancelled:
-            self._end()
-            return b""
+            return self._end()
         reason = result.get("stopReason") if isinstance(result, dict) else None
         if isinstance(reason, str) and reason in INCOMPLETE:
             return self._fail(AFTER_DENIAL if reason == CANCELLED and self._denied() else INCOMPLETE[reason])
         if self.turn == len(self.texts):
-            self._end()
-            return b""
+            return self._end()
         self.turn += 1
         return self._prompt()
 
@@ -157,11 +153,11 @@ class Client:
 
     def _fail(self, problem: str) -> bytes:
         self.problem = problem
-        self._end()
-        return b""
+        return self._end()
 
-    def _end(self) -> None:
+    def _end(self) -> bytes:
         self.done, self.ended = True, time.monotonic()
+        return b""
 
     def _denied(self) -> bool:
         """Whether permission was denied in this turn."""
@@ -277,7 +273,7 @@ class WorkFiles:
             parts = self._parts(path)
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             for part in parts[:-1]:
-                fd = _enter(fd, part, create=bool(flags & os.O_CREAT))
+                fd = _open_at(fd, part, os.O_RDONLY | os.O_DIRECTORY, make=bool(flags & os.O_CREAT))
             # O_NONBLOCK: opening a FIFO would otherwise wait until its other end is opened.
             fd = _open_at(fd, parts[-1], flags | os.O_NONBLOCK)
         except OSError as error:
@@ -299,22 +295,12 @@ class WorkFiles:
         return parts
 
 
-def _enter(directory: int, name: str, *, create: bool) -> int:
-    """Opens a directory inside another, which is closed."""
-    if create:
-        try:
-            os.mkdir(name, dir_fd=directory)
-        except FileExistsError:
-            pass
-        except OSError:
-            os.close(directory)
-            raise
-    return _open_at(directory, name, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _open_at(directory: int, name: str, flags: int) -> int:
-    """Opens a file in a directory, following no symbolic link; closes the directory."""
+def _open_at(directory: int, name: str, flags: int, *, make: bool = False) -> int:
+    """Opens a file or, with `make`, a new directory in a directory, following no symbolic link; closes the latter."""
     try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=directory)
     finally:
         os.close(directory)

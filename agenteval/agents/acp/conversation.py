@@ -23,11 +23,9 @@ class ProcessPeer(Protocol):
 
     def reply_to(self, line: bytes, running: bool) -> bytes:
         """Returns what to write to stdin in reply to a line; nothing is written once the process has ended."""
-        ...
 
     def time_over(self) -> bytes:
         """Returns what to write to stdin, if anything, so that the process ends a turn whose time is over."""
-        ...
 
 
 class ConversingProcess(RunningProcess):

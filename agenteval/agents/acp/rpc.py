@@ -20,6 +20,7 @@ AUTHENTICATION_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
 
 Message = dict[str, Any]
+Report = Callable[[Exception], None]
 
 
 class RequestError(Exception):
@@ -35,24 +36,22 @@ def message_line(message: Message) -> bytes:
     return encode({"jsonrpc": "2.0", **message}) + b"\n"
 
 
-def response(
-    ident: Any, compute: Callable[[], Any], report: Callable[[Exception], None] = lambda _error: None
-) -> Message:
+def response(ident: Any, compute: Callable[[], Any], report: Report = lambda _error: None) -> Message:
     """Returns the response to the request with that id: what `compute` returns, or the error that it raises.
 
     `report` is called with an unexpected error.
     """
     try:
         return {"id": ident, "result": compute()}
-    except RequestError as error:
-        return error_response(ident, error)
     except Exception as error:
-        report(error)
-        return error_response(ident, RequestError(INTERNAL_ERROR, describe_fault(error)))
+        return error_response(ident, error, report)
 
 
-def error_response(ident: Any, error: RequestError) -> Message:
+def error_response(ident: Any, error: Exception, report: Report = lambda _error: None) -> Message:
     """Returns the response to a request that failed; the id is None if it could not be read."""
+    if not isinstance(error, RequestError):
+        report(error)
+        error = RequestError(INTERNAL_ERROR, describe_fault(error))
     fields = {"code": error.code, "message": str(error)}
     return {"id": ident, "error": fields if error.data is None else {**fields, "data": error.data}}
 

@@ -23,13 +23,12 @@ from agenteval.adapters.values import as_text, held_back, status_of, without_hal
 from agenteval.agents.acp import rpc
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.acp.rpc import Message, RequestError
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, SchemaAgent, Session
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, NextCommand, SchemaAgent
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
 from agenteval.processes.process import Command, failure_of, printed_lines
 from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.console import describe_fault
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
@@ -38,7 +37,7 @@ MOST_TURNS = 500  # turns that run at the same time; more wait
 FINAL_WAIT = 3.0  # seconds for unfinished turns to be answered when the server ends
 OWN_SESSION = "session-"  # what the ids of session/new begin with
 WHICH_ID = "load the id that _meta.sessionId of a reply to session/prompt names"
-NOTHING_SECRET = Redactor({})
+NOTHING_SECRET = Redactor(None)
 CHUNKS = {"message": "agent_message_chunk", "thought": "agent_thought_chunk"}
 SHOWN = 4000  # characters of a tool's output for clients to display; rawOutput has all of it
 TEXTS = ("content", "text", "step", "title", "description", "name")  # fields that may hold the text of a plan's entry
@@ -97,18 +96,15 @@ class AcpServer:
         try:
             line = rpc.message_line(message)
             if self.redact.found_in(line):
-                line = rpc.message_line(self._without_secrets(message))
+                parts = {name: value if name == "id" else self.redact.value(value) for name, value in message.items()}
+                line = rpc.message_line(parts)
         except Exception as error:
-            self._report(error)
-            line = rpc.message_line(rpc.error_response(None, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
+            line = rpc.message_line(rpc.error_response(None, error, self._report))
         try:
             self._output.write_bytes(line)
         except (ClosedPipe, CannotGoOn) as error:
             self._problem = self._problem or error
             self._ended.set()
-
-    def _without_secrets(self, message: Message) -> Message:
-        return {name: value if name == "id" else self.redact.value(value) for name, value in message.items()}
 
     def respond(self, request: Message, compute: Callable[[], Any]) -> None:
         """Answers a request with what `compute` returns or raises; a notification gets no answer."""
@@ -144,11 +140,8 @@ class AcpServer:
                 self._session(params).start_turn(request, prompt_text(params.get("prompt")))
             elif method is not None:  # else it is a response, and the server sends no requests
                 self.respond(request, lambda: self._call(method, params))
-        except RequestError as error:
-            self.send(rpc.error_response(ident, error))
         except Exception as error:
-            self._report(error)
-            self.send(rpc.error_response(ident, RequestError(rpc.INTERNAL_ERROR, describe_fault(error))))
+            self.send(rpc.error_response(ident, error, self._report))
 
     def _call(self, method: str, params: Message) -> Any:
         if method not in self._methods:
@@ -185,16 +178,15 @@ class AcpServer:
             raise RequestError(rpc.RESOURCE_NOT_FOUND, f'no such session: "{name}" ({WHICH_ID})')
         return self._open_session(name, params, self.agent.resume(name))
 
-    def _open_session(self, name: str, params: Message, conversation: Session) -> Message:
+    def _open_session(self, name: str, params: Message, next_command: NextCommand) -> Message:
         cwd = rpc.text_param(params, "cwd") if params.get("cwd") is not None else self.cwd
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
             raise RequestError(rpc.INVALID_PARAMS, f"cwd must be the absolute path of a directory, got {cwd}")
-        self._sessions[name] = ServedSession(self, name, cwd, conversation)
+        self._sessions[name] = ServedSession(self, name, cwd, next_command)
         return {"sessionId": name}
 
     def _cancel(self, params: Message) -> None:
-        session = self._sessions.get(rpc.text_param(params, "sessionId"))
-        if session is not None:
+        if session := self._sessions.get(rpc.text_param(params, "sessionId")):
             session.cancel()
 
     def _session(self, params: Message) -> ServedSession:
@@ -209,10 +201,10 @@ class ServedSession:
 
     interactive, turn = False, 0
 
-    def __init__(self, server: AcpServer, name: str, cwd: str, conversation: Session) -> None:
-        self.server, self.name, self.cwd = server, name, cwd
-        self.conversation = conversation
-        self.reader = Reading(server.agent.adapter(), LiveTrajectory(name, self._send_update, server.redact))
+    def __init__(self, server: AcpServer, name: str, cwd: str, next_command: NextCommand) -> None:
+        self.server, self.name, self.cwd, self.next_command = server, name, cwd, next_command
+        self.reader = Reading(server.agent.adapter, LiveTrajectory(name, self._send_update, server.redact))
+        self.before: tuple[str, Reading] | None = None  # the last turn's text, and the reading
         self.done = False  # the turn was cancelled
         self._busy = False
         self._thread: threading.Thread | None = None
@@ -272,7 +264,7 @@ class ServedSession:
         self.reader.begin_turn()
         self._lines = 0
         try:
-            invocation = self.conversation.next_command(text, self.cwd)
+            invocation = self.next_command(text, self.cwd, self.before)
             if server.trace is not None:
                 server.trace(f"{self.name}: in {self.cwd}: {shlex.join(invocation.argv)}")
             command = Command(invocation.program, invocation.argv, self.cwd, invocation.env, invocation.stdin)
@@ -281,7 +273,7 @@ class ServedSession:
             ).run()
             lines = printed_lines(outcome)
             self.reader.take(lines[self._lines :])  # printed while the process was being ended
-            self.conversation.observe(text, lambda: self.reader)
+            self.before = text, self.reader
             return failure_of(outcome, server.timeout)
         except (ValueError, CannotGoOn) as error:  # a limit of ours refuses the start: the next turn may work
             return str(error)

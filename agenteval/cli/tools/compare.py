@@ -248,7 +248,7 @@ def main(
     for source in sources if form == "html" or grader else ():
         source.make_seekable()  # records are read again
     out = Output(output, inputs=sources, lazy=True)
-    console.redact = redact = Redactor({} if no_redact else os.environ)
+    console.redact = redact = Redactor(None if no_redact else os.environ)
     grading |= {"redact": redact, "trace": console.say if debug else None}
     ask = comparison_grader(grader, **grading) if grader else None
     keys = {"--by": by, "--cluster-by": cluster_by}

@@ -67,7 +67,7 @@ def main(
       ae-extract -s my.json --explain raw.jsonl | less
     """
     console = Console("ae-extract", progress=progress, strict=strict, output=output)
-    redact = Redactor({} if no_redact else os.environ)
+    redact = Redactor(None if no_redact else os.environ)
     console.redact = redact
     adapter = load_adapter(schema)
     adapter.max_steps = max_steps

@@ -68,8 +68,7 @@ def main(
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
-    if resume:
-        refuse_another_kind(output, "ae-grade")
+    refuse_another_kind(output if resume or append else None, "ae-grade")
     target = open_output(output, source, append=append, resume=resume)
     run = GraderRun(target, console, **graders, debug=debug)
     earlier = None

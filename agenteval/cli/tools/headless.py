@@ -38,7 +38,7 @@ def main(
     """
     console = Console("ae-headless", progress=False)
     agent = SchemaAgent(load_adapter(schema), agent_arg)
-    redact = Redactor({} if no_redact else {**os.environ, **(agent.config.env or {})})
+    redact = Redactor(None if no_redact else {**os.environ, **(agent.config.env or {})})
     console.redact = redact
     if os.isatty(0):
         raise UserError("stdin is a terminal: an ACP client starts this, as ae-run -- ae-headless -s NAME does")

@@ -9,12 +9,20 @@ import click
 from agenteval.adapters.foreign.formats import FOREIGN, read_foreign
 from agenteval.adapters.sessions.logs import default_root, session_results
 from agenteval.adapters.sessions.schema import load_session_schema, session_formats
-from agenteval.cli.options import Names, Parsed, count_option, output_option, progress_option, strict_option
+from agenteval.cli.options import (
+    Names,
+    Parsed,
+    count_option,
+    output_option,
+    progress_option,
+    redact_option,
+    strict_option,
+)
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output, write_record
-from agenteval.streams.redaction import line_without_tokens, redact_tokens
+from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
 
@@ -39,7 +47,7 @@ def formats() -> dict[str, str]:
 )
 @click.option("--cwd", metavar="DIR", help="Only sessions that worked in DIR or below it.")
 @count_option("--min-turns", least=1, default=1, help="Only sessions with N turns or more.")
-@click.option("--no-redact", is_flag=True, help="Keep what looks like a key or token.")
+@redact_option
 @output_option
 @strict_option
 @progress_option
@@ -66,9 +74,10 @@ def main(
     A session becomes one result: the user's turns, the last answer, the trajectory with sub-agents
     (`parentId` names the `callId` of the call), tokens, times, cwd; model and git branch in `metadata`.
 
-    What looks like a key or token becomes [redacted:KIND]: PEM private keys, JWTs, sk-…, GitHub
-    (ghp_…, github_pat_…), GitLab (glpat-…), Slack (xox…), AWS (AKIA…, secret access keys), Google
-    (AIza…), Hugging Face (hf_…), npm_…, pypi-…, bearer tokens, passwords in URLs.
+    Values of variables named like a secret become [redacted:NAME], what looks like a key or token
+    [redacted:KIND]: PEM private keys, JWTs, sk-…, GitHub (ghp_…, github_pat_…), GitLab (glpat-…),
+    Slack (xox…), AWS (AKIA…, secret access keys), Google (AIza…), Hugging Face (hf_…), npm_…, pypi-…,
+    bearer tokens, passwords in URLs.
 
     Examples:
       ae-import claude --since 2026-11-01 | ae-grade -g ./grader.py | ae-summarize
@@ -79,8 +88,8 @@ def main(
     console = Console("ae-import", progress=progress, strict=strict, output=output)
     records = results(format_, list(paths), console)
     target = Output(output)
-    if not no_redact:
-        target.encode, console.redact = line_without_tokens, redact_tokens
+    console.redact = redact = Redactor(None if no_redact else os.environ, everywhere=True)
+    target.encode = redact.line
     console.begin(None, "sessions")
     folder = os.path.realpath(cwd) if cwd is not None else None
     for record in with_unique_ids(records, console):

@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from agenteval.agents.resume import Fate, without_verdict
@@ -19,10 +18,9 @@ from agenteval.cli.agent_options import (
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.run_summary import TrialPrompts
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import UserError
 from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
-from agenteval.streams.jsonl import decode_record
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 
@@ -158,12 +156,13 @@ class Trials:
         self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded), started=started)
 
 
-def _refuse_another_k(path: str, k: int) -> None:
+def _refuse_another_k(run: PromptRun, k: int) -> None:
     """Raises UserError if the file has trials of another k: they cannot be compared with those of this one."""
-    with suppress(OSError, BadRecord), open(path, "rb") as file:
-        first = decode_record(file.readline())
-        if first.get("k") not in (None, k):
-            raise UserError(f"{path}: its trials are -k {first['k']}; go on with that, or write to another file")
+    for id, written in run.output.written.records.items():
+        if written.k not in (None, k):
+            raise UserError(
+                f"{run.output.name}: its trials of {id} are -k {written.k}; go on with that, or write to another file"
+            )
 
 
 @tool("ae-trials")
@@ -200,8 +199,7 @@ def main(path: str | None, k: int, **options: Any) -> int:
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
     settings = RunSettings(**options)
-    if (settings.resume or settings.retry_failed) and settings.output:
-        _refuse_another_k(settings.output, k)
     run = PromptRun("ae-trials", path, settings, inline_graders(settings))
+    _refuse_another_k(run, k)
     stop_early(run)
     return Trials(run, k)()

@@ -30,21 +30,6 @@ IDS_SHOWN = 5
 ID_WIDTH = 40
 
 
-class References(Prompts):
-    """The prompts that have a reference; those without one are counted."""
-
-    def __init__(self, source: Source, console: Console) -> None:
-        self.without = 0
-        super().__init__(source, console)
-
-    def _accept(self, line: bytes, seen: set[int]) -> Record | None:
-        prompt = super()._accept(line, seen)
-        if prompt is not None and prompt.get("reference") is None:
-            self.without += 1
-            return None
-        return prompt
-
-
 def answered(prompt: Record) -> Record:
     """Returns the result of an agent that answers the prompt with its reference and does nothing else."""
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
@@ -61,11 +46,17 @@ def validation(prompt: Record, graded: Record) -> Record:
 
 
 class ValidationCounts:
-    """How many references passed, and which did not."""
+    """How many prompts have no reference, how many references passed, and which did not."""
 
     def __init__(self) -> None:
-        self.passed = self.ungraded = 0
+        self.without = self.passed = self.ungraded = 0
         self.not_passed: list[str] = []
+
+    def wants(self, prompt: Record, _in_shard: bool) -> bool:
+        """Returns whether a prompt has a reference, and counts those that have none."""
+        has_one = prompt.get("reference") is not None
+        self.without += not has_one
+        return has_one
 
     def add(self, graded: Record) -> None:
         """Counts one more verdict."""
@@ -81,10 +72,11 @@ class ValidationCounts:
         """How many references there are."""
         return self.passed + len(self.not_passed) + self.ungraded
 
-    def report(self, without: int, console: Console) -> None:
+    def report(self, console: Console) -> None:
         """Reports how many prompts have no reference, and which references did not pass."""
-        if without:
-            console.say(f"{counted(without, 'prompt')} ha{'s' if without == 1 else 've'} no reference: not validated")
+        if self.without:
+            has = "has" if self.without == 1 else "have"
+            console.say(f"{counted(self.without, 'prompt')} {has} no reference: not validated")
         parts = []
         if self.not_passed:
             names = [clip(id, ID_WIDTH) for id in self.not_passed]
@@ -122,11 +114,11 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
-    references = References(source, console)
+    counts = ValidationCounts()
+    references = Prompts(source, console, wants=counts.wants)
     run = GraderRun(target, console, **graders, debug=debug)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
-    counts = ValidationCounts()
 
     def batches(limit: int) -> Iterator[list[Record]]:
         prompts = iter(references)
@@ -140,8 +132,8 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
 
     run(batches, finish)
     target.close()
-    if references.without and not counts.total and not console.refused:
+    if counts.without and not counts.total and not console.refused:
         console.say(f'{source.name}: no prompt has a "reference", an answer that must pass: nothing was validated')
         return FAILED
-    counts.report(references.without, console)
+    counts.report(console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK

@@ -13,12 +13,10 @@ from agenteval.reports.markup import inline, page, table
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import (
     ComparisonReport,
-    PairStatistics,
     Pairwise,
     PromptComparison,
     ReportMeta,
     TrialsComparisonReport,
-    TrialsMeta,
     TrialsPrompt,
 )
 from agenteval.wire.differences import Category, Difference, PositionBias, Preference, PreferredRun
@@ -68,7 +66,7 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
         usage_section(report),
         by_run("## Reliability", figures.RELIABILITY, report),
         wins_section(report),
-        tests_section(report),
+        differences_section(report),
         differing_prompts(((prompt, prompt.scores) for prompt in report.head_to_head.prompts), meta),
         missing_section(meta),
     ]
@@ -123,7 +121,7 @@ def _settings(meta: ReportMeta) -> str:
     return f" ({meta.bootstrap_iterations} resamples, seed {meta.seed})" if meta.bootstrap_iterations else ""
 
 
-def trials_per_prompt(meta: TrialsMeta) -> str:
+def trials_per_prompt(meta: ReportMeta) -> str:
     """k, or which run has which."""
     if meta.trials_per_prompt is None:
         return "none"
@@ -331,23 +329,7 @@ def wins_table(by: str, pairwise: Iterable[Pairwise]) -> list[str]:
     return [f"Prompts won, by {by}:", "", *table(["A", "B", "A wins", "B wins", "Ties", "Compared"], rows, names=2)]
 
 
-def tests_section(report: ComparisonReport) -> list[str]:
-    """The paired tests of passes and scores."""
-
-    def cells(pair: PairStatistics, of: str, found: Difference, passed: list[str]) -> list[str]:
-        names = [inline(pair.run_a), inline(pair.run_b), of]
-        return [*names, *difference_cells(found), *passed, number(found.minimum_detectable_difference)]
-
-    rows = []
-    for pair in report.statistics.pairs:
-        only = [str(pair.mcnemar.b), str(pair.mcnemar.c)]
-        rows += [cells(pair, "passes", pair.pass_rate, only), cells(pair, "score", pair, ["", ""])]
-    header = ["A", "B", "Of", *DIFFERENCE_TITLES, "Only A passed", "Only B passed", "Would show"]
-    lines = ["Passes (mid-p McNemar test) and scores (t test), paired by prompt:", ""]
-    return [*lines, *table(header, rows, names=3), "", WOULD_SHOW]
-
-
-def differences_section(report: TrialsComparisonReport) -> list[str]:
+def differences_section(report: Report) -> list[str]:
     """The paired differences of pass rates, pass^k and scores."""
     rows = []
     for pair in report.statistics.pairs:

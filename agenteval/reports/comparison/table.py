@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, passes_of, ratios
+from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, ratios
 from agenteval.comparison.pairing import FEWEST
 from agenteval.comparison.verdicts import (
     BETTER,
@@ -20,7 +20,6 @@ from agenteval.reports.figures import UNKNOWN, dollars, duration_text, number, p
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
-from agenteval.wire.comparison import PairStatistics
 from agenteval.wire.differences import Difference, PreferredRun, Ratio
 
 COLORS = {BETTER: GREEN, WORSE: RED, CANNOT_TELL: YELLOW}
@@ -122,7 +121,7 @@ def _total(sizes: Sequence[int]) -> int:
 
 def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
     """By how much, how sure, what would settle it, tokens and cost, and the prompts that changed sides."""
-    found = passes_of(pair)
+    found = pair.pass_rate
     title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(found.n, 'prompt')} graded in both"
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
     for name, text in details(pair, report):
@@ -134,14 +133,14 @@ def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
 
 def details(pair: Pair, report: Report) -> Iterator[Detail]:
     """What is behind the verdict on two runs, the later one against the earlier."""
-    passes = passes_of(pair)
+    passes = pair.pass_rate
     for name, unit, measured in measures(pair):
         if measured.n and name != "pass^1":
             yield name, before_and_after(measured, in_points=unit == "rate")
     if pair.better is None and passes.n:
         yield "To settle", to_settle(passes)
     for name, unit, ratio in ratios(pair):
-        yield name, times(ratio, unit, "prompt" if isinstance(pair, PairStatistics) else "trial")
+        yield name, times(ratio, unit, "prompt" if pair.mcnemar else "trial")
     for found in report.preference.pairs if report.preference else ():
         if (found.run_a, found.run_b) == (pair.run_a, pair.run_b):
             yield "Preferred", preferred(found)

@@ -11,9 +11,9 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from agenteval.comparison.run_summary import COST, Grades, Mean, RunSummary, add_to_groups
+from agenteval.comparison.run_summary import COST, Grades, RunSummary, add_to_groups
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import AGENT, AGENT_VERSION, LABEL, LATEST, MODEL, agent_name, first_text
 from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
@@ -94,10 +94,20 @@ class Overview:
         summary, noun = self.summary, "trial" if self.trials else "record"
         yield from self._rate_tiles()
         yield tile("Agents failed", whole(summary.agent_failures), f"of {counted(summary.records, noun)}")
-        yield ungraded_tile(summary.ungraded, summary.grader_errors, noun)
+        errors = (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors")
+        reasons = breakdown((summary.ungraded, "not graded"), errors).strip(" ()")
+        ungraded = summary.ungraded + summary.grader_errors
+        yield tile("Ungraded", whole(ungraded), reasons or f"every {noun} has a grade")
         yield tokens_tile(summary)
-        yield cost_tile(summary.measured[COST])
-        yield latency_tile(summary.durations)
+        if (cost := summary.measured[COST]).count:
+            yield tile("Cost", f"${cost.total:,.2f}", f"mean ${cost.value:,.4f} over {cost.count:,}")
+        else:
+            yield tile("Cost", None, "not reported")
+        if ordered := sorted(summary.durations):
+            p50, p90 = (duration_text(percentile(ordered, p) or 0) for p in (0.5, 0.9))
+            yield tile("Latency p50 / p90", f"{p50} / {p90}", f"over {len(ordered):,}")
+        else:
+            yield tile("Latency", None, "no times recorded")
 
     def _rate_tiles(self) -> Iterator[Tile]:
         grades, interval, trials = self.summary.overall(), self.summary.interval, self.summary.trials
@@ -116,9 +126,6 @@ class Overview:
             yield tile("Flaky prompts", whole(self.statuses[FLAKY]), f"of {counted(trials.prompts, 'prompt')}")
 
 
-# --- tiles --------------------------------------------------------------------------------------
-
-
 def tile(name: str, value: str | None, note: str = "", interval: Interval | None = None, rate: Any = None) -> Tile:
     """A tile; its value is None if it is not known."""
     value = None if value is None else clip(value, LONGEST_VALUE)  # an agent may report 1e308 tokens
@@ -134,29 +141,6 @@ def tokens_tile(summary: RunSummary) -> Tile:
     split = ", ".join(f"{whole(mean.total)} {what}" for what, mean in known.items())
     over = f"over {max(mean.count for mean in known.values()):,}"
     return tile("Tokens", whole(sum(mean.total for mean in known.values())), f"{split} {over}")
-
-
-def ungraded_tile(ungraded: int, grader_errors: int, noun: str) -> Tile:
-    """How many have no grade, and why."""
-    errors = "grader error" if grader_errors == 1 else "grader errors"
-    reasons = breakdown((ungraded, "not graded"), (grader_errors, errors)).strip(" ()")
-    return tile("Ungraded", whole(ungraded + grader_errors), reasons or f"every {noun} has a grade")
-
-
-def cost_tile(cost: Mean) -> Tile:
-    """The sum and the mean of the costs; None if no agent reports them."""
-    if not cost.count:
-        return tile("Cost", None, "not reported")
-    return tile("Cost", f"${cost.total:,.2f}", f"mean ${cost.value:,.4f} over {cost.count:,}")
-
-
-def latency_tile(durations: Sequence[float]) -> Tile:
-    """The median and the 90th percentile of the durations."""
-    ordered = sorted(durations)
-    if not ordered:
-        return tile("Latency", None, "no times recorded")
-    p50, p90 = (duration_text(percentile(ordered, p) or 0) for p in (0.5, 0.9))
-    return tile("Latency p50 / p90", f"{p50} / {p90}", f"over {len(ordered):,}")
 
 
 # --- bars and histograms ------------------------------------------------------------------------
@@ -178,17 +162,17 @@ def rate_bar(name: str, grades: Grades, interval: Interval | None) -> Record:
 
 
 def plot(values: array[float], shown: Callable[[float], str]) -> Record | None:
-    """A histogram with its edges as text."""
-    found = histogram(values)
-    if found is None:
+    """A histogram with its edges as text; None if there is no value."""
+    if not values:
         return None
+    edges, counts, log = histogram(values)
     ordered = sorted(values)
     marks = [(name, percentile(ordered, p) or 0) for name, p in (("p50", 0.5), ("p90", 0.9))]
     return {
-        "edges": found.edges,
-        "labels": [clip(shown(edge), LONGEST_VALUE) for edge in found.edges],
-        "counts": found.counts,
-        "log": found.log,
+        "edges": edges,
+        "labels": [clip(shown(edge), LONGEST_VALUE) for edge in edges],
+        "counts": counts,
+        "log": log,
         "marks": [{"name": name, "value": value, "shown": clip(shown(value), LONGEST_VALUE)} for name, value in marks],
     }
 
@@ -198,18 +182,8 @@ def status_counts(statuses: Counter[str], order: Sequence[str]) -> list[tuple[st
     return [(status, statuses[status]) for status in order if statuses[status]]
 
 
-class Histogram(NamedTuple):
-    """The counts of the bins and the edges between them, one more than there are bins."""
-
-    edges: list[float]
-    counts: list[int]
-    log: bool
-
-
-def histogram(values: Sequence[float], bins: int = BINS) -> Histogram | None:
-    """The histogram of finite values that are not negative; None if there is none."""
-    if not values:
-        return None
+def histogram(values: Sequence[float], bins: int = BINS) -> tuple[list[float], list[int], bool]:
+    """Edges, one more than there are bins, counts, and whether the scale is logarithmic; of values from 0 on."""
     low, high = min(values), max(values)
     positive = low if low > 0 else min((value for value in values if value > 0), default=0.0)
     log = positive > 0 and high / positive > WIDE
@@ -223,7 +197,7 @@ def histogram(values: Sequence[float], bins: int = BINS) -> Histogram | None:
     counts = [0] * bins
     for value in values:
         counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
-    return Histogram(edges, counts, log)
+    return edges, counts, log
 
 
 # --- what was run -------------------------------------------------------------------------------
@@ -270,13 +244,7 @@ class RunFacts:
             values = [one_line(value, LONGEST_FACT)[:LONGEST_FACT] for value, _ in counter.most_common()]
             if values:
                 facts.append((name + ("s" if len(values) > 1 else ""), first_few(values, SHOWN_VALUES)))
-        if self._start is not None:
-            facts.append(("Started", utc(self._start)))
-        if self._end is not None:
-            facts.append(("Ended", utc(self._end)))
+        for name, at in (("Started", self._start), ("Ended", self._end)):
+            if at is not None:
+                facts.append((name, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))))
         return facts
-
-
-def utc(milliseconds: Number) -> str:
-    """A time in UTC, to the second."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))

@@ -1,24 +1,14 @@
 """One row per record for the table of the page: what is sorted, filtered and searched, without the trajectory."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from agenteval.reports.answers import story
 from agenteval.reports.figures import group_names
 from agenteval.streams.text import one_line
 from agenteval.wire.records import AGENT_FAILED
-from agenteval.wire.row import (
-    ERROR,
-    FAIL,
-    FLAKY,
-    GRADER_ERROR,
-    PASS,
-    UNGRADED,
-    Attempt,
-    Number,
-    Row,
-    RowWithCalls,
-)
+from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED, Number, Row, RowWithCalls
 
 STATUSES = (FAIL, ERROR, FLAKY, PASS, UNGRADED, GRADER_ERROR)
 PREVIEW = 160
@@ -48,6 +38,8 @@ def page_row(row: RowWithCalls, by: str) -> PageRow:
     """The row of a record; of trials, the score is the pass rate, the time a mean, tokens and cost are sums."""
     attempts = row.attempts
     grade = attempts[0].grade if attempts else None
+    steps = (step for attempt in attempts for step in attempt.trajectory or ())
+    called = (step.name[:TOOL_NAME] for step in steps if step.type == "tool_call" and step.name)
     durations = [attempt.duration for attempt in attempts if attempt.duration is not None]
     return PageRow(
         row.id,
@@ -58,7 +50,7 @@ def page_row(row: RowWithCalls, by: str) -> PageRow:
         total(attempt.tokens for attempt in attempts),
         total(attempt.cost for attempt in attempts),
         total(None if attempt.trajectory is None else len(attempt.trajectory) for attempt in attempts),
-        tools_of(attempts),
+        list(islice(dict.fromkeys(called), MOST_TOOLS)),
         one_line(story(attempts), PREVIEW)[:PREVIEW],
         *((row.passed, row.graded) if row.is_trials else ()),
     )
@@ -68,16 +60,6 @@ def total(values: Iterable[Number | None]) -> Number | None:
     """The sum of the values that are known; None if there is none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def tools_of(attempts: Iterable[Attempt]) -> list[str]:
-    """The names of the tools that were called, each once."""
-    names: dict[str, None] = {}
-    for attempt in attempts:
-        for step in attempt.trajectory or ():
-            if step.type == "tool_call" and step.name and len(names) < MOST_TOOLS:
-                names[step.name[:TOOL_NAME]] = None
-    return list(names)
 
 
 def search_text(row: Row) -> str:

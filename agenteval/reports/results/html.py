@@ -10,10 +10,7 @@ from agenteval.reports.page.overview import Overview, status_counts
 from agenteval.reports.page.rows import STATUSES, PageRow, search_text
 from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.wire.records import Record
 from agenteval.wire.row import RowWithCalls
-
-TRAJECTORIES = ("trajectory", "rawLines")
 
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
@@ -37,21 +34,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
             yield from texts.add_value(text)
     yield from rows.flush()
     yield from texts.flush()
-    yield document.inline_json("overview", page_data(overview, context, limit))
-    yield parts.script.encode()
-    room = document.PageRoom()
-    for at, line in enumerate(results.lines_again()):
-        if at >= limit:
-            break
-        yield from room.add(line if context.trajectories else without_trajectories(line))
-    yield from room.finish()
-    yield parts.tail.encode()
-    document.say_what_is_missing(overview.records, min(limit, overview.records), room.left_out, context)
-
-
-def page_data(overview: Overview, context: ReportContext, limit: int) -> Record:
-    """What the script shows before any record is opened."""
-    return {
+    data = {
         **overview.page_data(),
         "made": f"agenteval {__version__}, {context.generated}",
         "source": context.source,
@@ -62,13 +45,23 @@ def page_data(overview: Overview, context: ReportContext, limit: int) -> Record:
         "statuses": status_counts(overview.statuses, STATUSES),
         "trajectories": context.trajectories,
     }
+    yield document.inline_json("overview", data)
+    yield parts.script.encode()
+    room = document.PageRoom()
+    for at, line in enumerate(results.lines_again()):
+        if at >= limit:
+            break
+        yield from room.add(line if context.trajectories else _without_trajectories(line))
+    yield from room.finish()
+    yield parts.tail.encode()
+    document.say_what_is_missing(overview.records, min(limit, overview.records), room.left_out, context)
 
 
-def without_trajectories(line: bytes) -> bytes:
+def _without_trajectories(line: bytes) -> bytes:
     """The record without the steps and raw lines of the agent."""
     record = decode_record(line)
     trials = record.get("trials")
     for holder in [record, *(trials if isinstance(trials, list) else ())]:
-        for field in TRAJECTORIES if isinstance(holder, dict) else ():
+        for field in ("trajectory", "rawLines") if isinstance(holder, dict) else ():
             holder.pop(field, None)
     return encode(record)

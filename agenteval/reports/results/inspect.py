@@ -91,13 +91,13 @@ def header(totals: Totals, context: ReportContext) -> Record:
         "results": {
             "total_samples": totals.samples,
             "completed_samples": totals.completed,
-            "scores": [total_score(name, mean, totals.samples) for name, mean in totals.means.items()],
+            "scores": [_total_score(name, mean, totals.samples) for name, mean in totals.means.items()],
         },
         "stats": {**times, "model_usage": totals.usage},
     }
 
 
-def total_score(name: str, mean: Mean, samples: int) -> Record:
+def _total_score(name: str, mean: Mean, samples: int) -> Record:
     """The mean of one score over the samples that have it."""
     metric = "accuracy" if name == "pass" else "mean"
     return {
@@ -116,15 +116,16 @@ def total_score(name: str, mean: Mean, samples: int) -> Record:
 def sample(answer: ReportedAnswer) -> Record:
     """One sample: the conversation, the scores, and the error of an agent that failed."""
     row, attempt = answer
-    model = answer.model or UNKNOWN_MODEL
+    message = {"role": "assistant", "content": attempt.output, "source": "generate"}
+    choice = {"message": message, "stop_reason": "stop"}
     record: Record = {
         "id": answer.row.id,
         "epoch": answer.trial or 1,
         "uuid": sha256(f"{answer.id}\0{answer.start}".encode(errors="replace")).hexdigest()[:22],
         "input": row.turns("\n\n"),
         "target": row.hint or "",
-        "messages": messages(answer),
-        "output": {"model": model, "choices": [choice(attempt.output)], "completion": attempt.output},
+        "messages": _messages(answer),
+        "output": {"model": answer.model or UNKNOWN_MODEL, "choices": [choice], "completion": attempt.output},
         "scores": scores_of(answer),
         "metadata": {**answer.metadata, "agenteval": answer.verdict()},
         "model_usage": model_usage(answer),
@@ -138,23 +139,17 @@ def sample(answer: ReportedAnswer) -> Record:
     if attempt.duration is not None:
         record["total_time"] = record["working_time"] = attempt.duration / 1000
     if answer.status == ERROR:
-        message = "\n".join(attempt.failures)
-        record["error"] = {"message": message, "traceback": message, "traceback_ansi": message}
+        record["error"] = dict.fromkeys(("message", "traceback", "traceback_ansi"), "\n".join(attempt.failures))
     return record
 
 
-def choice(output: str) -> Record:
-    """The answer as the output of a model."""
-    return {"message": {"role": "assistant", "content": output, "source": "generate"}, "stop_reason": "stop"}
-
-
-def messages(answer: ReportedAnswer) -> list[Record]:
+def _messages(answer: ReportedAnswer) -> list[Record]:
     """The conversation; thoughts are parts of the content."""
     found: list[Record] = []
     for exchange in exchanges(answer):
         found.append({"role": "user", "content": exchange.user})
         for turn in exchange.turns:
-            found.append(assistant_message(turn))
+            found.append(_assistant_message(turn))
             found += [
                 {
                     "role": "tool",
@@ -168,8 +163,7 @@ def messages(answer: ReportedAnswer) -> list[Record]:
     return [{"id": f"message_{number}", **message} for number, message in enumerate(found, 1)]
 
 
-def assistant_message(turn: AgentTurn) -> Record:
-    """What the agent thought, said and called in one turn."""
+def _assistant_message(turn: AgentTurn) -> Record:
     thoughts = [{"type": "reasoning", "reasoning": thought} for thought in turn.thoughts]
     content: Any = [*thoughts, {"type": "text", "text": turn.text}] if thoughts else turn.text
     calls = [
@@ -184,19 +178,17 @@ def scores_of(answer: ReportedAnswer) -> Record:
     if attempt.grade is None:
         return {}
     reasoning = attempt.score.reasoning if attempt.score else None
-    verdicts: dict[str, str | float] = {
-        "pass": CORRECT if attempt.grade.pass_ else INCORRECT,
-        "score": attempt.grade.score,
+
+    def score(value: str | float, reasoning: str | None) -> Record:
+        return {"value": value, "answer": attempt.output, **({"explanation": reasoning} if reasoning else {})}
+
+    found = {
+        "pass": score(CORRECT if attempt.grade.pass_ else INCORRECT, reasoning),
+        "score": score(attempt.grade.score, reasoning),
     }
-    found = {name: score(value, answer, reasoning) for name, value in verdicts.items()}
     for name, grade in (attempt.scores or {}).items():
-        found.setdefault(name, score(grade.score, answer, grade.reasoning) | {"metadata": {"pass": grade.pass_}})
+        found.setdefault(name, score(grade.score, grade.reasoning) | {"metadata": {"pass": grade.pass_}})
     return found
-
-
-def score(value: str | float, answer: ReportedAnswer, reasoning: str | None) -> Record:
-    """One score."""
-    return {"value": value, "answer": answer.attempt.output, **({"explanation": reasoning} if reasoning else {})}
 
 
 def model_usage(answer: ReportedAnswer) -> dict[str, dict[str, int]]:

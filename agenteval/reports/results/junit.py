@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agenteval.reports.answers import ReportedAnswer, answers_in
@@ -31,10 +31,10 @@ class Suite:
     milliseconds: float = 0.0
     places: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, attempt: Attempt) -> None:
-        """Counts an answer."""
-        self.statuses[attempt.status] += 1
-        self.milliseconds += attempt.duration or 0
+    def add(self, attempts: Sequence[Attempt]) -> None:
+        """Counts answers."""
+        self.statuses.update(attempt.status for attempt in attempts)
+        self.milliseconds += sum(attempt.duration or 0 for attempt in attempts)
 
     def counts(self) -> str:
         """The attributes that count its test cases; without `skipped`, which the root does not have."""
@@ -58,46 +58,36 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
             continue
         group = group_name(row.metadata, context.by) or f"no {context.by.removeprefix('metadata.')}"
         suite = suites.setdefault(group, Suite())
-        for attempt in row.attempts:
-            suite.add(attempt)
-            total.add(attempt)
-        piece = prompt_xml(row, group).encode()
+        suite.add(row.attempts)
+        total.add(row.attempts)
+        piece = _prompt_xml(row, group).encode()
         spool.keep(piece)
         suite.places.extend((end, len(piece)))
         end += len(piece)
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="agenteval" {total.counts()}>\n'.encode()
     for name, suite in suites.items():
         yield suite.opening(name).encode()
-        yield from pieces(spool, suite.places)
+        file = spool.rewind()
+        for offset, size in zip(suite.places[::2], suite.places[1::2], strict=True):
+            file.seek(offset)
+            yield file.read(size)
         yield b"</testsuite>\n"
     yield b"</testsuites>\n"
 
 
-def pieces(spool: Spool, places: array[int]) -> Iterator[bytes]:
-    """What is in the spool at those places (offset, length, …)."""
-    file = spool.rewind()
-    for at in range(0, len(places), 2):
-        file.seek(places[at])
-        yield file.read(places[at + 1])
-
-
-# --- test cases ---------------------------------------------------------------------------------
-
-
-def prompt_xml(row: Row, group: str) -> str:
+def _prompt_xml(row: Row, group: str) -> str:
     """The test case of a result; of trials, a suite of their own with the prompt's passRate as its property."""
-    cases = "".join(case_xml(answer, group) for answer in answers_in(row))
+    cases = "".join(_case_xml(answer, group) for answer in answers_in(row))
     if not row.is_trials:
         return cases
     suite = Suite()
-    for attempt in row.attempts:
-        suite.add(attempt)
+    suite.add(row.attempts)
     rate = row.pass_rate
     shown = f'<properties><property name="passRate" value="{rate!r}"/></properties>\n' if rate is not None else ""
     return suite.opening(row.id) + shown + cases + "</testsuite>\n"
 
 
-def case_xml(answer: ReportedAnswer, group: str) -> str:
+def _case_xml(answer: ReportedAnswer, group: str) -> str:
     """One test case: passed, or with the failure, the error, or why it is skipped."""
     attempt = answer.attempt
     time = "" if attempt.duration is None else f' time="{seconds(attempt.duration)}"'
@@ -111,12 +101,12 @@ def case_xml(answer: ReportedAnswer, group: str) -> str:
     message = attribute(one_line(answer.why or kind, LONGEST_MESSAGE)[:LONGEST_MESSAGE])
     output = f"<system-out>{text(preview(attempt.output, LONGEST_OUTPUT))}</system-out>" if attempt.output else ""
     return (
-        f'{opening}>\n<{element} type="{kind}" message="{message}">{text(details(answer))}</{element}>'
+        f'{opening}>\n<{element} type="{kind}" message="{message}">{text(_details(answer))}</{element}>'
         f"{output}\n</testcase>\n"
     )
 
 
-def details(answer: ReportedAnswer) -> str:
+def _details(answer: ReportedAnswer) -> str:
     """All errors of the agent, or the score and the reasoning, of each grader if there are several."""
     attempt = answer.attempt
     if answer.status == ERROR:
@@ -127,9 +117,6 @@ def details(answer: ReportedAnswer) -> str:
         verdict = "passed" if grade.pass_ else "did not pass"
         lines.append(f"{name}: {verdict}, score {grade.score:g}" + (f": {grade.reasoning}" if grade.reasoning else ""))
     return "\n".join(lines)
-
-
-# --- XML ----------------------------------------------------------------------------------------
 
 
 def seconds(milliseconds: float) -> str:
@@ -143,5 +130,4 @@ def text(value: str) -> str:
 
 
 def attribute(value: str) -> str:
-    """The text as the value of an attribute."""
     return text(value).translate(LINE_ENDS)

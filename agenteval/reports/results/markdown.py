@@ -1,11 +1,11 @@
 """markdown: a report: summary, then a section per record (input, output, score, errors)"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from agenteval.comparison.run_summary import NO_GROUP, Grades, RunSummary, add_to_groups
 from agenteval.reports.figures import number, percent, percent_span, verdict
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import between_fences, inline, inline_all, normal_line_ends, table
+from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
 from agenteval.reports.reader import RowReader
 from agenteval.reports.run_summary import grade_facts, group_cells, run_facts
 from agenteval.streams.files import Spool
@@ -27,37 +27,34 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         if context.grouped:
             add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
         for attempt in row.attempts:
-            sections.keep(section(row, attempt))
-    yield head(summary, context.generated, group_table(groups, context.by)).encode()
+            sections.keep(_section(row, attempt))
+    yield "\n".join([*_head(summary, context.generated), *_group_table(groups, context.by), ""]).encode()
+    yield b"\n## Results\n\n" if summary.records else b"\n"
     yield from sections.pieces()
 
 
 # --- the top ------------------------------------------------------------------------------------
 
 
-def head(summary: RunSummary, generated: str, groups: Sequence[str] = ()) -> str:
-    """Title, summary, and the title of the list of records."""
+def _head(summary: RunSummary, generated: str) -> list[str]:
+    """The title and the figures of all records."""
     total = counted(summary.records, "test case")
     lines = ["# Evaluation Results", "", f"Generated: {generated}", f"Total: {total}", "", "## Summary", ""]
     lines += [f"- **{name}**: {value}" for name, value in grade_facts(summary) + run_facts(summary)]
     if len(summary.graders) > 1:
-        rows = [grader_cells(name, grades) for name, grades in summary.graders.items()]
+        rows = [_grader_cells(name, grades) for name, grades in summary.graders.items()]
         lines += ["", *table(["Grader", "Passed", "Pass rate", "95% interval", "Average score"], rows)]
-    lines += groups
-    lines += ["", "## Results", "", ""] if summary.records else ["", ""]
-    return "\n".join(lines)
+    return lines
 
 
-def grader_cells(name: str, grades: Grades) -> list[str]:
-    """One grader's row of the summary."""
+def _grader_cells(name: str, grades: Grades) -> list[str]:
     cells = [inline(name), f"{grades.passed:,}/{grades.count:,}"]
     if not grades.count:
         return [*cells, "", "", ""]
     return [*cells, percent(grades.rate), percent_span(grades.interval), number(grades.score.value)]
 
 
-def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
-    """A table with a row for each category; nothing if there is none."""
+def _group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
     if not groups:
         return []
     key = inline(by.removeprefix("metadata."))
@@ -69,21 +66,18 @@ def group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def section(row: Row, attempt: Attempt) -> bytes:
+def _section(row: Row, attempt: Attempt) -> bytes:
     """One answer: input, output, grades and errors."""
-    score = attempt.score
-    texts = (row.name_of(attempt), row.turns(" → "), row.hint or "", (score and score.reasoning) or "")
-    shown_id, shown_input, hint, why = inline_all([texts[0], preview(texts[1], INPUT_PREVIEW), *texts[2:]])
-    parts = [f"### {shown_id}"]
+    parts = [f"### {inline(row.name_of(attempt))}"]
     if row.input is not None:
-        parts.append(f"**Input**: {shown_input}")
+        parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
     if row.hint:
-        parts.append(f"**Hint**: {hint}")
-    parts.append(output_block(attempt.output))
+        parts.append(f"**Hint**: {inline(row.hint)}")
+    parts.append(_output_block(attempt.output))
     if (reason := attempt.why_not_graded) is not None:
         parts.append(f"**Score**: ⚠️ grader error: {inline(reason)}")
-    elif score is not None and not attempt.agent_failed:
-        parts.append(score_block(attempt, score, why))
+    elif attempt.score is not None and not attempt.agent_failed:
+        parts.append(_score_block(attempt, attempt.score))
     if attempt.tool_errors:
         parts.append("⚠️ **Tool errors detected**")
     parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in attempt.failures]
@@ -91,8 +85,7 @@ def section(row: Row, attempt: Attempt) -> bytes:
     return visible_bytes("\n\n".join(parts))
 
 
-def output_block(output: str) -> str:
-    """The first characters of the output, unchanged."""
+def _output_block(output: str) -> str:
     if not output:
         return "**Output**: (empty)"
     cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
@@ -100,10 +93,10 @@ def output_block(output: str) -> str:
     return f"**Output**{cut}:\n\n{between_fences(shown, 'text')}"
 
 
-def score_block(attempt: Attempt, score: GraderResult, reasoning: str) -> str:
+def _score_block(attempt: Attempt, score: GraderResult) -> str:
     """The grade and its reasoning; with several graders, each one's too."""
     lines = [f"**Score**: {verdict(score)}"]
-    if reasoning:
+    if score.reasoning and (reasoning := inline(score.reasoning)):
         lines += ["", f"**Reasoning**: {reasoning}"]
     if attempt.scores and len(attempt.scores) > 1:
         lines.append("")

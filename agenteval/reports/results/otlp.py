@@ -10,14 +10,13 @@ from agenteval.reports.conversation import PENDING, text_of
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
-from agenteval.wire.records import GraderResult, Record, Step
+from agenteval.wire.records import Record, Step
 from agenteval.wire.row import ERROR, Number
 
 INTERNAL = 1
 STATUS_ERROR = 2
 PROVIDERS = {"claude": "anthropic", "gpt": "openai", "gemini": "gcp.gemini", "mistral": "mistral_ai", "grok": "x_ai"}
 OTHER = "_OTHER"  # what the conventions have for a value that is not known
-UNIT = 1_000_000  # nanoseconds in a millisecond
 
 
 def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
@@ -53,7 +52,7 @@ def run_span(answer: ReportedAnswer, trace: str) -> Record:
         "spanId": identifier(answer, "run", 8),
         "name": f"invoke_agent {answer.agent}",
         "kind": INTERNAL,
-        **times(answer.start, answer.end or answer.start),
+        **times(startTime=answer.start, endTime=answer.end or answer.start),
         "attributes": attributes(
             {
                 "gen_ai.operation.name": "invoke_agent",
@@ -91,7 +90,7 @@ def tool_span(answer: ReportedAnswer, step: Step, number: int, parent: Record) -
         "parentSpanId": parent["spanId"],
         "name": f"execute_tool {name}",
         "kind": INTERNAL,
-        **times(start, end),
+        **times(startTime=start, endTime=end),
         "attributes": attributes(
             {
                 "gen_ai.operation.name": "execute_tool",
@@ -112,32 +111,21 @@ def evaluations(answer: ReportedAnswer) -> Iterator[Record]:
     attempt = answer.attempt
     if answer.status == ERROR:
         return
-    grades: dict[str, GraderResult] = dict(attempt.scores or {}) if attempt.grade or attempt.scores else {}
+    event = {**times(time=answer.end or answer.start), "name": "gen_ai.evaluation.result"}
+    grades = dict(attempt.scores or {})
     if attempt.grade is not None and len(grades) != 1:
         grades["score"] = attempt.grade
     for name, grade in grades.items():
-        yield evaluation(
-            answer,
-            {
-                "gen_ai.evaluation.name": name,
-                "gen_ai.evaluation.score.value": float(grade.score),
-                "gen_ai.evaluation.score.label": "pass" if grade.pass_ else "fail",
-                "gen_ai.evaluation.explanation": grade.reasoning,
-            },
-        )
+        verdict = {
+            "gen_ai.evaluation.name": name,
+            "gen_ai.evaluation.score.value": float(grade.score),
+            "gen_ai.evaluation.score.label": "pass" if grade.pass_ else "fail",
+            "gen_ai.evaluation.explanation": grade.reasoning,
+        }
+        yield {**event, "attributes": attributes(verdict)}
     if attempt.why_not_graded is not None:
         error = {"error.type": "grader_error", "gen_ai.evaluation.explanation": attempt.why_not_graded}
-        yield evaluation(answer, {"gen_ai.evaluation.name": "score", **error})
-
-
-def evaluation(answer: ReportedAnswer, fields: Record) -> Record:
-    """One event, at the end of the run."""
-    at = answer.end or answer.start
-    stamp = {} if at is None else {"timeUnixNano": nanoseconds(at)}
-    return {**stamp, "name": "gen_ai.evaluation.result", "attributes": attributes(fields)}
-
-
-# --- values -------------------------------------------------------------------------------------
+        yield {**event, "attributes": attributes({"gen_ai.evaluation.name": "score", **error})}
 
 
 def identifier(answer: ReportedAnswer, what: str, size: int) -> str:
@@ -146,23 +134,19 @@ def identifier(answer: ReportedAnswer, what: str, size: int) -> str:
     return sha256(seed.encode(errors="surrogatepass")).hexdigest()[: 2 * size]
 
 
-def times(start: Number | None, end: Number | None) -> Record:
-    """Start and end of a span; without the ones that are not known."""
-    known = {"startTimeUnixNano": start, "endTimeUnixNano": end}
-    return {name: nanoseconds(value) for name, value in known.items() if value is not None}
-
-
-def nanoseconds(milliseconds: Number) -> str:
-    """A time as OTLP/JSON writes 64 bits: a string."""
-    return str(round(milliseconds * 1000) * (UNIT // 1000))
+def times(**milliseconds: Number | None) -> Record:
+    """The times that are known in nanoseconds, as OTLP/JSON writes 64 bits: strings."""
+    return {
+        f"{name}UnixNano": str(round(value * 1000) * 1000) for name, value in milliseconds.items() if value is not None
+    }
 
 
 def attributes(values: Record) -> list[Record]:
     """The attributes that are known."""
-    return [{"key": key, "value": typed(value)} for key, value in values.items() if value is not None]
+    return [{"key": key, "value": _typed(value)} for key, value in values.items() if value is not None]
 
 
-def typed(value: Any) -> Record:
+def _typed(value: Any) -> Record:
     """A value with its type; integers are strings."""
     if isinstance(value, int):
         return {"intValue": str(value)}

@@ -31,21 +31,20 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         if context.grouped:
             add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
         for answer in answers_in(row):
-            for at, cell in enumerate(cells(answer, context.width)):
+            for at, cell in enumerate(_cells(answer, context.width)):
                 widest[at] = max(widest[at], width(cell))
-    yield as_lines(head(summary, context))
-    yield as_lines(group_lines(groups, context))
+    yield as_lines([*_head(summary, context), *_group_lines(groups, context)])
     if summary.records:
         columns = layout(widest, context.width)
         yield as_lines([paint(in_columns(TITLES, columns, NUMBERS), BOLD, context.color)])
         for answer in results.answers_again():
-            yield as_lines([answer_line(answer, columns, context)])
+            shown = (*_cells(answer, context.width), one_line(story([answer.attempt]), context.width))
+            line = in_columns(shown, columns, NUMBERS)
+            verdict = paint(line[: columns[0]], COLORS[shown[0]], context.color)
+            yield as_lines([verdict + line[columns[0] :]])
 
 
-# --- the top ------------------------------------------------------------------------------------
-
-
-def head(summary: RunSummary, context: ReportContext) -> list[str]:
+def _head(summary: RunSummary, context: ReportContext) -> list[str]:
     """The summary, one fact a line; with several graders, a line for each."""
     lines = grade_facts(summary)
     if len(summary.graders) > 1:
@@ -58,8 +57,7 @@ def head(summary: RunSummary, context: ReportContext) -> list[str]:
     return [*shown, ""] if summary.records else shown
 
 
-def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[str]:
-    """A line for each category."""
+def _group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[str]:
     if not groups:
         return []
     name = one_line(context.by.removeprefix("metadata."), MAX_NAME).upper()
@@ -73,10 +71,7 @@ def group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[s
     return [paint(title, BOLD, context.color), *lines, ""]
 
 
-# --- one answer ---------------------------------------------------------------------------------
-
-
-def cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
+def _cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
     attempt = answer.attempt
     grade, duration, tokens = attempt.grade, attempt.duration, attempt.tokens
@@ -89,23 +84,13 @@ def cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
     )
 
 
-def answer_line(answer: ReportedAnswer, columns: list[int], context: ReportContext) -> str:
-    """One answer on one line."""
-    shown = (*cells(answer, context.width), one_line(story([answer.attempt]), context.width))
-    line = in_columns(shown, columns, NUMBERS)
-    return paint(line[: columns[0]], COLORS[shown[0]], context.color) + line[columns[0] :]
-
-
-# --- columns ------------------------------------------------------------------------------------
-
-
 def layout(widest: list[int], total: int) -> list[int]:
     """The size of each column; 0 leaves out one that is empty or that a narrow terminal has no room for."""
     columns = [max(size, len(title)) if size else 0 for size, title in zip(widest, TITLES, strict=False)]
     for at in (LAST - 1, LAST - 2, LAST - 3):
-        if room_for_id(columns, total) < MIN_ID:
+        if _room(columns, total) < MIN_ID:
             columns[at] = 0
-    room = room_for_id(columns, total)
+    room = _room(columns, total)
     shared = min(columns[ID], max(MIN_ID, room * 2 // 5))
     rest = room - shared - len(GAP)
     if rest < MIN_TEXT:
@@ -113,6 +98,6 @@ def layout(widest: list[int], total: int) -> list[int]:
     return [*columns[:ID], shared, *columns[ID + 1 :], rest]
 
 
-def room_for_id(columns: list[int], total: int) -> int:
-    """What the other columns leave for the id and the text."""
+def _room(columns: list[int], total: int) -> int:
+    """The columns of the terminal that are left for the id and the text."""
     return total - sum(size + len(GAP) for at, size in enumerate(columns) if size and at != ID)

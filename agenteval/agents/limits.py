@@ -1,6 +1,8 @@
-"""Counts agents that fail and workspaces that cannot be made, reports them with the reason, and stops the run.
+"""What stops a run before all its prompts are done: agents that fail, workspaces that cannot be made, and the budget.
 
 A run whose first agents all fail in the same way is stopped: a missing key or a wrong option fails every prompt alike.
+The budget (--max-cost, --max-total-tokens) counts what the agents themselves report; if they report tokens and no cost,
+it is estimated by list prices. It is that of the whole run: what is in the output already counts, too.
 """
 
 import re
@@ -8,6 +10,9 @@ import threading
 from collections.abc import Callable
 
 from agenteval.errors import CannotGoOn, StrictStop, WorkspaceError
+from agenteval.models.prices import estimated_cost
+from agenteval.streams.text import counted
+from agenteval.wire.records import Record
 
 FIRST = 5  # agents that fail in the same way before it is reported
 REASON_LENGTH = 300
@@ -32,7 +37,7 @@ class FailureCount:
             return
         self.failed += 1
         reason = self._describe(errors)
-        shape = _shape(reason)
+        shape = re.sub(r"\b(?=\w*\d)[\w-]+", "#", reason)  # without numbers and ids, which differ each time
         if shape in self._reasons or len(self._reasons) < MOST_REASONS:
             count, first = self._reasons.get(shape, (0, reason))
             self._reasons[shape] = count + 1, first
@@ -55,12 +60,8 @@ class FailureCount:
         if not self.failed:
             return
         count, reason = max(self._reasons.values(), key=lambda kind: kind[0])
-        if count == self.failed:
-            which = ""
-        elif count == 1:
-            which = ", the first"
-        else:
-            which = f", {count} of them in the same way"
+        which = ", the first" if count == 1 else f", {count} of them in the same way"
+        which = "" if count == self.failed else which
         self.say(f"{self.failed} of {self.ended} agents failed{which}: {reason}")
 
     def _describe(self, errors: list[str]) -> str:
@@ -98,6 +99,55 @@ class MissingWorkspaces:
             self.say(f"{self.count} were not run, because their workspaces could not be made{self.go_on}")
 
 
-def _shape(reason: str) -> str:
-    """Returns a reason without the numbers and ids in it, which differ each time."""
-    return re.sub(r"\b(?=\w*\d)[\w-]+", "#", reason)
+class Budget:
+    """Counts what agents use; `say` takes a line for the user."""
+
+    def __init__(self, max_cost: float | None, max_tokens: int | None, say: Callable[[str], None]) -> None:
+        self.max_cost, self.max_tokens, self.say = max_cost, max_tokens, say
+        self.limited = max_cost is not None or max_tokens is not None
+        self.cost = 0.0
+        self.tokens = self.answers = self.estimated = self.unknown = self.not_run = 0
+        self._lock = threading.Lock()
+
+    def add(self, answer: Record, model: object) -> None:
+        """Counts the usage of an answer: of a result or of one trial."""
+        timing = answer.get("timing") or {}
+        used = [timing.get(name) or 0 for name in ("inputTokens", "outputTokens", "cachedTokens")]
+        known = "inputTokens" in timing or "outputTokens" in timing
+        cost, estimated = timing.get("costUsd"), False
+        if cost is None and known and isinstance(model, str):
+            cost, estimated = estimated_cost(model, *used), True
+        with self._lock:
+            self.answers += 1
+            self.tokens += round(used[0] + used[1])
+            self.cost += cost or 0.0
+            self.estimated += estimated and cost is not None
+            if (cost is None and self.max_cost is not None) or (not known and self.max_tokens is not None):
+                self.unknown += 1
+                if self.unknown == 1:
+                    self.say(f"an agent has not reported what it used, which {self._option()} therefore cannot count")
+
+    def refuses(self) -> bool:
+        """Returns whether the limit is reached, and counts a prompt that is not run because of that."""
+        with self._lock:
+            over_cost = self.max_cost is not None and self.cost >= self.max_cost
+            reached = over_cost or (self.max_tokens is not None and self.tokens >= self.max_tokens)
+            self.not_run += reached
+            return reached
+
+    def _option(self) -> str:
+        of_tokens = self.max_tokens is not None and (self.max_cost is None or self.tokens >= self.max_tokens)
+        return "--max-total-tokens" if of_tokens else "--max-cost"
+
+    def report(self, what: str, *, resumable: bool) -> None:
+        """Reports at the end that agents were not started; `what` is what they would have been started for."""
+        if not self.not_run:
+            return
+        if self._option() == "--max-cost":
+            used = f"{self.cost:.4f} of {self.max_cost:g} USD are spent"
+            if self.estimated:
+                used += f" (estimated by list prices for {self.estimated:,} of {counted(self.answers, 'answer')})"
+        else:
+            used = f"{self.tokens:,} of {self.max_tokens:,} tokens are used"
+        go_on = "; a larger limit and --resume go on" if resumable else ""
+        self.say(f"{self._option()}: {used}; {counted(self.not_run, what)} not run{go_on}")

@@ -1,20 +1,19 @@
-"""A result built from what another harness recorded."""
+"""A result built from what another program recorded: a session log, or a file of another harness."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from agenteval.adapters.trajectory import Trajectory, richness_of
-from agenteval.adapters.values import as_text, epoch_milliseconds
+from agenteval.adapters.trajectory import Step, Trajectory, richness_of
+from agenteval.adapters.values import epoch_milliseconds
 from agenteval.wire.records import Record
 from agenteval.wire.row import combine
 
 
-class ForeignResult:
+class ImportedResult:
     """Turns, steps, tokens and times of one answer, in the order in which they come."""
 
-    def __init__(self, ident: str, agent: str) -> None:
+    def __init__(self, ident: str, agent: str, out: Trajectory | None = None) -> None:
         self.ident, self.agent = ident, agent
-        self.out = Trajectory(ident, None)
+        self.out = out or Trajectory(ident, None)
         self.turns: list[str] = []
         self.turn_steps: list[int] = []
         self.metadata: Record = {}
@@ -37,8 +36,18 @@ class ForeignResult:
 
     def turn(self, text: str) -> None:
         """Begins a turn of the user."""
-        self._end_turn()
+        self.end_turn()
         self.turns.append(text)
+
+    def end_turn(self) -> None:
+        """Ends the turn, if one has begun."""
+        self.out.end_turn()
+        if self.turns:
+            self.turn_steps.append(self.new_steps())
+
+    def new_steps(self) -> int:
+        """Returns how many steps there are since the last turn that ended."""
+        return len(self.out.steps) - sum(self.turn_steps)
 
     def add_verdict(self, name: str, verdict: Record) -> None:
         """Adds the verdict of one grader; a second of the same name gets a number."""
@@ -47,17 +56,16 @@ class ForeignResult:
             number += 1
         self.verdicts[label] = verdict
 
-    def _end_turn(self) -> None:
-        self.out.end_turn()
-        if self.turns:
-            self.turn_steps.append(len(self.out.steps) - sum(self.turn_steps))
-
     def result(self) -> Record:
         """Returns the result; called once."""
-        self._end_turn()
-        steps = self.out.steps
+        self.end_turn()
+        return self.built(self.out.steps)
+
+    def built(self, steps: list[Step]) -> Record:
+        """Returns the result with these steps, the last turn ended."""
         messages = [step["content"] for step in steps if step["type"] == "message" and "parentId" not in step]
         start, end = self.start or 0, self.end or 0
+        usage = {name: value for name, value in self.usage.items() if type(value) in (int, float)}
         result: Record = {
             "id": self.ident,
             "input": self.turns[0] if len(self.turns) == 1 else self.turns or "",
@@ -70,7 +78,7 @@ class ForeignResult:
                 "turnCount": max(1, len(self.turns)),
                 **({"turnSteps": self.turn_steps} if len(self.turns) > 1 else {}),
             },
-            "timing": {"start": start, "end": end, "total": end - start, **self._numbers()},
+            "timing": {"start": start, "end": end, "total": end - start, **usage},
             "toolErrors": self.out.tool_errors,
         }
         if self.hint:
@@ -81,9 +89,6 @@ class ForeignResult:
             result["score"] = self.overall or combine(list(self.verdicts.values()))
             result |= {"scores": self.verdicts} if len(self.verdicts) > 1 else {}
         return result
-
-    def _numbers(self) -> Record:
-        return {name: value for name, value in self.usage.items() if type(value) in (int, float)}
 
 
 def verdict(score: Any, passed: Any, reasoning: Any) -> Record | None:
@@ -102,8 +107,3 @@ def as_object(value: Any) -> Record:
 def objects(value: Any) -> list[Record]:
     """Returns the objects in a list; an empty list for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def user_texts(messages: Any) -> Iterator[str]:
-    """Yields what the user says in a list of chat messages."""
-    return (as_text(one.get("content")) for one in objects(messages) if one.get("role") == "user")
