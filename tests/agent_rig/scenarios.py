@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -211,7 +212,7 @@ def ran_out_of_turns(run: Run) -> Problems:
         yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
     yield from _output(run, BEFORE)
     errors = run.record.get("errors") or [""]
-    if "turn" not in errors[0]:
+    if not re.search("turns?|steps|limits|actions", errors[0], re.IGNORECASE):
         yield f"the first error does not mention the turns: {_short(errors)}"
     if run.record["metadata"].get("stopReason") != "max_turns":
         yield f"stopReason is {run.record['metadata'].get('stopReason')}, not max_turns"
