@@ -74,8 +74,6 @@ class Agent(NamedTuple):
     """Files with that effect, in place of those in `files`."""
     sub_agent: dict[str, str] = {}
     """What its tool that starts a sub-agent needs beside the task."""
-    delegating: tuple[str, ...] = ()
-    """Arguments that give it this tool."""
     memory: Memory | None = None
     cannot: dict[str, str] = {}
     """Scenario that does not apply → why."""
@@ -189,7 +187,7 @@ OPENCODE = Agent(
         )
     },
     unreported=frozenset({RUNNING}),
-    cannot=NO_MEMORY,
+    cannot={**NO_MEMORY, "max turns": "at the limit of steps it only asks the model to stop"},
     sub_agent={"subagent_type": "general"},
 )
 
@@ -319,19 +317,14 @@ models:
     apiKey: {KEY}
     roles: [chat]
     capabilities: [tool_use]
-  - name: helper
-    provider: openai
-    model: {MODEL}
-    apiBase: "{{url}}/v1"
-    apiKey: {KEY}
-    roles: [subagent]
-    capabilities: [tool_use]
 """
     },
     unreported=frozenset({TOOLS, TOKENS}),
-    delegating=("--beta-subagent-tool",),
-    cannot=NO_LIMIT | NO_MEMORY,
-    sub_agent={"subagent_name": "helper"},
+    cannot={
+        **NO_LIMIT,
+        **NO_MEMORY,
+        "sub-agent": "its tool for them, in beta, fails without the terminal user interface",
+    },
 )
 
 AIDER = Agent(
@@ -518,7 +511,7 @@ max_context_length = 200000
     },
     unreported=frozenset({TOKENS, RUNNING}),
     limit=("--max-turns", "1"),
-    cannot=NO_MEMORY,
+    cannot={**NO_MEMORY, "sub-agent": "the model starts them from a program in TypeScript, and no tokens are reported"},
 )
 
 OPENHANDS = Agent(

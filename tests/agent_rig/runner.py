@@ -85,7 +85,7 @@ def _capture(
     workspace = workspaces / "prompt-p"
     timeout = scenario.timeout or agent.time_out
     options = ["-s", schema or agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
-    arguments += agent.limit * scenario.limited + agent.delegating * scenario.delegates
+    arguments += agent.limit * scenario.limited
     options += [f"--agent-arg={word}" for word in arguments]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"

@@ -85,8 +85,6 @@ class Scenario(NamedTuple):
     interrupted: bool = False
     limited: bool = False
     """The agent may send one request to the model."""
-    delegates: bool = False
-    """The agent gets the tool that starts a sub-agent."""
     remembers: bool = False
     """Two sessions with the agent's memory on come first, with the same HOME."""
 
@@ -260,7 +258,6 @@ SCENARIOS = {
             Script("true", sub_agent=True),
             delegated,
             timeout=120_000,
-            delegates=True,
         ),
         Scenario("max turns", Script(f"echo {PRINTED}"), ran_out_of_turns, limited=True),
         Scenario("second session", Script("true", memorizes=True), forgot, remembers=True),

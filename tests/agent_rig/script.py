@@ -48,8 +48,6 @@ SUB_AGENTS = (  # tools that start a sub-agent
     "invoke_agent",  # gemini
     "spawn_subagent",  # grok
     "delegate",  # goose
-    "Subagent",  # continue
-    "subagent",  # gptme
 )
 AWAITED: Body = {"run_in_background": False, "background": False}
 TASK_NAMES = ("prompt", "message", "objective", "task", "instructions")  # the argument for the task
