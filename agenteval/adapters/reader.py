@@ -66,7 +66,15 @@ class Adapter:
 
     def read_lines(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> None:
         """Applies the rules to the event of each line that has one."""
-        apply = self.rules.apply if self._unfold is None else self._apply_unfolded
+        self.rules.apply(self._events(lines, times, out), out)
+
+    def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
+        """Applies the rules to one event and those within it."""
+        out.time = time
+        self.rules.apply(self._unfolded(event, out), out)
+
+    def _events(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> Iterator[Event]:
+        """Yields the event of each line that has one, after those within it."""
         for line, time in zip(lines, chain(times, repeat(None)), strict=False):
             try:
                 event = _decode(line)
@@ -74,33 +82,25 @@ class Adapter:
                 event = None
             if type(event) is dict or (event := self._decode_otherwise(line, out)) is not None:
                 out.time = time
-                apply(event, out)
+                if self._unfold is None:
+                    yield event
+                else:
+                    yield from self._unfolded(event, out)
 
-    def read_event(self, event: Event, time: Time, out: Trajectory) -> None:
-        """Applies the rules to one event and those within it."""
-        out.time = time
-        self._apply_unfolded(event, out)
-
-    def _apply_unfolded(self, event: Event, out: Trajectory) -> None:
+    def _unfolded(self, event: Event, out: Trajectory) -> Iterator[Event]:
+        """Yields the events within an event, then itself; only itself if the patterns of its parts take too long."""
         first = len(out.steps)
-        for one in self._unfolded(event, out):
-            self.rules.apply(one, out)
+        began = monotonic()
+        try:
+            events = self._unfold(event) if self._unfold and out.patience > 0 else [event]
+        except SlowPattern as slow:
+            out.lose_patience(slow)
+            events = [event]
+        out.patience -= monotonic() - began
+        yield from events
         for step in out.steps[first:]:
             if step.get("duration") == 0:
                 del step["duration"]  # a call and its result in one line do not show how long it took
-
-    def _unfolded(self, event: Event, out: Trajectory) -> list[Event]:
-        """Returns the events within an event, and itself; only itself if the patterns of its parts take too long."""
-        if self._unfold is None or out.patience <= 0:
-            return [event]
-        began = monotonic()
-        try:
-            return self._unfold(event)
-        except SlowPattern as slow:
-            out.lose_patience(slow)
-            return [event]
-        finally:
-            out.patience -= monotonic() - began
 
     def _decode_otherwise(self, line: str, out: Trajectory) -> Any:
         """Returns the event of a line that is not JSON as a whole, or not quite; None if there is none."""

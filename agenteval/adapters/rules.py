@@ -6,7 +6,7 @@ that match it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -440,7 +440,7 @@ MISSED = object()  # returned by an act that found nothing to take: later rules 
 
 Candidate = tuple[Act, bool]  # the bool: whether no later rule gets the event
 Action = tuple[str | int | None, Act]  # the field without which the act takes nothing, if it is a single one
-Choice = tuple[list[Candidate], list[Action]]
+Choice = tuple[Act | None, list[Action]]
 
 
 class RuleSet:
@@ -463,19 +463,20 @@ class RuleSet:
         self._other = self._choice_for(None)
         self._of_list = self._choice_for(None, is_list=True)
 
-    def apply(self, event: Event, out: Trajectory) -> None:
-        """Applies the rules to an event."""
-        word = event.get(self._name) if self._name else self._get_word(event)
-        if type(word) is str:
-            steps, actions = self._by_word.get(word, self._other)
-        else:
-            steps, actions = self._of_list if type(word) is list else self._other
-        for act, takes in steps:
-            if act(event, event, out) is not MISSED and takes:
-                break
-        for field, act in actions:
-            if field is None or field in event:
-                act(event, event, out)
+    def apply(self, events: Iterable[Event], out: Trajectory) -> None:
+        """Applies the rules to events."""
+        name, get_word, by_word, other = self._name, self._get_word, self._by_word, self._other
+        for event in events:
+            word = event.get(name) if name else get_word(event)
+            if type(word) is str:
+                step, actions = by_word.get(word, other)
+            else:
+                step, actions = self._of_list if type(word) is list else other
+            if step:
+                step(event, event, out)
+            for field, act in actions:
+                if field is None or field in event:
+                    act(event, event, out)
 
     def _choice_for(self, word: str | None, *, is_list: bool = False) -> Choice:
         """Returns what handles events that have this word at the path, or another value (None)."""
@@ -490,7 +491,7 @@ class RuleSet:
                     left = tuple(test for test in rule.tests if not is_decided(rule, test))
                     yield msgspec.structs.replace(rule, tests=left)
 
-        return _ordered(list(possible(self.steps))), [_action(rule) for rule in possible(self.actions)]
+        return _in_turn(_ordered(list(possible(self.steps)))), [_action(rule) for rule in possible(self.actions)]
 
 
 def _action(rule: Rule) -> Action:
@@ -503,6 +504,19 @@ def _action(rule: Rule) -> Action:
         return MISSED if fields.isdisjoint(event) else act(item, event, out)
 
     return None, act_on_fields
+
+
+def _in_turn(candidates: list[Candidate]) -> Act | None:
+    """Returns what gives an event to one rule after the other until one takes it; None if there are none."""
+    if len(candidates) < 2:
+        return candidates[0][0] if candidates else None
+
+    def act_in_turn(item: Any, event: Event, out: Trajectory) -> None:
+        for act, takes in candidates:
+            if act(item, event, out) is not MISSED and takes:
+                break
+
+    return act_in_turn
 
 
 def _tested(rule: Rule) -> Act:

@@ -22,6 +22,7 @@ from agenteval.wire.validation import explain, value_at
 
 PREFIX = "bundled:"  # names a schema of the suite, whatever files there are
 BUNDLED = os.path.join(os.path.dirname(__file__), "schemas")
+LOGS = os.path.join(os.path.dirname(__file__), "sessions")
 
 COMMENTS = ("//", "/*", "#")
 # Fields that authors add for themselves: $schema, _why, x-owner, note, commandNotes, "// old".
@@ -302,6 +303,9 @@ def _reading_problems(config: HeadlessAdapter) -> Iterator[str]:
     for name, pattern in (config.line_patterns or {}).items():
         if "(?P<type>" in pattern:
             yield f'linePatterns.{name}: "type" is the name of the pattern; use another name for the group'
+    logs = sorted(name.removesuffix(".json") for name in os.listdir(LOGS) if name.endswith(".json"))
+    if config.session_log is not None and config.session_log not in logs:
+        yield f'sessionLog: no log is known as "{config.session_log}"; there are {", ".join(logs)}'
     if config.output_mode != "text":
         return
     if config.line_patterns:

@@ -110,8 +110,12 @@ class Budget:
         self._lock = threading.Lock()
 
     def add(self, answer: Record, model: object) -> None:
-        """Counts the usage of an answer: of a result or of one trial."""
-        timing = answer.get("timing") or {}
+        """Counts the usage of an answer, of a result or of one trial, and of the tries before it (--retries)."""
+        self._add(answer.get("timing") or {}, model)
+        if retried := answer.get("retriedUsage"):
+            self._add(retried, model)
+
+    def _add(self, timing: Record, model: object) -> None:
         used = [timing.get(name) or 0 for name in ("inputTokens", "outputTokens", "cachedTokens")]
         known = "inputTokens" in timing or "outputTokens" in timing
         cost, estimated = timing.get("costUsd"), False

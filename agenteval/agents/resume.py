@@ -170,8 +170,11 @@ class Resumption:
         if fate is not None:
             self.output.replaced.add(self.output.written.records[prompt_id].offset)
 
-    def summary(self) -> str | None:
-        """Returns what was done, in one line; None if the output had no record before."""
+    def summary(self, *, limited: bool = False) -> str | None:
+        """Returns what was done, in one line; None if the output had no record before.
+
+        `limited`: not all that is to be done was done.
+        """
         if not self.output.written.ids:
             return None
         parts = [f"{self.kept:,} kept"] if self.kept or not self.done else []
@@ -186,7 +189,7 @@ class Resumption:
             parts.append(f"{self.done[None]:,} new")
         if self.gone:
             parts.append(f"{len(self.gone):,} no longer in the prompts (kept)")
-        if not self.done:
+        if not (self.done or limited):
             parts.append("nothing to do")
         return f"{self.output.name}: {', '.join(parts)}"
 

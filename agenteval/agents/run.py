@@ -10,10 +10,11 @@ import os
 import secrets
 import shlex
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -59,7 +60,8 @@ from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
-from agenteval.wire.records import Raw, Record
+from agenteval.wire.adapter_schema import UsageField
+from agenteval.wire.records import RUN_ID_VARIABLE, Raw, Record
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -232,9 +234,10 @@ class PromptRun:
     def _provenance(self) -> Record:
         """Returns what says of each record where it comes from; --resume goes on with the same run."""
         command = agent_command(self.agent).replace(ANSWER_FILE, "ANSWER_FILE")
+        given = os.environ.pop(RUN_ID_VARIABLE, None)
         kept = self.output.written.run_id or (self.journal.run_id if self.journal else None)
         return {
-            "runId": kept or secrets.token_hex(8),
+            "runId": kept or given or secrets.token_hex(8),
             **({} if self.settings.label is None else {"label": self.settings.label}),
             "suiteVersion": __version__,
             "agent": self.identity.name,
@@ -314,7 +317,7 @@ class PromptRun:
 
     def _report(self, trials: int | None) -> int:
         """Reports at the end what the user has to know; returns the exit code."""
-        if line := self.resumption.summary():
+        if line := self.resumption.summary(limited=self.budget.not_run > 0):
             self.console.say(line)
         elif not self.prompts.read and not self.console.refused:
             self.console.say(f"{self.prompts.source.name}: has no prompts; nothing was run")
@@ -366,7 +369,26 @@ class PromptRun:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
                 raw["metadata"]["workspaceBaseline"] = baseline
+        if job.repeated:
+            raw |= self._retried_usage({**prompt, **fields} for fields in job.repeated)
+        if self.settings.debug:
+            self._explain(raw)
         return None if self.processes.stopping else raw
+
+    def _retried_usage(self, raws: Iterable[Record]) -> Record:
+        """Returns what tries that were repeated have used, as the field of a record; nothing if it is not known."""
+        used: Counter[str] = Counter()
+        for raw in raws:
+            timing = result_of(raw, self.adapter)["timing"]
+            used.update({name: timing[name] for name in get_args(UsageField) if name in timing})
+        return {"retriedUsage": dict(used)} if used else {}
+
+    def _explain(self, raw: Record) -> None:
+        """Shows which rule of the adapter took which line."""
+        from agenteval.adapters.explain import Explainer
+
+        for line in Explainer(self.adapter.config, self.adapter.config.name).explain(raw):
+            self.console.say(line)
 
     def _job(self, prompt: Record, trial: int | None, name: str) -> PromptJob:
         """Returns the job of a prompt, with what the run writes into its metadata (wire/records.py: RUN_METADATA)."""

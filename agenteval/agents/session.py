@@ -179,6 +179,7 @@ class PromptJob:
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
         self.texts = turns_of(prompt)
+        self.repeated: list[Record] = []  # raw fields of the tries before the last one
 
     def run(self) -> Record:
         """Runs the prompt when it may start, with retries; returns its raw record."""
@@ -195,6 +196,7 @@ class PromptJob:
                 if len(retried) >= self.conditions.limits.retries or self.processes.stopping:
                     break
                 retried.append(retry.reason)
+                self.repeated.append(fields)
                 self.processes.pause(pause)
         if retried:
             fields.update(attempts=len(retried) + 1, retried=retried)
@@ -277,8 +279,12 @@ class PromptJob:
         process.trace = self.trace
         outcome = raw.without_secrets(process.run())
         raw.add_conversation(outcome, client)
-        if problem := self._too_much(outcome) or conversation_failure(outcome, client, self.timeout):
+        problem = self._too_much(outcome) or conversation_failure(outcome, client, self.timeout)
+        if problem:
             raw.fail(client.turn, len(self.texts), problem)
+        if self.trace is not None:
+            ended = f"exit code {outcome.exit_code}" if outcome.signal is None else outcome.signal
+            self.trace(f"{problem or 'all turns answered'}; {ended}; session {client.session or 'not known'}")
 
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -21,8 +21,9 @@ from agenteval.cluster.worker import NOT_FOUND, FilterAnswer
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
 from agenteval.processes.shutdown import exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
+from agenteval.streams.digests import prompt_digest
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, WrittenRecords
 from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
@@ -245,20 +246,18 @@ class Dispatcher:
 # --- the run over the records -------------------------------------------------------------------
 
 
-def work_through(
-    dispatcher: Dispatcher, source: Source, done: Collection[str], target: Output, console: Console
-) -> int:
+def work_through(dispatcher: Dispatcher, source: Source, target: Output, console: Console) -> int:
     """Works through the input; on a signal or an error, kills every worker before that is reported."""
     raise_on_signals()  # Ray has set handlers of its own
     target.open()
     target.begin()
     total = None  # of a stream
     if source.regular:
-        total = max(0, sum(map(len, source.lines())) - len(done))
+        total = max(0, sum(map(len, source.lines())) - len(target.written.ids))
         source.rewind()
     console.begin(total, "records")
     try:
-        dispatcher.run(read_tasks(source, done, console))
+        dispatcher.run(read_tasks(source, target.written, console))
     except (Stopped, Exception) as reason:
         exit_at_once_on_signals()  # the cluster ends the workers of a driver that is gone
         dispatcher.stop()
@@ -274,21 +273,23 @@ def work_through(
     return FAILED if dispatcher.failed or console.refused else OK
 
 
-def read_tasks(source: Source, done: Collection[str], console: Console) -> Iterator[Task]:
-    """Yields the records that are not done; an id that was there before is refused."""
+def read_tasks(source: Source, written: WrittenRecords, console: Console) -> Iterator[Task]:
+    """Yields the records that are not done, or were asked something else; an id that was there before is refused."""
     seen: set[int] = set()
     number = 0
     for batch in source.lines():
         for at, line in batch:
             try:
-                record_id = check(decode_record(line), Identified).id
+                record = decode_record(line)
+                record_id = check(record, Identified).id
                 if (mark := hash(record_id)) in seen:
                     raise BadRecord(f'duplicate id "{record_id}"')
             except BadRecord as error:
                 refuse(source, at, line, error, console)
                 continue
             seen.add(mark)
-            if record_id not in done:
+            done = written.records.get(record_id)
+            if done is None or done.prompt not in (None, prompt_digest(record)):
                 yield Task(number, record_id, line.strip())
                 number += 1
 

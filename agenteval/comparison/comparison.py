@@ -19,7 +19,6 @@ from agenteval.comparison.pairing import PairAnalysis, PromptScores, Rows, Score
 from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
 from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
-from agenteval.statistics.intervals import bootstrap_mean_interval, bounds
 from agenteval.statistics.paired import mid_p, sign_test
 from agenteval.statistics.samples import pass_exp
 from agenteval.streams.text import counted
@@ -30,6 +29,7 @@ from agenteval.wire.records import Record
 Weights = Mapping[str, float]
 RESULT_WEIGHTS: Weights = {"quality": 0.5, "latency": 0.3, "reliability": 0.2}
 TRIAL_WEIGHTS: Weights = {"capability": 0.4, "reliability": 0.4, "consistency": 0.2}
+FEW_CLUSTERS = 20
 OF_RESULT = ("output", "trajectory", "toolErrors")
 OF_TRIALS = ("passRate", "passAtK", "passExpK", "passAt", "passExp", "k", "trials")
 
@@ -66,9 +66,7 @@ class Comparison:
             decide_by_preference(report.statistics.pairs, report.preference)
         if settings.iterations is not None:
             for run in runs:
-                times = (row.durations for row in run.rows.values())
-                found = bootstrap_mean_interval(times, settings.iterations, settings.seed or 0)
-                interval = wire.PerformanceIntervals(latency_mean=bounds(found))
+                interval = figures.mean_latency_interval(run, settings.iterations, settings.seed or 0)
                 report.performance[run.label].confidence_intervals = interval
         return report
 
@@ -151,11 +149,11 @@ class Comparison:
             "meta": meta,
             "performance": each(partial(figures.performance, trials=self.trials)),
             "usage": figures.usage(runs),
-            "by_category": pairing.by_category(runs, partial(figures.category_run, trials=self.trials)),
+            "by_category": pairing.by_category(runs, figures.category_run),
         }
         pairs = zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
         statistics = wire.Statistics(
-            runs=each(partial(figures.run_statistics, trials=self.trials)),
+            runs=each(figures.run_statistics),
             pairs=[self._pair(pair, meta, a, b) for pair, (a, b) in pairs],
         )
         if not self.trials:
@@ -226,6 +224,14 @@ def remarks(report: Report) -> list[str]:
     if meta.clusters and meta.clusters == meta.prompt_count:
         key = f"metadata.{meta.cluster_by}"
         lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
+    elif meta.clusters and meta.clusters < FEW_CLUSTERS:
+        few = f"only {counted(meta.clusters, 'cluster')}"
+        lines.append(f"{few}: intervals are wide, and less sure than with {FEW_CLUSTERS} or more")
+    lines += [
+        f"{label}: the mean latency rests on {counted(found.timeouts, 'timeout')}"
+        for label, found in report.performance.items()
+        if found.timeouts and found.confidence_intervals
+    ]
     if meta.mixed_k:
         ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
         lines.append(
@@ -236,6 +242,13 @@ def remarks(report: Report) -> list[str]:
         if found.incomplete:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
             lines.append(f"{incomplete}; the trials that there are count")
+        reliability, k = report.reliability[label], str(meta.trials_per_prompt)
+        over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
+        if over < figures.MOST_PROMPTS * found.graded_prompts:
+            lines.append(
+                f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "
+                "graded trials: they may differ from the others, so that there is no interval"
+            )
     return lines
 
 

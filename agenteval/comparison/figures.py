@@ -12,12 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 from agenteval.comparison.rows import ComparedRow, RunRows
 from agenteval.statistics.intervals import (
+    bootstrap_mean_interval,
     bounds,
     cluster_sums,
     clustered_rate_interval,
-    mean_interval,
     percentile_interval,
-    rate_interval,
+    prompt_rate_interval,
+    score_interval,
 )
 from agenteval.statistics.samples import commonest, mean, pass_at, pass_exp, percentile
 from agenteval.wire import comparison as wire
@@ -30,6 +31,7 @@ Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
 BORDERS = (0.2, 0.4, 0.6, 0.8)
 FIFTHS = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 MOST_FLAKY = 10
+MOST_PROMPTS = 0.9  # of the graded prompts must have j trials: those with more trials may be the hard ones
 STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
 
 
@@ -179,29 +181,23 @@ def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
 # --- passes and scores --------------------------------------------------------------------------
 
 
-def pass_interval(run: RunRows, *, trials: bool) -> ConfidenceInterval | None:
-    """The interval of the share of graded attempts that pass; the trials of a prompt are a cluster, or part of one."""
-    graded = {id: row for id, row in run.rows.items() if row.graded}
-    if not trials and not run.clustered:
-        return rate_interval(sum(row.passed for row in graded.values()), len(graded))
-    sums: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    for id, row in graded.items():
-        sums[row.cluster_name(id)] += row.passed
-        counts[row.cluster_name(id)] += row.graded
-    return clustered_rate_interval(list(sums.values()), list(counts.values()))
+def pass_interval(run: RunRows) -> ConfidenceInterval | None:
+    """The interval of the mean of the prompts' pass rates; with --cluster-by, of clusters of prompts."""
+    rows = {id: row for id, row in run.rows.items() if row.graded}
+    passed, graded = [row.passed for row in rows.values()], [row.graded for row in rows.values()]
+    return prompt_rate_interval(passed, graded, run.clusters(rows))
 
 
-def score_interval(run: RunRows, *, trials: bool) -> ConfidenceInterval | None:
-    """The interval of the mean score, with the same clusters."""
-    names = [row.cluster_name(id) for id, row in run.rows.items() for _ in row.scores]
-    return mean_interval(run.all_values("scores"), names if trials or run.clustered else None)
+def mean_score_interval(run: RunRows) -> ConfidenceInterval | None:
+    """The interval of the mean of the prompts' scores."""
+    scores = {id: score for id, row in run.rows.items() if (score := row.score) is not None}
+    return score_interval(list(scores.values()), run.clusters(scores))
 
 
 def quality(run: RunRows) -> wire.Quality:
     """Scores of the graded results with their intervals; the others are counted by why they have none."""
     scores, passed = run.all_values("scores"), run.total("passed")
-    of_scores, of_passes = score_interval(run, trials=False), pass_interval(run, trials=False)
+    of_scores, of_passes = mean_score_interval(run), pass_interval(run)
     return wire.Quality(
         type="run",
         n=len(scores),
@@ -231,7 +227,7 @@ def trial_quality(run: RunRows) -> wire.TrialQuality | None:
     scores = run.all_values("scores")
     if not scores:
         return None
-    interval = score_interval(run, trials=True)
+    interval = mean_score_interval(run)
     return wire.TrialQuality(
         type="trial",
         n=len(scores),
@@ -240,11 +236,11 @@ def trial_quality(run: RunRows) -> wire.TrialQuality | None:
         failed_trials=run.total("failed"),
         confidence_intervals={"avgScore": bounds(interval)},
         score_interval=interval,
-        **_spread("score", scores),
+        **_spread("score", scores) | {"avg_score": mean(run.values("score"))},
     )
 
 
-def run_statistics(run: RunRows, *, trials: bool = True) -> wire.RunStatistics:
+def run_statistics(run: RunRows) -> wire.RunStatistics:
     """Counts of prompts and trials, and the pass rate with its interval."""
     attempts, graded, passed = run.total("attempts"), run.total("graded"), run.total("passed")
     return wire.RunStatistics(
@@ -257,20 +253,20 @@ def run_statistics(run: RunRows, *, trials: bool = True) -> wire.RunStatistics:
         ungraded_trials=attempts - graded - run.total("grader_errors"),
         grader_errors=run.total("grader_errors"),
         incomplete=sum(row.attempts != row.k for row in run.rows.values()),
-        pass_rate=passed / graded if graded else None,
-        interval=pass_interval(run, trials=trials),
+        pass_rate=mean(run.values("pass_rate")),
+        interval=pass_interval(run),
     )
 
 
-def category_run(run: RunRows, *, trials: bool) -> CategoryRun:
+def category_run(run: RunRows) -> CategoryRun:
     """The figures of the prompts of one category."""
-    graded = run.total("graded")
+    rates = run.values("pass_rate")
     return CategoryRun(
-        n=sum(row.graded > 0 for row in run.rows.values()),
-        pass_rate=run.total("passed") / graded if graded else None,
-        interval=pass_interval(run, trials=trials),
-        avg_score=mean(run.all_values("scores")),
-        score_interval=score_interval(run, trials=trials),
+        n=len(rates),
+        pass_rate=mean(rates),
+        interval=pass_interval(run),
+        avg_score=mean(run.values("score")),
+        score_interval=mean_score_interval(run),
     )
 
 
@@ -302,17 +298,27 @@ def trajectory_info(run: RunRows) -> wire.TrajectoryInfo:
 
 def performance(run: RunRows, *, trials: bool = False) -> wire.Performance:
     """Latencies of all attempts, their sum and, of results, the times to the first response if any is known."""
-    durations, first = run.all_values("durations"), [] if trials else run.all_values("first_responses")
+    durations = run.all_values("durations")
     return wire.Performance(
-        latency=latency(durations),
+        latency=latency(run, "durations"),
         total_duration=sum(durations) if durations else None,
-        first_response=latency(first) if first else None,
+        timeouts=run.total("timed_out") or None,
+        first_response=latency(run, "first_responses") if not trials and run.all_values("first_responses") else None,
     )
 
 
-def latency(durations: Iterable[float]) -> wire.Latency:
+def mean_latency_interval(run: RunRows, iterations: int, seed: int) -> wire.PerformanceIntervals:
+    """The bootstrap interval of the mean latency."""
+    clusters: defaultdict[str, list[float]] = defaultdict(list)
+    for id, row in run.rows.items():
+        clusters[row.cluster_name(id)] += row.durations
+    return wire.PerformanceIntervals(latency_mean=bounds(bootstrap_mean_interval(clusters.values(), iterations, seed)))
+
+
+def latency(run: RunRows, field: str) -> wire.Latency:
     """Percentiles, mean and extremes; None over nothing."""
-    ordered = sorted(durations)
+    values, clusters = run.all_values(field), run.attempt_clusters(field)
+    ordered = sorted(values)
     return wire.Latency(
         n=len(ordered),
         p50=percentile(ordered, 0.5),
@@ -321,8 +327,8 @@ def latency(durations: Iterable[float]) -> wire.Latency:
         mean=mean(ordered),
         min=min(ordered, default=None),
         max=max(ordered, default=None),
-        p50_interval=percentile_interval(ordered, 0.5),
-        p90_interval=percentile_interval(ordered, 0.9),
+        p50_interval=percentile_interval(values, 0.5, clusters),
+        p90_interval=percentile_interval(values, 0.9, clusters),
     )
 
 
@@ -331,18 +337,19 @@ def usage(runs: Sequence[RunRows]) -> dict[str, Usage] | None:
     found = {}
     for run in runs:
         estimated = sum(len(row.cost_values) for row in run.rows.values() if row.cost_estimated)
-        cost = amount(run.all_values("cost_values"), estimated or None)
-        found[run.label] = Usage(tokens=amount(run.all_values("token_values")), cost=cost)
+        cost = amount(run, "cost_values", estimated or None)
+        found[run.label] = Usage(tokens=amount(run, "token_values"), cost=cost)
     return found if any(run.tokens or run.cost for run in found.values()) else None
 
 
-def amount(values: Sequence[float], estimated: int | None = None) -> UsageAmount | None:
+def amount(run: RunRows, field: str, estimated: int | None = None) -> UsageAmount | None:
     """Sum, mean and median; None over nothing."""
+    values = run.all_values(field)
     ordered = sorted(values)
     middle, centre = percentile(ordered, 0.5), mean(ordered)
     if middle is None or centre is None:
         return None
-    interval = percentile_interval(ordered, 0.5)
+    interval = percentile_interval(values, 0.5, run.attempt_clusters(field))
     return UsageAmount(
         n=len(ordered), total=sum(ordered), mean=centre, p50=middle, p50_interval=interval, estimated=estimated
     )
@@ -369,11 +376,18 @@ def trial_reliability(run: RunRows) -> wire.TrialReliability:
 def _rates(run: RunRows, which: Literal["at", "exp"]) -> dict[str, Any]:
     known = run.values(f"pass_{which}_k")
     means, counts = _curve_means(run.rows.values(), which)
-    shown = [j for j in (*STEPS, run_k(run)) if str(j) in means]
+    enough = MOST_PROMPTS * sum(row.graded > 0 for row in run.rows.values())
+    shown = [j for j in (*STEPS, run_k(run)) if counts.get(str(j), 0) >= max(1, enough)]
     intervals = {str(j): found for j in sorted(set(shown)) if (found := _curve_interval(run, which, j))}
     curves = {f"pass_{which}": means, f"pass_{which}_n": counts, f"pass_{which}_intervals": intervals}
-    curves["confidence_intervals"] = {f"avgPass{which.title()}K": bounds(intervals.get(str(run_k(run))))}
+    curves["confidence_intervals"] = {f"avgPass{which.title()}K": bounds(_plug_in_interval(run, which))}
     return {"n": len(known), "ungraded": len(run.rows) - len(known), **curves, **_spread(f"pass_{which}_k", known)}
+
+
+def _plug_in_interval(run: RunRows, which: Literal["at", "exp"]) -> ConfidenceInterval | None:
+    """The interval of the mean of passAtK or passExpK, the plug-in values of agent-eval-harness."""
+    known = {id: rate for id, row in run.rows.items() if (rate := getattr(row, f"pass_{which}_k")) is not None}
+    return clustered_rate_interval(*cluster_sums(list(known.values()), run.clusters(known) or range(len(known))))
 
 
 def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int) -> ConfidenceInterval | None:

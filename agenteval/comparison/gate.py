@@ -15,10 +15,10 @@ from agenteval.comparison.run_summary import COST, RunSummary
 from agenteval.statistics.intervals import (
     bounds,
     clustered_rate_interval,
-    mean_interval,
     pass_rate_interval,
     percentile_interval,
     rate_interval,
+    score_interval,
 )
 from agenteval.statistics.samples import percentile, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.text import counted
@@ -122,7 +122,7 @@ class RunFigures:
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
         clusters = self._scored if self.summary.trials else None
-        interval = bounds(mean_interval(self._scores, clusters)) if self._scores else None
+        interval = bounds(score_interval(self._scores, clusters)) if self._scores else None
         over = f"mean of {grades.count:,}, {self.graded_text()}"
         return GateFigure(grades.score.value, over, interval, known=self.graded_share)
 

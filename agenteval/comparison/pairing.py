@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agenteval.comparison.rows import ComparedRow, RunRows
 from agenteval.statistics.intervals import geometric_ratio_interval, ratio_interval
 from agenteval.statistics.paired import SIGNIFICANT, compare_paired, holm, signs
-from agenteval.statistics.paired import TIE as NO_DIFFERENCE
+from agenteval.statistics.power import TIE as NO_DIFFERENCE
 from agenteval.statistics.samples import geometric_mean, mean
 from agenteval.wire.comparison import Pairwise
 from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
@@ -202,6 +202,7 @@ def difference(values: PairedValues) -> Difference:
         losses=losses,
         ties=len(found) - wins - losses,
         minimum_detectable_difference=test.detectable,
+        prompts_needed=test.needed,
         p=test.p,
         better=None,
         verdict=outcome_words(len(found), None),
@@ -272,7 +273,7 @@ def _ratio_of_means(values: PairedValues) -> Ratio | None:
     above, below = mean(values.a), mean(values.b)
     if above is None:
         return None
-    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b)
+    ratio, interval = above / below if below else None, ratio_interval(values.a, values.b, values.clusters)
     return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
 
 
@@ -281,7 +282,7 @@ def _ratio_of_times(values: PairedValues) -> Ratio | None:
     ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
     if not ratios:
         return None
-    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios)
+    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios, values.clusters)
     return Ratio(n=len(ratios), mean_a=mean(values.a), mean_b=mean(values.b), ratio=ratio, interval=interval)
 
 

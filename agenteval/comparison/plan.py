@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from agenteval.errors import BadRecord
 from agenteval.statistics.intervals import LEVEL
 from agenteval.statistics.power import (
+    MOST,
     TRIALS,
+    Goal,
     Passes,
     Pilot,
     Question,
+    Variances,
     detectable,
     mean_rate,
+    measured_range,
     prompts_needed,
     variances,
 )
@@ -43,16 +47,19 @@ def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> 
 def make_plan(
     question: Question, pilots: Sequence[Pilot] = (), *, trials: int | None = None, available: int | None = None
 ) -> EvaluationPlan:
-    """Returns what is needed for several numbers of trials; `trials` is one more of them."""
+    """Returns what is needed for several numbers of trials; `trials` is one more of them.
+
+    Pilots of one trial per prompt tell nothing about more of them, so that then only what is asked for is planned.
+    """
     rate = question.rate if question.rate is not None else mean_rate(pilots[0])
     found = variances(rate, question, pilots)
-    options = []
-    for k in sorted({*TRIALS, *([trials] if trials else [])}):
-        spread = found.of_prompt(k)
-        prompts = prompts_needed(spread, question.detect, question.power)
-        shown = detectable(available, spread, question.power) if available else None
-        options.append(PlanOption(k=k, prompts=prompts, runs=prompts * k, detectable=shown))
-    least = prompts_needed(found.difference, question.detect, question.power)
+    once = bool(pilots) and question.share_between is None and found.share_source == "assumed"
+    scales = measured_range(rate, found, pilots)
+    options = [
+        plan_option(k, question, found, scales, available)
+        for k in sorted({*((1,) if once else TRIALS), *([trials] if trials else [])})
+    ]
+    least = prompts_needed(question.detect, found.difference + question.detect**2, Goal(question.power))
     plan = EvaluationPlan(
         detect=question.detect,
         power=question.power,
@@ -67,33 +74,57 @@ def make_plan(
             difference=found.difference,
             correlation=found.correlation,
             correlation_source=found.correlation_source,
+            seen=found.seen.mean_square if found.seen else None,
         ),
         options=options,
-        least_prompts=least,
+        least_prompts=least or MOST,
         available=available,
         advice=[],
     )
-    plan.advice = advice(plan, trials or 1)
+    plan.advice = advice(plan, trials or 1, once=once)
     return plan
 
 
-def advice(plan: EvaluationPlan, k: int) -> list[str]:
+def plan_option(
+    k: int, question: Question, found: Variances, scales: tuple[float, float] | None, available: int | None
+) -> PlanOption:
+    """What is needed with k trials; `scales` are how many times smaller and larger the variance may be."""
+    x, goal = question.detect, Goal(question.power, flip=float(k == 1))
+    needed, *ends = (prompts_needed(x, found.square(k, x, scale), goal) or MOST for scale in (1.0, *(scales or ())))
+    return PlanOption(
+        k=k,
+        prompts=needed,
+        runs=needed * k,
+        prompts_range=(min(needed, ends[0]), max(needed, ends[1])) if ends else None,
+        detectable=detectable(available, lambda x: found.square(k, x), goal) if available else None,
+    )
+
+
+def advice(plan: EvaluationPlan, k: int, *, once: bool) -> list[str]:
     """The plan in words: what is needed, why more prompts and not more trials, and what the prompts there are show."""
     by_k = {option.k: option for option in plan.options}
-    asked, once, most = by_k[k], by_k[1], plan.options[-1]
-    goal = f"To show a difference of {plan.detect:g} in pass rate {plan.power:.0%} of the time"
-    lines = [
-        f"{goal}, run {asked.prompts:,} prompts with {counted(k, 'trial')} each: {asked.runs:,} runs of each agent."
-    ]
-    if most.runs > once.runs:
-        costs = f"{once.prompts:,} prompts with 1 trial are {once.runs:,} runs"
+    asked, single, most = by_k[k], by_k[1], plan.options[-1]
+    goal = f"To show a difference of {plan.detect * 100:g} points in pass rate {plan.power:.0%} of the time"
+    line = f"{goal}, run {asked.prompts:,} prompts with {counted(k, 'trial')} each: {asked.runs:,} runs of each agent."
+    if asked.prompts_range and asked.prompts_range[0] < asked.prompts_range[1]:
+        low, high = asked.prompts_range
+        line += f" As far as the pilot can tell it may also be {low:,} to {high:,} prompts."
+    lines = [line]
+    if once:
+        lines.append(
+            "Pilots of one trial per prompt tell nothing about more trials"
+            + (f": the share of the variance that {counted(k, 'trial')} average out is assumed" if k > 1 else "")
+            + ". To plan trials, run the pilot with ae-trials -k 3, or give --between."
+        )
+    elif most.runs > single.runs:
+        costs = f"{single.prompts:,} prompts with 1 trial are {single.runs:,} runs"
         costs += f", {most.prompts:,} prompts with {most.k} trials are {most.runs:,}"
         limit = f"fewer than {plan.least_prompts:,} prompts are not enough, however many trials each has"
         lines.append(f"More prompts, not more trials: {costs}; {limit}.")
     if plan.available and asked.detectable:
         line = f"With the {plan.available:,} prompts there are, {counted(k, 'trial')} each show a difference"
-        line += f" of {asked.detectable:.3f} or more"
+        line += f" of {asked.detectable * 100:.1f} points or more"
         if most.detectable and most.k > k:
-            line += f", {most.k} trials one of {most.detectable:.3f}"
+            line += f", {most.k} trials one of {most.detectable * 100:.1f}"
         lines.append(f"{line}.")
     return lines

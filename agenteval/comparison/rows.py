@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -309,6 +309,16 @@ class RunRows(NamedTuple):
     def all_values(self, field: str) -> list[float]:
         """The values of all attempts, of a field that has one for each."""
         return [value for row in self.rows.values() for value in getattr(row, field)]
+
+    def clusters(self, ids: Iterable[str]) -> list[str] | None:
+        """The cluster of each prompt; None if prompts are not clustered."""
+        return [self.rows[id].cluster_name(id) for id in ids] if self.clustered else None
+
+    def attempt_clusters(self, field: str) -> list[str] | None:
+        """The cluster of each of all_values(): trials of a prompt are one, or part of one; None if all are apart."""
+        if not self.clustered and all(len(getattr(row, field)) <= 1 for row in self.rows.values()):
+            return None
+        return [row.cluster_name(id) for id, row in self.rows.items() for _ in getattr(row, field)]
 
 
 def with_failures_graded(rows: dict[str, ComparedRow]) -> dict[str, ComparedRow]:

@@ -8,17 +8,13 @@ from typing import NamedTuple
 
 from agenteval.comparison.figures import Pair, Report
 from agenteval.comparison.pairing import outcome_words
-from agenteval.statistics.distributions import detectable_shift
-from agenteval.statistics.intervals import LEVEL
-from agenteval.statistics.paired import POWER, SIGNIFICANT, holm
-from agenteval.statistics.power import prompts_needed
+from agenteval.statistics.paired import SIGNIFICANT, holm
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.differences import Difference, Preference, PreferredRun, Ratio, Resources
 
 LEAST_P = 0.0001  # below, digits say nothing
 SHOWS = "is the smallest difference this many prompts would show 4 times in 5"
 BETTER, WORSE, CANNOT_TELL = "better", "worse", "cannot tell"
-MOST_PROMPTS = 1_000_000  # beyond, no number of prompts is worth naming
 PAIRS_NAMED = 4
 
 
@@ -162,15 +158,6 @@ def summary_line(report: Report) -> str:
 def _rates(found: Difference) -> str:
     rates = f"passed {found.mean_a or 0:.1%}, then {found.mean_b or 0:.1%} of {counted(found.n, 'prompt')}"
     return f" ({rates}, {change_words(found, points)})"
-
-
-def needed_prompts(found: Difference) -> int | None:
-    """About how many prompts would show a difference of this size 4 times in 5; None if no number can be named."""
-    least, size = found.minimum_detectable_difference, abs(found.mean_difference or 0.0)
-    if least is None or found.n < 2 or size * MOST_PROMPTS**0.5 < least:
-        return None
-    deviation = least / detectable_shift(found.n - 1, LEVEL, POWER) * found.n**0.5
-    return prompts_needed(deviation**2, size, POWER)
 
 
 def against_first(report: Report) -> tuple[Sequence[Pair], Sequence[Pair]]:

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY, MODEL_VARIABLE
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
-from agenteval.processes.process import Command, Outcome, failure_of, find_program
+from agenteval.processes.process import Command, failure_of, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.digests import contents, digest, file_digest, programs_in, tree_digest, with_imports
 from agenteval.streams.jsonl import decode
@@ -216,18 +215,25 @@ def _conditions(words: list[str]) -> list[object]:
 # --- graders at work ----------------------------------------------------------------------------
 
 
-class Grader(Protocol):
-    """Something that grades."""
+class Grader:
+    """Something that grades; `trace` takes each line that it prints on stderr."""
 
-    name: str
+    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
+        self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
+        self.processes, self.timeout = processes, spec.timeout
+        self.cwd = os.getcwd()
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
         """Yields one verdict per grader input, in order, each as soon as it is there."""
-        ...
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Lets its processes exit: nothing more is to be graded."""
-        ...
+
+    def trace_stderr(self, printed: bytes) -> None:
+        """Passes on what it has printed on stderr, if that is wanted."""
+        for line in stderr_lines(printed) if self.trace else ():
+            self.trace(f"grader {self.name}: {line}")  # type: ignore[misc]
 
 
 def open_graders(
@@ -253,19 +259,8 @@ def open_graders(
     return graders
 
 
-def trace_stderr(trace: Trace | None, name: str, printed: bytes) -> None:
-    """Passes on what a grader has printed on stderr, if that is wanted."""
-    for line in stderr_lines(printed) if trace else ():
-        trace(f"grader {name}: {line}")  # type: ignore[misc]
-
-
-class CommandGrader:
+class CommandGrader(Grader):
     """One process per record: grader input on stdin, grader result on stdout."""
-
-    def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
-        self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
-        self.processes, self.timeout = processes, spec.timeout
-        self.cwd = os.getcwd()
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
         return map(self._grade, inputs)
@@ -276,32 +271,22 @@ class CommandGrader:
         outcome = self.processes.run(key, command, timeout=self.timeout / 1000, max_output=MAX_ANSWER)
         if outcome.left_helpers:
             self.processes.terminate_tree(key)
-        return self._verdict(outcome)
-
-    def _verdict(self, outcome: Outcome) -> Verdict:
-        if self.trace:
-            trace_stderr(self.trace, self.name, outcome.stderr)
+        self.trace_stderr(outcome.stderr)
         problem = failure_of(outcome, self.timeout)
         if problem is None:
-            answer = read_answer(outcome.stdout, self.kind)
-            return with_stderr(answer, outcome.stderr) if outcome.stderr else answer
+            return with_stderr(read_answer(outcome.stdout, self.kind), outcome.stderr)
         try:
             error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
         except BadRecord:
             error = None
         return with_stderr(GraderError(error or problem), outcome.stderr)
 
-    def finish(self) -> None:
-        """Does nothing: no process outlives its record."""
 
-
-class StreamGrader:
+class StreamGrader(Grader):
     """As many long-lived processes as there are threads that grade at the same time."""
 
     def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
-        self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
-        self.processes, self.timeout = processes, spec.timeout
-        self.cwd = os.getcwd()
+        super().__init__(spec, processes, kind, trace)
         self.timeouts: int | None = None if spec.trusted else 0  # None: it has answered, or its protocol is ours
         self._idle: list[GraderStream] = []
 
@@ -331,10 +316,11 @@ class StreamGrader:
 
     def finish(self) -> None:
         """Lets the processes exit by themselves: one may have a cache to write."""
-        for stream in self._idle:
-            stream.end_input()  # of all of them first: they exit at the same time
-        for stream in self._idle:
-            stream.finish()
+        started = [stream.started for stream in self._idle if stream.started]
+        for process in started:
+            process.end_input()  # of all of them first: they exit at the same time
+        for process in started:
+            process.finish()
         self._idle.clear()
 
 
@@ -349,7 +335,7 @@ class GraderStream:
 
     def __init__(self, grader: StreamGrader) -> None:
         self.grader, self.spec = grader, grader.spec
-        self._process: LineProcess | None = None
+        self.started: LineProcess | None = None
         self._group_size = 1
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
@@ -378,26 +364,16 @@ class GraderStream:
 
     def process(self) -> LineProcess:
         """Returns its process, started if need be; raises UserError if that cannot load the grader, or NoAnswer."""
-        if self._process is None:
+        if self.started is None:
             env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
             processes = self.grader.processes
-            self._process = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
+            self.started = LineProcess(processes, processes.new_agent_key(), command, MAX_ANSWER)
             if self.spec.hosted:
-                self._await_loaded(self._process)
+                self._await_loaded(self.started)
             elif self.spec.bundled:
-                self._await_ready(self._process)
-        return self._process
-
-    def end_input(self) -> None:
-        """Tells the process that it may exit."""
-        if self._process is not None:
-            self._process.end_input()
-
-    def finish(self) -> None:
-        """Lets the process exit by itself, after its input has ended."""
-        if self._process is not None:
-            self._process.finish()
+                self._await_ready(self.started)
+        return self.started
 
     def _exchange(self, inputs: list[bytes]) -> Iterator[Verdict]:
         while inputs:
@@ -406,43 +382,36 @@ class GraderStream:
                 yield from [GraderError(GIVEN_UP, reported=True)] * len(inputs)
                 return
             try:
-                for answer in self.process().exchange(inputs, self.grader.timeout / 1000):
+                process = self.process()
+                for answer in process.exchange(inputs, self.grader.timeout / 1000):
                     answered += 1
                     self.grader.timeouts = None
-                    yield self._with_stderr(read_answer(answer, self.grader.kind))
+                    verdict = read_answer(answer, self.grader.kind)
+                    if self.spec.hosted:  # it may be at a later record already, but its host marks where each one ends
+                        verdict = with_stderr(verdict, self._take_stderr(END_OF_RECORD))
+                    elif isinstance(verdict, GraderError):
+                        verdict = with_stderr(verdict, process.last_stderr())
+                    yield verdict
                 self._take_stderr()
                 return
             except (NoAnswer, UserError) as error:
-                reason = self._count_timeout(str(error)) if isinstance(error, TooSlow) else str(error)
+                reason = str(error)
+                if isinstance(error, TooSlow) and self.grader.timeouts is not None:
+                    self.grader.timeouts += 1
+                    reason += f"; {GIVEN_UP}" if self.grader.given_up else ""
                 verdict = with_stderr(GraderError(reason), self._take_stderr())
                 self.drop()
                 yield verdict
             inputs = inputs[answered + 1 :]
 
-    def _with_stderr(self, verdict: Verdict) -> Verdict:
-        """Returns the verdict; if it is an error, with the last lines that the process has printed on stderr."""
-        if self.spec.hosted:  # it may be at a later record already, but its host marks where each one ends
-            return with_stderr(verdict, self._take_stderr(END_OF_RECORD))
-        if self._process is None or not isinstance(verdict, GraderError):
-            return verdict
-        return with_stderr(verdict, self._process.last_stderr())
-
     def _take_stderr(self, end: bytes = b"") -> bytes:
         """Returns what the process has printed on stderr, and passes it on if that is wanted."""
-        printed = self._process.take_stderr(end) if self._process is not None else b""
-        trace_stderr(self.grader.trace, self.grader.name, printed)
+        printed = self.started.take_stderr(end) if self.started else b""
+        self.grader.trace_stderr(printed)
         return printed
 
-    def _count_timeout(self, reason: str) -> str:
-        """Counts a timeout of a grader that has never answered; returns why the record is not graded."""
-        timeouts = self.grader.timeouts
-        if timeouts is None:
-            return reason
-        self.grader.timeouts = timeouts + 1
-        return f"{reason}; {GIVEN_UP}" if self.grader.given_up else reason
-
     def _has_more(self, patience: float) -> bool:
-        return self._process is not None and self._process.has_more(patience)
+        return self.started is not None and self.started.has_more(patience)
 
     def _await_loaded(self, process: LineProcess) -> None:
         try:
@@ -464,6 +433,6 @@ class GraderStream:
 
     def drop(self) -> None:
         """Kills the process, if there is one: the next record gets another."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        if self.started is not None:
+            self.started.close()
+            self.started = None

@@ -10,10 +10,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -116,16 +115,10 @@ def instructions_from(prompt: str | None, rubric: str | None) -> Instructions:
 
 
 class JudgeCase(NamedTuple):
-    """What a judge is shown."""
+    """What a judge is shown: each part by the name of its section, and the record's own criteria."""
 
-    question: str
-    answer: str
-    sources: list[str]
-    reference: str | None
-    others: Mapping[str, str] = MappingProxyType({})
-    """What else the template names and the record has, by the name of its section."""
+    parts: dict[str, str]
     rubric: str | None = None
-    """The record's own criteria."""
 
 
 def case_of(record: Record, shown: Collection[str] = SHOWN_BY_DEFAULT) -> JudgeCase:
@@ -140,22 +133,19 @@ def case_of(record: Record, shown: Collection[str] = SHOWN_BY_DEFAULT) -> JudgeC
         if not isinstance(record.get(field), str | None):
             raise BadRecord(f'"{field}" must be a string')
     answer = (final_object(output) or {}).get("answer")
-    others = {
-        "hint": record.get("hint"),
-        "trajectory": steps_of(record) if "trajectory" in shown else None,
-        "metadata": encode(record["metadata"]).decode() if record.get("metadata") and "metadata" in shown else None,
+    parts = {"QUESTION": _question(record), "ANSWER": answer if isinstance(answer, str) else output}
+    others: dict[str, Callable[[], str | None]] = {
+        "sources": lambda: "\n".join(f"- {' '.join(title.split())}" for title in sources_of(record)),
+        "reference": lambda: record.get("reference"),
+        "hint": lambda: record.get("hint"),
+        "trajectory": lambda: _steps(record),
+        "metadata": lambda: encode(record["metadata"]).decode() if record.get("metadata") else None,
     }
-    return JudgeCase(
-        question_of(record),
-        answer if isinstance(answer, str) else output,
-        sources_of(record) if "sources" in shown else [],
-        record.get("reference") if "reference" in shown else None,
-        {name.upper(): text for name, text in others.items() if text and name in shown},
-        record.get("rubric"),
-    )
+    parts |= {name.upper(): text for name, part in others.items() if name in shown and (text := part())}
+    return JudgeCase(parts, record.get("rubric"))
 
 
-def steps_of(record: Record) -> str:
+def _steps(record: Record) -> str:
     """Returns the trajectory, a line of JSON per step; long texts are cut, the middle of many steps is left out."""
     steps = [step for step in record.get("trajectory") or () if isinstance(step, dict)]
     lines = []
@@ -169,13 +159,12 @@ def steps_of(record: Record) -> str:
     return "\n".join(lines)
 
 
-def question_of(record: Record) -> str:
+def _question(record: Record) -> str:
     """Returns the question, the turns of a session joined; raises BadRecord if the record has none."""
     asked = record.get("input")
     if isinstance(asked, list):
         asked = "\n\n".join(turn for turn in asked if isinstance(turn, str))
-    places = (record, record.get("metadata"))
-    named = (place.get("question") for place in places if isinstance(place, dict))
+    named = (place.get("question") for place in (record, record.get("metadata")) if isinstance(place, dict))
     question = next((text for text in (asked, *named) if isinstance(text, str) and text.strip()), None)
     if question is None:
         raise BadRecord('there is no question: neither "input" nor "question"')
@@ -184,24 +173,13 @@ def question_of(record: Record) -> str:
 
 def fenced(case: JudgeCase) -> str:
     """Returns the case as one text, each part between lines with a mark that no part contains."""
-    parts = {"QUESTION": case.question, "ANSWER": case.answer}
-    if case.sources:
-        parts["SOURCES"] = "\n".join(f"- {' '.join(title.split())}" for title in case.sources)
-    if case.reference:
-        parts["REFERENCE"] = case.reference
-    parts |= case.others
-    mark = _mark(list(parts.values()))
-    sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in parts.items())
+    texts = list(case.parts.values())
+    data = encode(texts)
+    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):  # nobody can predict a digest of it all
+        data = mark.encode() + data
+    sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in case.parts.items())
     last = f"Now judge what stands in ANSWER {mark}, by the criteria and in the form of the system message."
     return f"The mark of this case is {mark}.\n\n{sections}\n\n{last}"
-
-
-def _mark(texts: list[str]) -> str:
-    """Returns a digest of all the texts, which the author of one of them cannot predict."""
-    data = encode(texts)
-    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):
-        data = mark.encode() + data
-    return mark
 
 
 # --- one judge ----------------------------------------------------------------------------------
@@ -277,10 +255,8 @@ class Judge(NamedTuple):
             again = [*again, {"role": "user", "content": f"{problem}\n{ONCE_MORE}"}]
             first = self._tokens(answer, messages)
         second = self._read(self._answer(again), again)
-        second.input_tokens, second.output_tokens = (
-            second.input_tokens + first.input,
-            second.output_tokens + first.output,
-        )
+        second.input_tokens += first.input
+        second.output_tokens += first.output
         return second
 
     def _answer(self, messages: list[Record]) -> ModelAnswer:
@@ -319,10 +295,19 @@ def same_model(asked: str, served: str) -> bool:
 
 
 class VerdictCache:
-    """Verdicts in a directory, one file each, named by a digest of everything that they depend on."""
+    """Verdicts in a directory, one file each, named by a digest of everything that they depend on.
+
+    The directory is made; UserError if nothing can be written there.
+    """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        try:
+            os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
+        except OSError as error:
+            raise UserError(f"{directory}: {error.strerror}") from None
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise UserError(f"{directory}: cannot be written to")
 
     def get(self, key: list[Any]) -> Verdict | None:
         """Returns the cached verdict; None if there is none that can be read."""
@@ -349,19 +334,6 @@ class VerdictCache:
         return os.path.join(self.directory, f"{hashlib.sha256(encode(key)).hexdigest()}.json")
 
 
-def cache_in(directory: str | None) -> VerdictCache | None:
-    """Returns the cache and creates its directory; raises UserError if nothing can be written there."""
-    if directory is None:
-        return None
-    try:
-        os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UserError(f"{directory}: cannot be written to")
-    return VerdictCache(directory)
-
-
 # --- several judges -----------------------------------------------------------------------------
 
 Prices = Mapping[str | None, tuple[float, float]]  # model → dollars per million tokens in and out; None: any model
@@ -379,30 +351,31 @@ class Panel(NamedTuple):
         """Returns the grader's answer to a record; an error if a judge gave no usable verdict."""
         try:
             case = case_of(record, self.judges[0].instructions.shown)
-            if not case.answer.strip():
+            if not case.parts["ANSWER"].strip():
                 return self._nothing_to_judge()
             with ThreadPoolExecutor(self.at_once) as threads:
-                verdicts = list(threads.map(lambda judge: _ask(judge, case), self.judges))
+                return _combined(list(threads.map(lambda judge: self._opinion(judge, case), self.judges)))
         except BadRecord as error:
             return {"error": str(error)}
-        return _combined([self._opinion(judge, verdict) for judge, verdict in zip(self.judges, verdicts, strict=True)])
 
-    def _opinion(self, judge: Judge, verdict: Verdict) -> Record:
-        """Returns the verdict of one judge in the form of `outcome`."""
-        scores = verdict.scores
+    def _opinion(self, judge: Judge, case: JudgeCase) -> Record:
+        """Returns the verdict of one judge in the form of `outcome`; every failure is a BadRecord with its name."""
+        try:
+            verdict = judge.verdict(case)
+        except (BadRecord, ModelError) as error:
+            raise BadRecord(f"{judge.name}: {error}") from None
+        scores, price = verdict.scores, self.prices.get(judge.name, self.prices.get(None))
+        cost = None
+        if verdict.cached:
+            cost = 0.0
+        elif price is not None:
+            cost = round((verdict.input_tokens * price[0] + verdict.output_tokens * price[1]) / 1_000_000, 9)
         opinion: Record = {name: getattr(scores, name) for name in SCORES}
         opinion |= {"judge_model": judge.name, "served_model": verdict.served}
-        opinion |= {"input_tokens": verdict.input_tokens, "output_tokens": verdict.output_tokens}
-        opinion["cost_usd"] = 0.0 if verdict.cached else self._cost(judge, verdict)
+        opinion |= {"input_tokens": verdict.input_tokens, "output_tokens": verdict.output_tokens, "cost_usd": cost}
         opinion |= {"tokens_approximate": True} if verdict.counted else {}
         opinion |= {"cached": True} if verdict.cached else {}
         return opinion | {"pass": scores.overall_score >= self.threshold, "reasoning": scores.reasoning}
-
-    def _cost(self, judge: Judge, verdict: Verdict) -> float | None:
-        price = self.prices.get(judge.name, self.prices.get(None))
-        if price is None:
-            return None
-        return round((verdict.input_tokens * price[0] + verdict.output_tokens * price[1]) / 1_000_000, 9)
 
     def _nothing_to_judge(self) -> Record:
         """Returns zeros for an empty answer; no judge is asked."""
@@ -410,14 +383,6 @@ class Panel(NamedTuple):
         outcome |= {"judge_model": ", ".join(judge.name for judge in self.judges), "served_model": None}
         outcome |= {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
         return {"pass": False, "score": 0.0, "reasoning": "there is no answer to judge", "outcome": outcome}
-
-
-def _ask(judge: Judge, case: JudgeCase) -> Verdict:
-    """Returns the verdict of a judge; raises every failure as a BadRecord with the judge's name."""
-    try:
-        return judge.verdict(case)
-    except (BadRecord, ModelError) as error:
-        raise BadRecord(f"{judge.name}: {error}") from None
 
 
 def _combined(opinions: list[Record]) -> Record:
@@ -442,16 +407,12 @@ def _joint_outcome(opinions: list[Record]) -> Record:
     outcome["cost_usd"] = None if None in costs else sum(costs)
     if all(one.get("cached") for one in opinions):
         outcome["cached"] = True
-    return outcome | {"agreement": agreement(opinions), "judges": opinions}
-
-
-def agreement(opinions: list[Record]) -> Record:
-    """Returns, over all pairs of judges, the share with the same verdict and the mean difference of their scores."""
     pairs = list(combinations(opinions, 2))
-    return {
+    outcome["agreement"] = {
         "same_verdict": _mean([float(one["pass"] == other["pass"]) for one, other in pairs]),
         "mean_difference": _mean([abs(one["overall_score"] - other["overall_score"]) for one, other in pairs]),
     }
+    return outcome | {"judges": opinions}
 
 
 def _mean(values: list[float]) -> float:

@@ -25,6 +25,7 @@ from agenteval.grading.verdict import (
     ungraded,
     with_graded,
     with_verdicts,
+    without,
 )
 from agenteval.processes.pool import Pool
 from agenteval.processes.shutdown import run_pool
@@ -119,8 +120,8 @@ class GraderSet:
     def _with_digests(self, record: Record) -> Record:
         """Returns a graded record that says, by digests, which graders its verdict is of."""
         metadata = record.get("metadata") or {}
-        earlier = (metadata.get("graderDigests") or {}) if self.keep_each else {}
-        return record | {"metadata": {**metadata, "graderDigests": {**earlier, **self.digests}}}
+        earlier = metadata.get("graderDigests") if self.keep_each else None
+        return record | {"metadata": {**metadata, "graderDigests": {**(earlier or {}), **self.digests}}}
 
     def _checked(self, record: Record, name: str, verdict: Verdict) -> Verdict:
         """Returns the verdict without secrets; reports it if it is an error."""
@@ -148,10 +149,6 @@ class GraderSet:
             return 1
         return max(1, min(READ_AHEAD, int(BATCH_SECONDS / self._seconds_each)))
 
-    def most_at_once(self) -> int:
-        """Returns how many records it makes sense to read ahead."""
-        return READ_AHEAD if self.all_stream else 1
-
     def finish(self) -> None:
         """Lets the graders exit: everything is graded."""
         for grader in self.graders:
@@ -166,11 +163,9 @@ def _name_of(record: Record) -> str:
 
 def grader_input(record: Record) -> bytes:
     """Returns what a grader gets to see of a record."""
-    given = {field: record[field] for field in GRADER_FIELDS if field in record} | record
-    for field in NOT_FOR_GRADERS.intersection(given):
-        del given[field]
-    if isinstance(metadata := given.get("metadata"), dict) and "graderDigests" in metadata:
-        given["metadata"] = {name: value for name, value in metadata.items() if name != "graderDigests"}
+    given = without({field: record[field] for field in GRADER_FIELDS if field in record} | record, NOT_FOR_GRADERS)
+    if isinstance(given.get("metadata"), dict):
+        given["metadata"] = without(given["metadata"], ("graderDigests",))
     return encode(given)
 
 
@@ -259,7 +254,7 @@ class GraderRun:
                 raise StrictStop("stopped at the first grader error (--strict)")
 
         pool = Pool(self.graders.grade, emit, workers=self.workers, ordered=True)
-        items = self._answers(batches(self.graders.most_at_once()), waiting)
+        items = self._answers(batches(READ_AHEAD if self.graders.all_stream else 1), waiting)
         run_pool(pool, items, self.processes, self.output, self.console, self.graders.finish)
         return not self.graders.erred
 

@@ -62,12 +62,8 @@ def _inputs(source: Source) -> Iterator[Record | BadRecord]:
                     yield error
                     continue
                 lines = [line, *(more for _, more in batch[1:]), *(more for rest in batches for _, more in rest)]
-                yield _whole(b"\n".join(lines), error)
+                try:
+                    yield decode_record(b"\n".join(lines))
+                except BadRecord:
+                    yield error
                 return
-
-
-def _whole(text: bytes, error: BadRecord) -> Record | BadRecord:
-    try:
-        return decode_record(text)
-    except BadRecord:
-        return error

@@ -81,23 +81,20 @@ def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = 
 
     `where` is auto, answer or trajectory. An empty list of sources counts as citing nothing.
     """
-    cited = None if where == "trajectory" else cited_sources(record)
+    cited = None if where == "trajectory" else _cited_sources(record)
     if cited is None and where != "answer":
         return [page.title for page in pages_read(record, page_tools)]
     return cited or []
 
 
-def cited_sources(record: Record) -> list[str] | None:
+def _cited_sources(record: Record) -> list[str] | None:
     """Returns the sources that the record, else its output, names; None if neither has a list of sources."""
-    own = _cited_in(record)
-    if own is not None:
-        return own
     output = record.get("output")
-    return _cited_in(final_object(output) or {}) if isinstance(output, str) else None
-
-
-def _cited_in(place: Record) -> list[str] | None:
-    return next((titles for name in CITED if (titles := titles_in(place.get(name))) is not None), None)
+    for place in (record, (final_object(output) if isinstance(output, str) else None) or {}):
+        for name in CITED:
+            if (titles := titles_in(place.get(name))) is not None:
+                return titles
+    return None
 
 
 def final_object(text: str) -> Record | None:
@@ -143,8 +140,7 @@ def pages_read(record: Record, page_tools: Sequence[str] = ()) -> Iterator[PageR
         name = step.get("name") or ""
         if name in page_tools if page_tools else PAGE_TOOLS.search(name):
             answer = _answer_of(step.get("output"))
-            given = step.get("input")
-            asked = (_title_of(given) or "").strip()
+            asked = (_title_of(step.get("input")) or "").strip()
             title = (_title_of(answer) or "").strip() or asked  # the wiki's own title: redirects are followed
             if title and not answer.get("error"):
                 yield PageRead(title, asked or title)
@@ -201,31 +197,22 @@ def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def hit_rate(ranked: RankedSources) -> float:
-    """Returns 1 if at least one expected title is among the sources, else 0."""
-    return 1.0 if ranked.found else 0.0
+def metrics(ranked: RankedSources) -> dict[str, float]:
+    """Returns how well the sources (the first k) meet the expected ones, of which there is at least one.
 
-
-def mrr(ranked: RankedSources) -> float:
-    """Returns 1 / rank of the first expected title; 0 if there is none."""
-    return 1 / min((rank for rank in ranked.ranks.values() if rank), default=float("inf"))
-
-
-def precision(ranked: RankedSources) -> float:
-    """Returns the share of the sources (of the first k) that were expected; 0 without sources."""
-    return len(ranked.found) / len(ranked.sources) if ranked.sources else 0.0
-
-
-def recall(ranked: RankedSources) -> float:
-    """Returns the share of the expected titles that are among the sources; 0 if none was expected."""
-    return len(ranked.found) / len(ranked.ranks) if ranked.ranks else 0.0
-
-
-def ndcg(ranked: RankedSources) -> float:
-    """Returns the discounted gain, 1 / log2(rank + 1) per expected title, relative to that of the best order."""
-    gain = sum(1 / log2(rank + 1) for rank in sorted(rank for rank in ranked.ranks.values() if rank))
+    hit_rate is 1 if any was found, mrr is 1 / rank of the first, and ndcg the discounted gain, 1 / log2(rank + 1) for
+    each, relative to that of the best order.
+    """
+    found = sorted(rank for rank in ranked.ranks.values() if rank)
+    gain = sum(1 / log2(rank + 1) for rank in found)
     best = sum(1 / log2(rank + 1) for rank in range(1, len(ranked.ranks) + 1)[: ranked.k])
-    return gain / best if best else 0.0
+    return {
+        "hit_rate": 1.0 if found else 0.0,
+        "mrr": 1 / found[0] if found else 0.0,
+        "precision": len(found) / len(ranked.sources) if ranked.sources else 0.0,
+        "recall": len(found) / len(ranked.ranks),
+        "ndcg": gain / best,
+    }
 
 
 # --- the grader ---------------------------------------------------------------------------------
@@ -248,16 +235,13 @@ def grade_sources(
         return {"error": 'no expected sources: put "expected_sources" into the prompt or its metadata'}
     sources = sources_of(record, where, page_tools)
     ranked = rank_expected(sources, expected, k, redirects_of(record, page_tools))
+    figures = metrics(ranked)
     return {
-        "pass": bool(ranked.found) and recall(ranked) >= min_recall,
-        "score": mrr(ranked),
-        "reasoning": explain(ranked, min_recall),
+        "pass": bool(ranked.found) and figures["recall"] >= min_recall,
+        "score": figures["mrr"],
+        "reasoning": _explain(ranked, figures["recall"], min_recall),
         "outcome": {
-            "hit_rate": hit_rate(ranked),
-            "mrr": mrr(ranked),
-            "precision": precision(ranked),
-            "recall": recall(ranked),
-            "ndcg": ndcg(ranked),
+            **figures,
             "found": ranked.found,
             "expected": list(ranked.ranks),
             "sources": ranked.sources,
@@ -267,7 +251,7 @@ def grade_sources(
     }
 
 
-def explain(ranked: RankedSources, min_recall: float) -> str:
+def _explain(ranked: RankedSources, recall: float, min_recall: float) -> str:
     """Returns which expected sources were found at which ranks, and which are missing."""
     found = [f"{_quoted(title)} at rank {rank}" for title, rank in ranked.ranks.items() if rank]
     missing = [_quoted(title) for title, rank in ranked.ranks.items() if not rank]
@@ -275,8 +259,8 @@ def explain(ranked: RankedSources, min_recall: float) -> str:
     parts = [f"found {first_few(found, SHOWN)} {among}"] if found else []
     if missing:
         parts.append(f"did not find {first_few(missing, SHOWN)}" + ("" if found else f" {among}"))
-    if found and recall(ranked) < min_recall:
-        parts.append(f"recall {recall(ranked):.2f} is below {min_recall:g}")
+    if found and recall < min_recall:
+        parts.append(f"recall {recall:.2f} is below {min_recall:g}")
     return "; ".join(parts)
 
 

@@ -1,7 +1,8 @@
 """What graders answer: checked, combined, added to the record; and the trials of a prompt, with how often it passes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ HOW_IT_COUNTS = frozenset(("weight", "informational"))  # what we say about a ve
 STDERR_LINES = 5
 STDERR_LENGTH = 500
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
-KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "cwd")
+KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "retriedUsage", "cwd")
 VERDICT = ("pass", "score", "reasoning", "outcome")  # what a trial or a validation has of `score`
 OF_GRADERS = frozenset((*VERDICT, *VERDICT_FIELDS))  # fields of a trial
 RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # how often the trials pass
@@ -61,20 +62,17 @@ def read_answer(answer: bytes, kind: type) -> Verdict:
     try:
         check(result, kind)
     except BadRecord as error:
-        advice = _advice(result) if kind is GraderAnswer else ""
+        advice = ""
+        if kind is GraderAnswer:
+            given = result.get("score") if isinstance(result, dict) else None
+            advice = ' (return {"pass": true or false, "score": 0.0 to 1.0}'
+            if isinstance(given, int | float) and 1 < given <= 100:
+                advice += f": {given / 100:g} instead of {given}"
+            advice += ")"
         return GraderError(f"its answer is not a grader result: {error}{advice}")
     if kind is GraderAnswer and "score" not in result:
         return {"pass": result["pass"], "score": float(result["pass"]), **result}
     return result  # type: ignore[no-any-return]
-
-
-def _advice(answer: object) -> str:
-    """Returns what a grader should answer instead."""
-    given = answer.get("score") if isinstance(answer, dict) else None
-    advice = ' (return {"pass": true or false, "score": 0.0 to 1.0}'
-    if isinstance(given, int | float) and 1 < given <= 100:
-        advice += f": {given / 100:g} instead of {given}"
-    return f"{advice})"
 
 
 def stderr_lines(printed: bytes) -> list[str]:
@@ -107,21 +105,17 @@ def ungraded(record: Record) -> Record:
 
 def without_verdicts(record: Record) -> Record:
     """Returns what was graded of a record, in any of its trials, without what is known of graders."""
-    answer = ungraded(record)
-    metadata = {name: value for name, value in (record.get("metadata") or {}).items() if name != "graderDigests"}
-    answer = without(answer, frozenset(("metadata",))) | ({"metadata": metadata} if metadata else {})
+    metadata = without(record.get("metadata") or {}, ("graderDigests",))
+    answer = without(record, ADDED | {"metadata"}) | ({"metadata": metadata} if metadata else {})
     if isinstance(record.get("trials"), list):
         answer = without(answer, RATES)
         answer["trials"] = [without(trial, OF_GRADERS) for trial in record["trials"]]
     return answer
 
 
-def without(record: Record, fields: frozenset[str]) -> Record:
+def without(record: Record, fields: Collection[str]) -> Record:
     """Returns the record without some fields."""
-    rest = dict(record)
-    for field in fields.intersection(rest):
-        del rest[field]
-    return rest
+    return {name: value for name, value in record.items() if name not in fields}
 
 
 def passed(record: Record) -> bool:
@@ -142,15 +136,6 @@ def ending_of(record: Record, *, graded: bool) -> Ending | None:
     if record.get("graderError"):
         return Ending.GRADER_ERROR
     return Ending.NOT_PASSED if graded and not passed(record) else None
-
-
-def is_verdict(value: object) -> bool:
-    """Returns whether a value of `scores` is what a grader answers."""
-    try:
-        check(value, NamedVerdict)
-    except BadRecord:
-        return False
-    return True
 
 
 def failed_agent(record: Record) -> Record:
@@ -182,14 +167,17 @@ def with_verdicts(
     earlier: Record = {}
     if keep_each:
         given = record.get("scores")
-        earlier = {name: one for name, one in given.items() if is_verdict(one)} if isinstance(given, dict) else {}
+        for name, one in given.items() if isinstance(given, dict) else ():
+            with suppress(BadRecord):  # a field of the user's own
+                check(one, NamedVerdict)
+                earlier[name] = one
         results = {name: verdict for name, verdict in earlier.items() if name not in verdicts} | results
-        errors += _other_errors(record.get("graderError"), verdicts)
+        errors += _errors_of_others(record.get("graderError"), verdicts)
     counted = [verdict for verdict in results.values() if not verdict.get("informational")]
     untouched = not (counted or errors) and not any(
         name in earlier and not earlier[name].get("informational") for name in informational
     )
-    graded = without(record, frozenset() if untouched else REPLACED)
+    graded = without(record, () if untouched else REPLACED)
     if has_failed(record) and counted:
         graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
     if keep_each and results:
@@ -203,7 +191,7 @@ def with_verdicts(
     return graded
 
 
-def _other_errors(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
+def _errors_of_others(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
     """Returns the errors of an earlier run of graders with other names: their verdicts are still missing."""
     parts = earlier.split("; ") if isinstance(earlier, str) else []
     named = [part for part in parts if re.match(r"[A-Za-z][\w-]*: ", part)]
@@ -230,15 +218,12 @@ def answers_in(record: Record) -> list[Record]:
     """
     if not holds_trials(record):
         return [record]
-    prompt = {field: value for field, value in record.items() if field not in TRIALS_FIELDS}
-    return [_answer(prompt, trial) for trial in record["trials"]]
-
-
-def _answer(prompt: Record, trial: Record) -> Record:
-    own = {field: value for field, value in trial.items() if field not in (*VERDICT, *OF_ONE_RUN, "duration")}
-    metadata = prompt.get("metadata") or {}
-    metadata = metadata | {field: trial[field] for field in OF_ONE_RUN if field in trial}
-    return prompt | {"metadata": metadata} | own
+    prompt, answers = without(record, TRIALS_FIELDS), []
+    for trial in record["trials"]:
+        own = {field: trial[field] for field in OF_ONE_RUN if field in trial}
+        metadata = {**(record.get("metadata") or {}), **own}
+        answers.append({**prompt, "metadata": metadata, **without(trial, (*VERDICT, *OF_ONE_RUN, "duration"))})
+    return answers
 
 
 def with_graded(record: Record, results: Sequence[Record]) -> Record:
@@ -251,11 +236,8 @@ def with_graded(record: Record, results: Sequence[Record]) -> Record:
     ]
     rates = pass_fields(trials, int(record["k"]))
     graded: Record = {}
-    for field, value in record.items():
-        if field == "trials":
-            graded |= {**rates, "trials": trials}
-        elif field not in RATES:
-            graded[field] = value
+    for field, value in without(record, RATES).items():
+        graded |= {**rates, "trials": trials} if field == "trials" else {field: value}
     digests = results[0]["metadata"]["graderDigests"]
     return graded | {"metadata": {**(record.get("metadata") or {}), "graderDigests": digests}}
 

@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -153,9 +154,9 @@ class Model:
     def close(self) -> None:
         """Closes the connections; the next question opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            if self._client is not None:
+                self._client.close()
+            self._client = None
 
     def _open(self) -> Any:
         """Returns the client of the openai package, the same one for all threads."""
@@ -186,9 +187,9 @@ class Model:
                 left = max(0.001, deadline - time.monotonic())
                 return read_reply(self._send(request, min(self.timeout, left)))
             except FailedRequest as failed:
+                failed.attempts = attempts
                 pause = pause_before_retry(failed.problem, attempts)
                 if pause is None or attempts > self.retries or time.monotonic() + pause >= deadline:
-                    failed.attempts = attempts
                     raise
             self.sleep(pause)
 
@@ -234,12 +235,10 @@ class Model:
 
 
 def _without_password(url: str) -> str:
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-    except ValueError:
-        pass
     raise ModelError(f"{url!r} is not the address of a server, such as {BASE_URL}: check {URL_VARIABLE}")
 
 
@@ -323,26 +322,18 @@ def read_reply(body: bytes) -> ModelAnswer:
         raise ModelError(f"the model refused to answer: {' '.join(message.refusal.split())[:LONGEST_REASON]}")
     if isinstance(message.content, list):  # some servers answer in parts
         message.content = "".join(str(part.get("text") or "") for part in message.content)
-    return ModelAnswer(
-        message.content or "",
-        [_call(number, call) for number, call in enumerate(message.tool_calls or [], 1)],
-        _usage(completion.usage),
-        completion.model or "",
-        completion.choices[0].finish_reason or "",
-    )
-
-
-def _call(number: int, call: _ToolCall) -> FunctionCall:
-    arguments = call.function.arguments
-    text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-    return FunctionCall(call.id or f"call_{number}", call.function.name, text)
-
-
-def _usage(tokens: _Tokens | None) -> TokenUsage | None:
-    if tokens is None or tokens.prompt_tokens is None:
-        return None
-    cached = (tokens.prompt_tokens_details or {}).get("cached_tokens")
-    return TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, cached if isinstance(cached, int) else 0)
+    calls = []
+    for number, call in enumerate(message.tool_calls or [], 1):
+        given = call.function.arguments
+        text = given if isinstance(given, str) else encode(given).decode()
+        calls.append(FunctionCall(call.id or f"call_{number}", call.function.name, text))
+    usage, tokens = None, completion.usage
+    if tokens is not None and tokens.prompt_tokens is not None:
+        cached = (tokens.prompt_tokens_details or {}).get("cached_tokens")
+        cached = cached if isinstance(cached, int) else 0
+        usage = TokenUsage(tokens.prompt_tokens, tokens.completion_tokens or 0, cached)
+    finish = completion.choices[0].finish_reason or ""
+    return ModelAnswer(message.content or "", calls, usage, completion.model or "", finish)
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -363,8 +354,8 @@ def check_response(response: Any) -> None:
         secured = here.host == there.host and (here.scheme, there.scheme) == ("http", "https")
         if not secured and (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
             place = f"{there.scheme}://{there.netloc.decode()}"
-            text = f"redirects to {place}, which is not followed: use its address if you trust it"
-            raise FailedRequest(RequestProblem(text))
+            why = f"redirects to {place}, which is not followed: use its address if you trust it"
+            raise FailedRequest(RequestProblem(why))
 
 
 def status_problem(status: int, headers: Mapping[str, str], body: bytes) -> RequestProblem:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from agenteval.reports.figures import number, percent, whole
+from agenteval.reports.figures import UNKNOWN, number, percent, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.streams.text import aligned, as_lines, counted, pretty_json
 from agenteval.wire.plan import EvaluationPlan
@@ -27,11 +27,12 @@ def text(plan: EvaluationPlan, context: ReportContext) -> Iterator[bytes]:
 def table(plan: EvaluationPlan) -> list[str]:
     """A line per number of trials."""
     shown = [f"SHOWN BY {whole(plan.available)}"] if plan.available else []
-    rows = [["TRIALS", "PROMPTS", "RUNS", *shown]]
+    rows = [["TRIALS", "PROMPTS", "RANGE", "RUNS", *shown]]
     for option in plan.options:
-        cells = [whole(option.k), whole(option.prompts), whole(option.runs)]
+        span = " to ".join(map(whole, option.prompts_range)) if option.prompts_range else UNKNOWN
+        cells = [whole(option.k), whole(option.prompts), span, whole(option.runs)]
         rows.append([*cells, *([number(option.detectable)] if plan.available else [])])
-    return aligned(rows, range(4))
+    return aligned(rows, range(5))
 
 
 def basis(plan: EvaluationPlan) -> list[tuple[str, str]]:
@@ -45,9 +46,13 @@ def basis(plan: EvaluationPlan) -> list[tuple[str, str]]:
         )
         for pilot in plan.pilots
     ]
+    rows.append(("Pass rate", f"{number(plan.rate)} ({plan.rate_source})"))
+    if found.seen is not None:
+        rows.append(("Square of a difference", f"{number(found.seen, 4)}, mean over both pilots (measured)"))
+        if len(plan.options) == 1:  # of one trial: the pilots tell no more
+            return rows
     return [
         *rows,
-        ("Pass rate", f"{number(plan.rate)} ({plan.rate_source})"),
         ("Variance between prompts", f"{number(found.between, 4)}, {share} ({found.share_source})"),
         ("Variance within a prompt", f"{number(found.within, 4)}, averaged out by trials"),
         ("Variance of differences", f"{number(found.difference, 4)}, averaged out by prompts only"),

@@ -16,20 +16,15 @@ from typing import Any, Literal, NamedTuple
 
 from agenteval.statistics.distributions import t_quantile
 from agenteval.statistics.intervals import TAIL, Z, wilson
-from agenteval.wire.calibration import (
-    Agreement,
-    AgreementIntervals,
-    AgreementTable,
-    CorrectedPassRate,
-    VerdictCounts,
-)
+from agenteval.wire.calibration import Agreement, AgreementIntervals, AgreementTable, CorrectedPassRate, VerdictCounts
 from agenteval.wire.records import Interval
 
 Scope = Literal["all", "passes", "failures"]  # the recorded verdicts that have labels
-Cells = tuple[float, float, float, float]
+Cells = Sequence[float]
 """True pass, false pass, false fail, true fail: the grader's verdict, and whether the person agrees."""
 PASSES = (True, True, False, False)
 FAILURES = (False, False, True, True)
+ANY = (True, True, True, True)
 ALWAYS_FAILS: Cells = (0.0, 0.0, 0.0, 1.0)
 STEP = 1e-6
 NEGLIGIBLE = 1e-6
@@ -41,7 +36,7 @@ class Stratum(NamedTuple):
 
     size: int
     counts: Cells
-    possible: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    possible: Sequence[bool] = ANY
     known: bool = False  # the counts are no sample: they hold for all records
 
     @property
@@ -53,7 +48,7 @@ class Stratum(NamedTuple):
         """Returns the share of each cell, smoothed."""
         extra = [PSEUDO * (possible and not self.known) for possible in self.possible]
         total = self.labels + sum(extra)
-        return _four([(count + more) / total for count, more in zip(self.counts, extra, strict=True)])
+        return [(count + more) / total for count, more in zip(self.counts, extra, strict=True)]
 
 
 class Estimate(NamedTuple):
@@ -144,7 +139,7 @@ def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[
         if not stratum.known:
             first, second = (place for place in range(4) if stratum.possible[place])
             ends = wilson(stratum.counts[first] / stratum.labels, stratum.labels, Z)
-            others = [_two(first, end, second) for end in ends]
+            others = [[end if n == first else 1 - end if n == second else 0.0 for n in range(4)] for end in ends]
             moved.append([figure(_weighted(sizes, [*cells[:at], other, *cells[at + 1 :]])) for other in others])
         if rest := math.fsum(sizes[at + 1 :]):  # of the records that are left, how many have this verdict
             ends = wilson(sizes[at] / (sizes[at] + rest), sizes[at] + rest, Z)
@@ -154,12 +149,6 @@ def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[
     down = math.fsum(max(0.0, *(value - end for end in ends)) ** 2 for ends in known if ends)
     up = math.fsum(max(0.0, *(end - value for end in ends)) ** 2 for ends in known if ends)
     return math.sqrt(down), math.sqrt(up)
-
-
-def _two(first: int, share: float, second: int) -> Cells:
-    cells = [0.0] * 4
-    cells[first], cells[second] = share, 1 - share
-    return _four(cells)
 
 
 def _resized(sizes: Sequence[float], at: int, size: float) -> list[float]:
@@ -172,7 +161,7 @@ def _resized(sizes: Sequence[float], at: int, size: float) -> list[float]:
 def _weighted(sizes: Sequence[float], cells: Sequence[Cells]) -> Cells:
     """Returns how many of all records are in each cell, given the sizes of the strata and counts or shares of each."""
     pairs = [(size, cells, math.fsum(cells)) for size, cells in zip(sizes, cells, strict=True)]
-    return _four([math.fsum(size * cells[at] / total for size, cells, total in pairs) for at in range(4)])
+    return [math.fsum(size * cells[at] / total for size, cells, total in pairs) for at in range(4)]
 
 
 def estimated_counts(strata: Sequence[Stratum]) -> Cells:
@@ -187,7 +176,7 @@ def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, f
     """
     total = sum(stratum.size for stratum in strata)
     shares = [(stratum.size / total, stratum.shares()) for stratum in strata]
-    centre = _four([math.fsum(weight * cells[at] for weight, cells in shares) for at in range(4)])
+    centre = [math.fsum(weight * cells[at] for weight, cells in shares) for at in range(4)]
     slopes = gradient(figure, centre)
     parts, means = [], []
     for stratum, (weight, cells) in zip(strata, shares, strict=True):
@@ -224,13 +213,8 @@ def gradient(figure: Figure, cells: Cells) -> list[float]:
     for at in range(4):
         above, below = list(cells), list(cells)
         above[at], below[at] = cells[at] + STEP, cells[at] - STEP
-        slopes.append(((figure(_four(above)) or 0.0) - (figure(_four(below)) or 0.0)) / (2 * STEP))
+        slopes.append(((figure(above) or 0.0) - (figure(below) or 0.0)) / (2 * STEP))
     return slopes
-
-
-def _four(values: Sequence[float]) -> Cells:
-    tp, fp, ff, tf = values
-    return tp, fp, ff, tf
 
 
 # --- graders against labels -------------------------------------------------------------------------
@@ -244,7 +228,9 @@ class LabelledVerdicts:
 
     def count(self, *, recorded: bool, grader: bool, human: bool) -> None:
         """Counts an answer that both have judged."""
-        count_pair(self.passes if recorded else self.failures, grader=grader, human=human)
+        table = self.passes if recorded else self.failures
+        cell = f"{'true' if grader == human else 'false'}_{'pass' if grader else 'fail'}"
+        setattr(table, cell, getattr(table, cell) + 1)
 
     @property
     def table(self) -> AgreementTable:
@@ -262,9 +248,8 @@ class LabelledVerdicts:
 
     def strata(self, records: VerdictCounts, *, recorded: bool) -> list[Stratum]:
         """The labels by recorded verdict; the recorded grader itself passes what is recorded as a pass."""
-        everything = (True, True, True, True)
-        passes = Stratum(records.passed, cells_of(self.passes), PASSES if recorded else everything)
-        failures = Stratum(records.failed, cells_of(self.failures), FAILURES if recorded else everything)
+        passes = Stratum(records.passed, cells_of(self.passes), PASSES if recorded else ANY)
+        failures = Stratum(records.failed, cells_of(self.failures), FAILURES if recorded else ANY)
         return [stratum for stratum in (passes, failures) if stratum.labels]
 
 
@@ -277,14 +262,9 @@ def agreement_of(found: LabelledVerdicts, records: VerdictCounts, *, recorded: b
         figures["grader_pass_rate"] = Estimate(ratio(records.passed, records.passed + records.failed))
     values: dict[str, Any] = {name: figure.value for name, figure in figures.items()}
     intervals = {name: figure.interval for name, figure in figures.items()}
-    return Agreement(
-        n=table.n,
-        scope=scope,
-        interval=intervals.pop("agreement"),
-        **values,
-        intervals=AgreementIntervals(**intervals),
-        table=table,
-    )
+    interval = intervals.pop("agreement")
+    every = AgreementIntervals(**intervals)
+    return Agreement(n=table.n, scope=scope, interval=interval, **values, intervals=every, table=table)
 
 
 def claimed(name: str, scope: Scope, recorded: bool) -> bool:
@@ -309,9 +289,3 @@ def corrected_pass_rate(found: LabelledVerdicts, records: VerdictCounts) -> Corr
         labelled_passes=found.passes.n,
         labelled_failures=found.failures.n,
     )
-
-
-def count_pair(table: AgreementTable, *, grader: bool, human: bool) -> None:
-    """Counts an answer that both have judged."""
-    cell = f"{'true' if grader == human else 'false'}_{'pass' if grader else 'fail'}"
-    setattr(table, cell, getattr(table, cell) + 1)

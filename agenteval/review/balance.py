@@ -1,5 +1,6 @@
 """How evenly a set of prompts covers its categories, and whether it has positive and negative cases."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ class PromptCounts:
     def __init__(self, key: str) -> None:
         self.key = key
         self.total = self.uncategorized = 0
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.kinds = dict.fromkeys(KINDS, 0)
         self.keys: dict[str, None] = {}
 
@@ -31,8 +32,7 @@ class PromptCounts:
         self.total += 1
         names = [name for name in groups_at(metadata, self.key) if name != NONE]
         self.uncategorized += not names
-        for name in names:
-            self.counts[name] = self.counts.get(name, 0) + 1
+        self.counts.update(names)
         if kind := kind_of(metadata):
             self.kinds[kind] += 1
         if len(self.keys) < NAMES_SHOWN:
@@ -48,7 +48,9 @@ class PromptCounts:
         found = Balance(
             total_cases=self.total,
             key=self.key,
-            categories=[BalanceCategory(name=name, count=n, percentage=percent(n, self.total)) for name, n in ordered],
+            categories=[
+                BalanceCategory(name=name, count=n, percentage=rounded(100 * n / self.total, 1)) for name, n in ordered
+            ],
             underrepresented=few,
             uncategorized=self.uncategorized,
             cases=Cases(
@@ -68,11 +70,6 @@ def kind_of(metadata: Mapping[str, Any]) -> str | None:
     values = (metadata.get(key) for key in KIND_KEYS)
     words = (word.strip().lower() for word in values if isinstance(word, str))
     return next((word for word in words if word in KINDS), None)
-
-
-def percent(part: int, whole: int) -> float:
-    """Returns the percentage with at most one decimal."""
-    return rounded(100 * part / whole, 1)
 
 
 def rounded(number: float, digits: int) -> float:

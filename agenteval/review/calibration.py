@@ -30,13 +30,7 @@ from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attempt, RowWithSteps
 from agenteval.wire.validation import check
 
-COUNTED_AS = {
-    PASS: "passed",
-    FAIL: "failed",
-    ERROR: "errors",
-    UNGRADED: "ungraded",
-    GRADER_ERROR: "grader_errors",
-}
+COUNTED_AS = {PASS: "passed", FAIL: "failed", ERROR: "errors", UNGRADED: "ungraded", GRADER_ERROR: "grader_errors"}
 T = TypeVar("T")
 
 
@@ -157,7 +151,9 @@ class Calibration:
         """Yields the records with a label, as they come, then the sample of the others."""
         for _record, items in read_checked(source, self._accept, refusals):
             for item in items:
-                count_record(self.records, item.attempt)
+                self.records.total += 1
+                field = COUNTED_AS[item.attempt.status]
+                setattr(self.records, field, getattr(self.records, field) + 1)
                 grade, label = item.attempt.grade, item.label
                 if grade is None or item.attempt.agent_failed:
                     self.label_counts.ungraded += label is not None
@@ -197,7 +193,7 @@ class Calibration:
         assert before is not None, "candidates are graded"
         after = item.again.grade if item.again else None
         if after is not None:
-            count_change(self.changes, before.pass_, after.pass_, sampled=item.human is None)
+            self._count_change(before.pass_, after.pass_, sampled=item.human is None)
         self.changes.grader_errors += item.again is not None and after is None
         human = item.human
         if human is not None:
@@ -208,6 +204,16 @@ class Calibration:
             if all(verdict == human for verdict in item.verdicts):
                 return
         self.shown[item.why].append(item)
+
+    def _count_change(self, before: bool, after: bool, *, sampled: bool) -> None:
+        changes = self.changes
+        changes.n += 1
+        changes.sampled += sampled
+        changes.differ += before != after
+        changes.failed_before += not before
+        changes.fail_to_pass += after > before
+        changes.pass_to_fail += before > after
+        changes.share = changes.differ / changes.n
 
     @property
     def unknown_labels(self) -> list[str]:
@@ -236,24 +242,6 @@ class Calibration:
             changes=self.changes if regraded else None,
             items=[listed(item) for item in self.items()],
         )
-
-
-def count_record(counts: VerdictCounts, attempt: Attempt) -> None:
-    """Counts a record by its verdict."""
-    counts.total += 1
-    field = COUNTED_AS[attempt.status]
-    setattr(counts, field, getattr(counts, field) + 1)
-
-
-def count_change(changes: VerdictChanges, before: bool, after: bool, *, sampled: bool) -> None:
-    """Counts a record with both verdicts."""
-    changes.n += 1
-    changes.sampled += sampled
-    changes.differ += before != after
-    changes.failed_before += not before
-    changes.fail_to_pass += after > before
-    changes.pass_to_fail += before > after
-    changes.share = changes.differ / changes.n
 
 
 def listed(item: Item) -> ListedRecord:

@@ -86,11 +86,8 @@ def read_reviews(lines: Iterable[str]) -> Iterator[Review]:
         except BadRecord as error:
             yield Review(part.line, mistake=str(error))
             continue
-        if label is None:
-            yield Review(part.line)
-            continue
-        earlier = known.setdefault(label["id"], label)
-        if earlier is label:
+        earlier = known.setdefault(label["id"], label) if label else None
+        if label is None or earlier is None or earlier is label:
             yield Review(part.line, label)
         elif earlier["pass"] != label["pass"]:
             yield Review(part.line, mistake=f'"{label["id"]}" has another tick further up; tick the same in both')
@@ -106,9 +103,8 @@ def parts_of(text: str) -> Iterator[Part]:
         if not end or not inside:  # an end without a start is a part too, and a mistake
             after = marks[at + 1] if at + 1 < len(marks) else None
             closed = not end and after is not None and after[1] == "end"
-            yield Part(
-                bisect_right(starts, mark.start()), mark[1], text[mark.end() : after.start() if after else None], closed
-            )
+            within = text[mark.end() : after.start() if after else None]
+            yield Part(bisect_right(starts, mark.start()), mark[1], within, closed)
         inside = not end
 
 
@@ -118,7 +114,10 @@ def label_in(part: Part) -> Record | None:
         raise BadRecord("the comment that starts this review is missing: its tick cannot be read")
     if not part.closed:
         raise BadRecord(f"the comment that ends this review is missing: put {_END} after its boxes")
-    about = named(part.payload)
+    try:
+        about = check(decode(part.payload), Label)
+    except BadRecord as error:
+        raise BadRecord(f"the comment that names the record was changed: {error}") from None
     note = _NOTE.search(part.text)
     boxes = part.text[: note.start()] if note else part.text
     ticked = ticked_words(boxes)
@@ -130,14 +129,6 @@ def label_in(part: Part) -> Record | None:
     if note and (words := " ".join(part.text[note.end() :].split())):
         label["note"] = words
     return label | ({"outputHash": about.output_hash} if about.output_hash else {})
-
-
-def named(payload: str) -> Label:
-    """Returns the id and the output hash in a comment's payload."""
-    try:
-        return check(decode(payload), Label)
-    except BadRecord as error:
-        raise BadRecord(f"the comment that names the record was changed: {error}") from None
 
 
 def ticked_words(boxes: str) -> list[str]:

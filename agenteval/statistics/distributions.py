@@ -1,13 +1,13 @@
-"""Normal, Student's t, noncentral t, gamma and binomial distributions; numpy would take longer to import."""
+"""Normal, Student's t, gamma and binomial distributions; numpy would take longer to import."""
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
 
 LARGE = 200  # degrees of freedom from which the expansion of the t quantile is good to ten digits
-CELLS = 400  # of Simpson's rule, for the noncentral t
 
 
+@lru_cache(256)
 def normal_quantile(p: float) -> float:
     """z such that a standard normal value stays below it with probability p > 0.5."""
     return _solve(lambda z: math.erf(z / math.sqrt(2)), 2 * p - 1)
@@ -76,38 +76,6 @@ def _normal_from_t(t: float, df: int) -> float:
     """z with the same tail as t: Wallace's approximation, corrected; from 200 degrees of freedom on, to four digits."""
     wallace = math.sqrt(df * math.log1p(t * t / df))
     return wallace * (1 - 1 / (4 * df)) if t * t < df else wallace
-
-
-# --- power --------------------------------------------------------------------------------------
-
-
-@lru_cache(1024)
-def detectable_shift(df: int, level: float, power: float) -> float:
-    """The noncentrality at which a two-sided t test with df degrees of freedom rejects with that power."""
-    critical = t_quantile(0.5 + level / 2, df)
-
-    def rejects(shift: float) -> float:
-        return 1 - noncentral_t_below(critical, df, shift) + noncentral_t_below(-critical, df, shift)
-
-    return _solve(rejects, power)
-
-
-def noncentral_t_below(t: float, df: int, shift: float) -> float:
-    """P(T <= t) of the noncentral t: the normal probability below t*s - shift, averaged over s = sqrt(chi2/df)."""
-    spread = 1 / math.sqrt(2 * df)
-    low, high = max(0.0, 1 - 10 * spread), 1 + 12 * spread
-    step = (high - low) / CELLS
-    constant = math.log(2) + df / 2 * math.log(df / 2) - math.lgamma(df / 2)
-
-    def weighted(s: float) -> float:
-        if s <= 0:
-            density = math.exp(constant) if df == 1 else 0.0
-        else:
-            density = math.exp(constant + (df - 1) * math.log(s) - df * s * s / 2)
-        return density * normal_below(t * s - shift)
-
-    inner = math.fsum((4 if i % 2 else 2) * weighted(low + i * step) for i in range(1, CELLS))
-    return step / 3 * (weighted(low) + inner + weighted(high))
 
 
 # --- gamma --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ TAIL = 0.5 + LEVEL / 2
 Z = normal_quantile(TAIL)
 PRIOR = 0.5  # weight of "all trials of a prompt are alike" in the design effect, in failed trials
 NO_SPREAD = 1e-12
+ROUNDING = 1e-9
 RARE = 0.05  # what Brown, Cai and DasGupta (2001) take for the bound of a rate of one to three events
 MANY = 50
 
@@ -33,12 +34,13 @@ EQUAL_VALUES = "equal values"
 ORDER = "order statistics"
 LOG_T = "t, log scale"
 BOOTSTRAP = "bootstrap t"
+FEWEST = 4  # clusters: there are too few ways to draw from three
 DRAWN_AT_ONCE = 50_000  # values; of more, memory is what a resample costs
 
 
-def interval(bounds: tuple[float, float], n: int, method: str) -> ConfidenceInterval:
+def interval(bounds: tuple[float, float], n: int, method: str, level: float = LEVEL) -> ConfidenceInterval:
     """The bounds with level, n and method."""
-    return ConfidenceInterval(low=bounds[0], high=bounds[1], level=LEVEL, n=n, method=method)
+    return ConfidenceInterval(low=bounds[0], high=bounds[1], level=level, n=n, method=method)
 
 
 def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
@@ -66,21 +68,39 @@ def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
     return low, 1.0 if rate >= 1 else min(1.0, centre + reach)
 
 
-def clustered_rate_interval(sums: Sequence[float], counts: Sequence[int]) -> ConfidenceInterval | None:
+def prompt_rate_interval(
+    passed: Sequence[int], graded: Sequence[int], clusters: Sequence[object] | None = None
+) -> ConfidenceInterval | None:
+    """The interval of the mean of prompts' pass rates, from the passes and the graded attempts of each; None of none.
+
+    The attempts of a prompt are a cluster, or part of the one that `clusters` names.
+    """
+    if not passed or (clusters is None and all(count == 1 for count in graded)):
+        return rate_interval(sum(passed), len(passed))
+    k = len(graded) / math.fsum(1 / count for count in graded)  # as if all had so many trials: the rates vary as much
+    rates = [passes / count for passes, count in zip(passed, graded, strict=True)]
+    sums, counts = cluster_sums(rates, range(len(rates)) if clusters is None else clusters)
+    found = clustered_rate_interval([k * part for part in sums], [k * count for count in counts])
+    return found and interval((found.low, found.high), sum(graded), found.method)
+
+
+def clustered_rate_interval(
+    sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR
+) -> ConfidenceInterval | None:
     """The interval of a rate from the passes and size of each cluster, such as the trials of a prompt; None of none.
 
     Values of a cluster resemble each other, so they are worth fewer independent ones: the effective n. Sums may be
-    fractions, such as the estimates of pass^k of prompts, which are worth more.
+    fractions, such as scores or the estimates of pass^k of prompts, which are worth more.
     """
-    size, total = len(counts), sum(counts)
+    total = sum(counts)
     if not total:
         return None
     rate = min(1.0, max(0.0, math.fsum(sums) / total))
-    quantile = t_quantile(TAIL, size - 1) if size > 1 else Z
-    count = effective_count(sums, counts)
+    quantile = t_quantile(TAIL, cluster_freedom(counts)) if len(counts) > 1 else Z
+    count = effective_count(sums, counts, prior)
     low, high = wilson(rate, count, quantile)
     bounds = min(low, rare_bound(rate, count)), max(high, 1 - rare_bound(1 - rate, count))
-    return interval(bounds, total, CLUSTERED_WILSON)
+    return interval(bounds, round(total), CLUSTERED_WILSON)
 
 
 def rare_bound(rate: float, count: float) -> float:
@@ -90,18 +110,30 @@ def rare_bound(rate: float, count: float) -> float:
     return gamma_quantile(RARE, events) / count if rare else 1.0
 
 
-def effective_count(sums: Sequence[float], counts: Sequence[int]) -> float:
+def effective_count(sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR) -> float:
     """How many independent values would tell as much about the rate as these clusters."""
     size, total = len(counts), sum(counts)
     if size == 1:
         return 1.0
     rate = math.fsum(sums) / total
-    squares = math.fsum((part - count * rate) ** 2 for part, count in zip(sums, counts, strict=True))
-    between, binomial = squares * size / (size - 1), total * rate * (1 - rate)
+    between, binomial = total**2 * _jackknife_variance(sums, counts), total * rate * (1 - rate)
     if binomial < NO_SPREAD:  # all passed, or none: as uncertain as with one value that differs
         between = binomial = 1.0
-    design_effect = (between + PRIOR * total / size) / (binomial + PRIOR)
+    design_effect = (between + prior * total / size) / (binomial + PRIOR)
     return total / design_effect
+
+
+def cluster_freedom(counts: Sequence[float]) -> int:
+    """The degrees of freedom of a variance between clusters: their effective number, fewer if sizes differ, less 1."""
+    return max(1, int(sum(counts) ** 2 / math.fsum(count * count for count in counts) + ROUNDING) - 1)
+
+
+def _jackknife_variance(sums: Sequence[float], counts: Sequence[float]) -> float:
+    """The variance of the mean: how much it changes without each of two clusters or more (CR3)."""
+    size, total = len(counts), sum(counts)
+    centre = math.fsum(sums) / total
+    pairs = zip(sums, counts, strict=True)
+    return (size - 1) / size * math.fsum(((part - count * centre) / (total - count)) ** 2 for part, count in pairs)
 
 
 def pass_rate_interval(passes: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
@@ -124,23 +156,35 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[l
 # --- means --------------------------------------------------------------------------------------
 
 
+def score_interval(values: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
+    """The interval of a mean of scores from 0 to 1; `clusters` names the cluster of each."""
+    error, df = standard_error(values, clusters)
+    if not values or error is None or error < NO_SPREAD:
+        return _equal_values(values[0], df + 1, len(values), (0.0, 1.0)) if values else None
+    sums, counts = cluster_sums(values, range(len(values)) if clusters is None else clusters)
+    centre = math.fsum(sums) / len(values)
+    # Scores vary less than passes: what may be unseen is as large as what was seen, or near 0 and 1 as a pass.
+    largest = max(abs(part / count - centre) for part, count in zip(sums, counts, strict=True))
+    prior = PRIOR * max(largest, 1 / (1 + len(sums) * centre * (1 - centre)))
+    return clustered_rate_interval(sums, counts, prior)
+
+
 def mean_interval(
-    values: Sequence[float], clusters: Sequence[object] | None = None, span: tuple[float, float] | None = (0.0, 1.0)
+    values: Sequence[float], clusters: Sequence[object] | None = None, level: float = LEVEL
 ) -> ConfidenceInterval | None:
-    """The t-interval of a mean of values within a span; `clusters` names the cluster of each value.
+    """The t-interval of a mean of differences from -1 to 1; `clusters` names the cluster of each value.
 
     Of equal values the t-interval has width 0, of one value it has none. Then the interval is what the mean could be
-    if some other values were missed by chance; None if there is no span.
+    if some other values were missed by chance.
     """
     centre = mean(values)
     if centre is None:
         return None
     error, df = standard_error(values, clusters)
     if error is None or error < NO_SPREAD:
-        return _equal_values(centre, df + 1, len(values), span) if span else None
-    reach = t_quantile(TAIL, df) * error
-    low, high = span or (-math.inf, math.inf)
-    return interval((max(low, centre - reach), min(high, centre + reach)), len(values), T)
+        return _equal_values(centre, df + 1, len(values), (-1.0, 1.0), level)
+    reach = t_quantile(0.5 + level / 2, df) * error
+    return interval((max(-1.0, centre - reach), min(1.0, centre + reach)), len(values), T, level)
 
 
 def standard_error(values: Sequence[float], clusters: Sequence[object] | None = None) -> tuple[float | None, int]:
@@ -149,33 +193,49 @@ def standard_error(values: Sequence[float], clusters: Sequence[object] | None = 
         size = len(values)
         return (None, 0) if size < 2 else (math.sqrt(variance(values)) / math.sqrt(size), size - 1)
     sums, counts = cluster_sums(values, clusters)
-    size = len(sums)
-    if size < 2:
+    if len(sums) < 2:
         return None, 0
-    centre = math.fsum(sums) / len(values)
-    squares = math.fsum((part - count * centre) ** 2 for part, count in zip(sums, counts, strict=True))
-    return math.sqrt(squares * size / (size - 1)) / len(values), size - 1
+    return math.sqrt(_jackknife_variance(sums, counts)), cluster_freedom(counts)
 
 
-def _equal_values(value: float, count: int, n: int, span: tuple[float, float]) -> ConfidenceInterval:
+def _equal_values(
+    value: float, count: int, n: int, span: tuple[float, float], level: float = LEVEL
+) -> ConfidenceInterval:
     """By Wilson, up to this share of values may differ although none of `count` does: by as much as the span allows."""
-    share = Z * Z / (count + Z * Z)
+    z = normal_quantile(0.5 + level / 2)
+    share = z * z / (count + z * z)
     low, high = ((1 - share) * value + share * end for end in span)
-    return interval((low, high), n, EQUAL_VALUES)
+    return interval((low, high), n, EQUAL_VALUES, level)
 
 
 # --- percentiles and ratios ---------------------------------------------------------------------
 
 
-def percentile_interval(ordered: Sequence[float], p: float) -> ConfidenceInterval | None:
-    """The nearest pair of values with the percentile between them; None if there are too few, or both are equal."""
-    ranks = percentile_ranks(len(ordered), p)
-    if ranks is None or ordered[ranks[0]] == ordered[ranks[1]]:
+def percentile_interval(
+    values: Sequence[float], p: float, clusters: Sequence[object] | None = None
+) -> ConfidenceInterval | None:
+    """The nearest pair of values with the percentile between them; None if there are too few, or both are equal.
+
+    `clusters` names the cluster of each value, such as the prompt of a trial: then each of the effective number of
+    values stands for several neighbours in the order.
+    """
+    ordered = sorted(values)
+    size = count = len(ordered)
+    if clusters is not None and size:
+        middle = ordered[min(size - 1, math.floor(size * p))]
+        sums, counts = cluster_sums([value <= middle for value in values], clusters)
+        if percentile_ranks(len(counts), p) is None:
+            return None
+        scale = (Z / t_quantile(TAIL, cluster_freedom(counts))) ** 2
+        count = min(size, math.floor(scale * effective_count(sums, counts)))
+    ranks = percentile_ranks(count, p)
+    if ranks is None:
         return None
-    return interval((ordered[ranks[0]], ordered[ranks[1]]), len(ordered), ORDER)
+    low, high = ordered[math.floor(ranks[0] * size / count)], ordered[math.ceil((ranks[1] + 1) * size / count) - 1]
+    return interval((low, high), size, ORDER) if low < high else None
 
 
-@lru_cache(256)
+@lru_cache(1024)
 def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
     """Places in a sorted list of n between which the percentile lies in 95 %; None if not even first and last do."""
     # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
@@ -193,11 +253,18 @@ def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
     return fewest - 1, most
 
 
-def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> ConfidenceInterval | None:
-    """The interval of the ratio of two means of paired values, none below 0, by the jackknife.
+def ratio_interval(
+    numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[object] | None = None
+) -> ConfidenceInterval | None:
+    """The interval of the ratio of two means of paired values, none below 0, by the jackknife over pairs or clusters.
 
-    None if a mean is 0, one value is the whole sum, or all ratios are equal.
+    None if a mean is 0, one value or cluster is the whole sum, or all ratios are equal.
     """
+    freedom = len(numerators) - 1
+    if clusters is not None:
+        numerators, counts = cluster_sums(numerators, clusters)
+        denominators, _ = cluster_sums(denominators, clusters)
+        freedom = cluster_freedom(counts)
     above, below = math.fsum(numerators), math.fsum(denominators)
     if above <= 0 or below <= 0 or max(numerators) >= above or max(denominators) >= below:
         return None
@@ -206,7 +273,8 @@ def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -
         (len(numerators) - 1) * (math.log1p(-b / below) - math.log1p(-a / above))
         for a, b in zip(numerators, denominators, strict=True)
     ]
-    return _around_log(math.log(above / below), changes, skewed_freedom(changes))
+    error, _ = standard_error(changes)
+    return _around_log(math.log(above / below), error, min(freedom, skewed_freedom(changes)), len(changes))
 
 
 def skewed_freedom(values: Sequence[float]) -> int:
@@ -219,18 +287,19 @@ def skewed_freedom(values: Sequence[float]) -> int:
     return max(1, min(size - 1, int(2 * size / spread) if spread > 0 else size - 1))
 
 
-def geometric_ratio_interval(ratios: Sequence[float]) -> ConfidenceInterval | None:
+def geometric_ratio_interval(
+    ratios: Sequence[float], clusters: Sequence[object] | None = None
+) -> ConfidenceInterval | None:
     """The interval of the geometric mean of ratios above 0; None if there are fewer than two, or all are equal."""
     logs = [math.log(ratio) for ratio in ratios]
-    return _around_log(math.fsum(logs) / len(logs), logs) if logs else None
+    return _around_log(math.fsum(logs) / len(logs), *standard_error(logs, clusters), len(logs)) if logs else None
 
 
-def _around_log(centre: float, values: Sequence[float], freedom: int | None = None) -> ConfidenceInterval | None:
-    error, df = standard_error(values)
+def _around_log(centre: float, error: float | None, freedom: int, n: int) -> ConfidenceInterval | None:
     if error is None or error < NO_SPREAD:
         return None
-    reach = t_quantile(TAIL, freedom or df) * error
-    return interval((math.exp(centre - reach), math.exp(centre + reach)), len(values), LOG_T)
+    reach = t_quantile(TAIL, freedom) * error
+    return interval((math.exp(centre - reach), math.exp(centre + reach)), n, LOG_T)
 
 
 # --- bootstrap ----------------------------------------------------------------------------------
@@ -242,10 +311,10 @@ def bootstrap_mean_interval(
     """The studentized bootstrap interval of the mean of all values; the trials of a prompt are drawn together.
 
     Each resample has its own standard error, so that the interval is as skewed as the values. None if there are fewer
-    than two clusters, or all values are equal. The same values and seed give the same interval.
+    than four clusters, or all values are equal. The same values and seed give the same interval.
     """
     known = [cluster for cluster in clusters if cluster]
-    if len(known) < 2:
+    if len(known) < FEWEST:
         return None
     sums = [math.fsum(cluster) for cluster in known]
     counts = [float(len(cluster)) for cluster in known]

@@ -1,4 +1,4 @@
-"""Two runs on the same prompts: the interval of the difference, the test of it, and the difference that n shows.
+"""Two runs on the same prompts: the interval of the difference, the test of it, and what so many prompts show.
 
 Passes are compared by the signs of their differences (McNemar, Tango), other values by the t test, with exact tests
 where few prompts differ. Several tests at once are adjusted by Holm's method.
@@ -8,59 +8,78 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agenteval.statistics.distributions import detectable_shift, t_two_sided
+from agenteval.statistics.distributions import normal_quantile, t_two_sided
 from agenteval.statistics.intervals import (
     LEVEL,
     NO_SPREAD,
-    Z,
     cluster_sums,
     interval,
     mean_interval,
     standard_error,
 )
-from agenteval.statistics.samples import mean
+from agenteval.statistics.power import TIE, Goal, detectable, prompts_needed, seen_differences
+from agenteval.statistics.samples import mean, variance
 from agenteval.wire.differences import ConfidenceInterval
 
-POWER = 0.8
 SIGNIFICANT = 1 - LEVEL
-TIE = 1e-9
 FEW = 12  # differences of either sign up to which all assignments of signs are tried
 STEPS = 60  # of bisection
 TANGO = "tango"
 
 
 class PairedTest(NamedTuple):
-    """The mean of differences, its interval, the p value that there is none, and the smallest one that n shows."""
+    """The mean of differences, its interval, the p value that there is none, and what so many prompts show."""
 
     mean: float | None = None
     interval: ConfidenceInterval | None = None
     p: float | None = None
     detectable: float | None = None
+    """The smallest true difference that this many prompts would show 4 times in 5."""
+    needed: int | None = None
+    """About how many prompts would show the difference that was seen, 4 times in 5."""
 
 
-def compare_paired(differences: Sequence[float], clusters: Sequence[object] | None = None) -> PairedTest:
+def compare_paired(
+    differences: Sequence[float], clusters: Sequence[object] | None = None, level: float = LEVEL
+) -> PairedTest:
     """The analysis of differences within -1 and 1; `clusters` names the cluster of each.
 
     Differences of one size, such as those of passes, are compared by their signs. The interval excludes 0 if and only
-    if p is below 0.05.
+    if p is below 1 - level.
     """
     if not differences:
         return PairedTest()
     sizes = {round(abs(d), 9) for d in differences if abs(d) > TIE}
     found: ConfidenceInterval | None
-    if clusters is None and len(sizes) <= 1:
+    by_signs = clusters is None and len(sizes) <= 1
+    if by_signs:
         [size] = sizes or {1.0}
         wins, losses = signs(differences)
-        found, p = tango_interval(wins, losses, len(differences)), mid_p(wins, losses)
+        found, p = tango_interval(wins, losses, len(differences), level), mid_p(wins, losses)
         if size < 1:
-            found = _scaled(found, size, mean_interval(differences, span=(-1.0, 1.0)))
+            found = _scaled(found, size, mean_interval(differences, level=level))
     else:
-        found, p = _compare_means(differences, clusters)
-    if found and p >= SIGNIFICANT:
-        found = interval((min(0.0, found.low), max(0.0, found.high)), found.n, found.method)
+        found, p = _compare_means(differences, clusters, level)
+    if found and p >= 1 - level:
+        found = interval((min(0.0, found.low), max(0.0, found.high)), found.n, found.method, level)
     elif found and found.low <= 0 <= found.high:
-        p = max(p, SIGNIFICANT)
-    return PairedTest(mean(differences), found, p, detectable_difference(differences, clusters))
+        p = max(p, 1 - level)
+    return PairedTest(mean(differences), found, p, *_shown(differences, clusters, by_signs, level))
+
+
+def _shown(
+    differences: Sequence[float], clusters: Sequence[object] | None, by_signs: bool, level: float
+) -> tuple[float | None, int | None]:
+    """The smallest difference that so many prompts show, and how many show the one that was seen."""
+    n, x, seen = len(differences), abs(math.fsum(differences)) / len(differences), seen_differences(differences)
+    worth = 1.0  # how many independent prompts each is
+    if clusters is not None:
+        error, _ = standard_error(differences, clusters)
+        varies = error is not None and error >= NO_SPREAD
+        worth = variance(differences) / (n * error * error) if error and varies else len(set(clusters)) / n
+    goal = Goal(level=level, flip=seen.flip if by_signs else 0.0)
+    needed = prompts_needed(x, seen.square(x), goal) if x > TIE else None
+    return detectable(n * worth, seen.square, goal), None if needed is None else math.ceil(needed / worth)
 
 
 def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | None) -> ConfidenceInterval:
@@ -72,7 +91,7 @@ def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | 
     if means is not None:
         low = min(low, means.low) if low <= 0 else low
         high = max(high, means.high) if high >= 0 else high
-    return interval((low, high), tango.n, tango.method)
+    return interval((low, high), tango.n, tango.method, tango.level)
 
 
 def signs(differences: Sequence[float]) -> tuple[int, int]:
@@ -80,22 +99,14 @@ def signs(differences: Sequence[float]) -> tuple[int, int]:
     return sum(d > TIE for d in differences), sum(d < -TIE for d in differences)
 
 
-def detectable_difference(differences: Sequence[float], clusters: Sequence[object] | None = None) -> float | None:
-    """The smallest true difference that this many prompts would show 4 times in 5; None if nothing varies."""
-    error, df = standard_error(differences, clusters)
-    if error is None or error < NO_SPREAD:
-        return None
-    return detectable_shift(df, LEVEL, POWER) * error
-
-
 # --- means --------------------------------------------------------------------------------------
 
 
 def _compare_means(
-    differences: Sequence[float], clusters: Sequence[object] | None
+    differences: Sequence[float], clusters: Sequence[object] | None, level: float
 ) -> tuple[ConfidenceInterval | None, float]:
     """The t-interval and p; where few prompts or clusters differ, p is that of the exact test if it is larger."""
-    found = mean_interval(differences, clusters, (-1.0, 1.0))
+    found = mean_interval(differences, clusters, level)
     error, df = standard_error(differences, clusters)
     centre = math.fsum(differences) / len(differences)
     varies = error is not None and error >= NO_SPREAD
@@ -120,9 +131,9 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 # --- passes -------------------------------------------------------------------------------------
 
 
-def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:
+def tango_interval(b: int, c: int, n: int, level: float = LEVEL) -> ConfidenceInterval:
     """Tango's score interval of the difference of two paired rates, (b - c) / n (Tango 1998)."""
-    estimate = (b - c) / n
+    estimate, z = (b - c) / n, normal_quantile(0.5 + level / 2)
 
     def standing(difference: float) -> float:
         linear = (2 * n - b + c) * difference - b - c
@@ -137,12 +148,12 @@ def tango_interval(b: int, c: int, n: int) -> ConfidenceInterval:
     low, inside = -1.0, estimate
     for _ in range(STEPS):
         middle = (low + inside) / 2
-        low, inside = (middle, inside) if standing(middle) > Z else (low, middle)
+        low, inside = (middle, inside) if standing(middle) > z else (low, middle)
     high, inside = 1.0, estimate
     for _ in range(STEPS):
         middle = (high + inside) / 2
-        high, inside = (middle, inside) if standing(middle) < -Z else (high, middle)
-    return interval((low, high), n, TANGO)
+        high, inside = (middle, inside) if standing(middle) < -z else (high, middle)
+    return interval((low, high), n, TANGO, level)
 
 
 # --- signs --------------------------------------------------------------------------------------

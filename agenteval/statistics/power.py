@@ -1,27 +1,69 @@
-"""Pass rates and variances → the number of prompts that show a difference with a given power.
+"""What so many prompts show: the smallest difference of two runs, or the prompts that show a given one.
 
-The difference of two runs over n prompts with k trials each has the variance (difference + 2 * within / k) / n: trials
-average out only the second part. Whether it is shown is decided by the paired t test, as in ae-compare. Pilot runs
-measure the variances; what they do not measure is assumed.
+`detectable` and `prompts_needed` are for ae-compare and ae-plan alike. They need the mean square of a prompt's
+difference between the two runs: ae-compare has seen the differences, ae-plan takes them from two pilots, or puts them
+together from variances that pilots measure or that are assumed.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from agenteval.statistics.distributions import detectable_shift, normal_quantile
-from agenteval.statistics.intervals import LEVEL
-from agenteval.statistics.paired import TIE
+from agenteval.statistics.distributions import normal_quantile
+from agenteval.statistics.intervals import LEVEL, Z, bounds, prompt_rate_interval, score_interval
 from agenteval.statistics.samples import variance
 from agenteval.wire.plan import Source
 
+POWER = 0.8
+TIE = 1e-9
+FEWEST = 3
+MOST = 1_000_000  # prompts: beyond, no number is worth naming
+GUENTHER = Z * Z / 2  # prompts that a t test needs more than the normal distribution says (Guenther 1981)
+STEPS = 60  # of bisection
 SHARE_BETWEEN = 0.5  # of prompts that differ in difficulty about as much as their trials differ by chance
 CORRELATION = 0.8
 TRIALS = (1, 2, 3, 5, 10)
-FEWEST = 3
 ASSUMED: Source = "assumed"
 MEASURED: Source = "measured"
-EXACT_BELOW = 200  # degrees of freedom; beyond, the normal distribution differs by less than one prompt in 100
+
+
+# --- what n prompts show ------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """How often which test is to show a difference; `flip` is the size of a difference that is not 0.
+
+    It is McNemar's test of signs if all differences have one size, else, with `flip` 0, the t test.
+    """
+
+    power: float = POWER
+    level: float = LEVEL
+    flip: float = 0.0
+
+    def prompts(self, x: float, square: float) -> float:
+        """How many prompts show a true difference x > 0, if the mean square of a prompt's difference is then that."""
+        critical = normal_quantile(0.5 + self.level / 2)
+        reserve = normal_quantile(self.power) if self.power > 0.5 else 0.0
+        needed = ((critical * math.sqrt(square) + reserve * math.sqrt(max(0.0, square - x * x))) / x) ** 2
+        fewest = math.floor(math.log2(1 / (1 - self.level))) + 1  # flips that are significant if all have one sign
+        return max(needed, fewest * self.flip / x) if self.flip else needed + GUENTHER
+
+
+def prompts_needed(x: float, square: float, goal: Goal) -> int | None:
+    """Returns how many prompts show a true difference x > 0; None if more than anybody has."""
+    needed = goal.prompts(x, square)
+    return None if needed > MOST else max(FEWEST, math.ceil(needed - TIE))
+
+
+def detectable(prompts: float, square: Callable[[float], float], goal: Goal) -> float | None:
+    """Returns the smallest difference that so many prompts show, given the mean square by difference; None if none."""
+    if goal.prompts(1.0, square(1.0)) > prompts:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if goal.prompts(middle, square(middle)) > prompts else (low, middle)
+    return high
 
 
 # --- pilot runs ---------------------------------------------------------------------------------
@@ -65,13 +107,45 @@ def variance_between(pilot: Pilot) -> float | None:
     return max(0.0, variance([prompt.rate for prompt in pilot.values()]) - noise)
 
 
-def variance_of_differences(a: Pilot, b: Pilot) -> tuple[float, float] | None:
-    """The variance of the differences of two runs' prompts as seen, and its mean noise factor 1/trials; None if few."""
+def share_between(pilots: Sequence[Pilot]) -> float | None:
+    """The share of the variance that is between prompts; None unless a pilot has several trials that differ."""
+    found = [(between, mean_rate(pilot)) for pilot in pilots if (between := variance_between(pilot)) is not None]
+    spread = math.fsum(rate * (1 - rate) for _, rate in found)
+    return min(1.0, math.fsum(between for between, _ in found) / spread) if spread > 0 else None
+
+
+class SeenDifferences(NamedTuple):
+    """How much two runs differ on the same prompts, as if one prompt more differed and one did not."""
+
+    squares: tuple[float, ...]
+    mean: float
+    flip: float  # size of a difference that is not 0
+    k: float  # trials of a prompt in each run: the harmonic mean
+
+    @property
+    def mean_square(self) -> float:
+        """The mean square of all prompts."""
+        return (math.fsum(self.squares) + self.flip**2) / (len(self.squares) + 2)
+
+    def square(self, x: float, scale: float = 1.0) -> float:
+        """The mean square if there is a true difference x more."""
+        return scale * self.mean_square + self.flip * x
+
+
+def seen_differences(differences: Sequence[float], k: float = 1.0) -> SeenDifferences:
+    """Returns the squares of one difference or more, and how large those are that are not 0."""
+    squares, sizes = tuple(d * d for d in differences), math.fsum(map(abs, differences))
+    mean = math.fsum(differences) / len(differences)
+    return SeenDifferences(squares, mean, math.fsum(squares) / sizes if sizes > TIE else 1.0, k)
+
+
+def pilot_differences(a: Pilot, b: Pilot) -> SeenDifferences | None:
+    """Returns how much two pilots differ; None if they share fewer than two prompts."""
     shared = [id for id in a if id in b]
     if len(shared) < 2:
         return None
-    seen = variance([a[id].rate - b[id].rate for id in shared])
-    return seen, math.fsum((1 / a[id].trials + 1 / b[id].trials) / 2 for id in shared) / len(shared)
+    noise = math.fsum(1 / a[id].trials + 1 / b[id].trials for id in shared) / (2 * len(shared))
+    return seen_differences([a[id].rate - b[id].rate for id in shared], 1 / noise)
 
 
 # --- what is to be shown ------------------------------------------------------------------------
@@ -96,10 +170,16 @@ class Variances(NamedTuple):
     correlation: float
     share_source: Source
     correlation_source: Source
+    seen: SeenDifferences | None = None
 
-    def of_prompt(self, k: int) -> float:
-        """The variance of one prompt's difference with k trials in each run."""
-        return self.difference + 2 * self.within / k
+    def square(self, k: int, x: float, scale: float = 1.0) -> float:
+        """The mean square of one prompt's difference with k trials in each run, if the true difference is x.
+
+        With as many trials as the pilots have, it is what they show; `scale` multiplies what was measured.
+        """
+        if self.seen and abs(self.seen.k - k) < TIE:
+            return self.seen.square(x, scale)
+        return scale * (self.difference + 2 * self.within / k) + x * x
 
 
 def variances(rate: float, question: Question, pilots: Sequence[Pilot]) -> Variances:
@@ -108,23 +188,32 @@ def variances(rate: float, question: Question, pilots: Sequence[Pilot]) -> Varia
     total = (rate * (1 - rate) + other * (1 - other)) / 2
     measured = share_between(pilots) if question.share_between is None else None
     assumed = SHARE_BETWEEN if question.share_between is None else question.share_between
-    share, share_source = (assumed, ASSUMED) if measured is None else (measured, MEASURED)
+    share, source = (assumed, ASSUMED) if measured is None else (measured, MEASURED)
     between, within = share * total, (1 - share) * total
     correlation = CORRELATION if question.correlation is None else question.correlation
-    pair = variance_of_differences(*pilots) if len(pilots) == 2 and question.correlation is None else None
-    if pair is not None:
-        seen, noise = pair
-        difference = max(0.0, seen - 2 * within * noise)
-        correlation = max(-1.0, 1 - difference / (2 * between)) if between else 1.0
-        return Variances(between, within, difference, correlation, share_source, "measured")
-    return Variances(between, within, 2 * between * (1 - correlation), correlation, share_source, "assumed")
+    seen = pilot_differences(*pilots) if len(pilots) == 2 and question.correlation is None else None
+    if seen is None:
+        return Variances(between, within, 2 * between * (1 - correlation), correlation, source, ASSUMED)
+    difference = max(0.0, seen.mean_square - seen.mean**2 - 2 * within / seen.k)
+    correlation = max(-1.0, 1 - difference / (2 * between)) if between else 1.0
+    return Variances(between, within, difference, correlation, source, source, seen)
 
 
-def share_between(pilots: Sequence[Pilot]) -> float | None:
-    """The share of the variance that is between prompts; None unless a pilot has several trials that differ."""
-    found = [(between, mean_rate(pilot)) for pilot in pilots if (between := variance_between(pilot)) is not None]
-    spread = math.fsum(rate * (1 - rate) for _, rate in found)
-    return min(1.0, math.fsum(between for between, _ in found) / spread) if spread > 0 else None
+def measured_range(rate: float, found: Variances, pilots: Sequence[Pilot]) -> tuple[float, float] | None:
+    """Returns how many times smaller and larger the variance may be, by the pilots' own 95 % intervals; None if few."""
+    if found.seen:
+        ends = bounds(score_interval(found.seen.squares))
+        return ends and (ends[0] / found.seen.mean_square, ends[1] / found.seen.mean_square)
+    if not pilots or not 0 < rate < 1:
+        return None
+    prompts = pilots[0].values()
+    ends = bounds(prompt_rate_interval([p.passed for p in prompts], [p.trials for p in prompts]))
+    if ends is None:
+        return None
+    low, high = ends
+    spreads = [end * (1 - end) for end in ends]
+    most = 0.25 if low < 0.5 < high else max(spreads)
+    return min(spreads) / (rate * (1 - rate)), most / (rate * (1 - rate))
 
 
 def other_rate(rate: float, detect: float) -> float:
@@ -135,27 +224,3 @@ def other_rate(rate: float, detect: float) -> float:
 def other_rates(rate: float, detect: float) -> list[float]:
     """The pass rates that differ by that much."""
     return [other for other in (rate - detect, rate + detect) if -TIE <= other <= 1 + TIE]
-
-
-def shift(prompts: int, power: float) -> float:
-    """How many standard errors a true difference must have to be shown by so many prompts with that power."""
-    if prompts - 1 < EXACT_BELOW:
-        return detectable_shift(prompts - 1, LEVEL, power)
-    return normal_quantile(0.5 + LEVEL / 2) + (normal_quantile(power) if power > 0.5 else 0.0)
-
-
-def prompts_needed(variance: float, detect: float, power: float) -> int:
-    """Returns how many prompts show the difference, given the variance of one prompt's difference."""
-    at_least = variance * (shift(EXACT_BELOW + 1, power) / detect) ** 2
-    prompts = max(FEWEST, math.ceil(at_least))
-    while shift(prompts, power) * math.sqrt(variance / prompts) > detect:
-        prompts += 1
-    return prompts
-
-
-def detectable(prompts: int, variance: float, power: float) -> float | None:
-    """Returns the smallest difference that so many prompts show; None if it is beyond all rates."""
-    if prompts < 2:
-        return None
-    found = shift(prompts, power) * math.sqrt(variance / prompts)
-    return found if found < 1 else None

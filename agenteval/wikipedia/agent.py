@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from agenteval.errors import BadRecord
+from agenteval.adapters.values import json_object
 from agenteval.grading.sources import final_object
 from agenteval.models.chat import FunctionCall, ModelAnswer, ModelError
-from agenteval.streams.jsonl import decode, encode
+from agenteval.streams.jsonl import encode, read_json
 from agenteval.wikipedia.wiki import Ambiguous, NoPage, SearchHit, WikiError, WikiPage
 from agenteval.wire.records import Record
 
-INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions", "wikiagent.txt")
+INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions")
 
 Event = dict[str, Any]
 Tool = Callable[[str], Record]
@@ -35,38 +35,12 @@ MODES = {
     "research": Mode(searches=4, pages=6, results=10),
 }
 
-ANSWER_SCHEMA: Record = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["answer", "confidence", "sources_used", "reasoning"],
-    "properties": {
-        "answer": {"type": "string", "description": "The answer, in a few sentences."},
-        "confidence": {"type": "number", "description": "From 0 (a guess) to 1 (the pages say it)."},
-        "sources_used": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Titles of the pages used for the answer, the most important first.",
-        },
-        "reasoning": {"type": "string", "description": "How the pages lead to the answer, in a sentence or two."},
-    },
-}
-FINAL = "Now give your final answer as JSON: answer, confidence, sources_used, reasoning."
-NO_MORE = "You have made all the calls you may make. Answer now with what you have read."
-
-
-def function(name: str, description: str, parameter: str, meaning: str) -> Record:
-    """Returns the description of a tool with one text parameter, in the form of the chat API."""
-    properties = {parameter: {"type": "string", "description": meaning}}
-    parameters = {"type": "object", "properties": properties, "required": [parameter], "additionalProperties": False}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
+ANSWER_SCHEMA: Record = read_json(os.path.join(INSTRUCTIONS, "answer.json"))
+TOOLS: list[Record] = read_json(os.path.join(INSTRUCTIONS, "tools.json"))
 SEARCH, GET_PAGE = "wikipedia_search", "wikipedia_get_page"
 PARAMETERS = {SEARCH: "query", GET_PAGE: "title"}
-TOOLS = [
-    function(SEARCH, "Search Wikipedia; gives titles and snippets.", "query", "A few words to look for."),
-    function(GET_PAGE, "The text of a page.", "title", "The exact title of the page."),
-]
+FINAL = "Now give your final answer as JSON: answer, confidence, sources_used, reasoning."
+NO_MORE = "You have made all the calls you may make. Answer now with what you have read."
 
 
 class AskModel(Protocol):
@@ -97,10 +71,9 @@ class AgentConversation:
 
     def __init__(self, ask: AskModel, tools: dict[str, Tool], *, mode: str, steps: int, session: str) -> None:
         self.ask, self.tools, self.steps, self.session = ask, tools, steps, session
-        wanted = MODES[mode]
-        with open(INSTRUCTIONS, encoding="utf-8") as file:
+        self.mode, wanted = mode, MODES[mode]
+        with open(os.path.join(INSTRUCTIONS, "wikiagent.txt"), encoding="utf-8") as file:
             text = file.read().format(searches=wanted.searches, pages=wanted.pages, mode=mode)
-        self.mode = mode
         self.messages: list[Record] = [{"role": "system", "content": text}]
         self.used: dict[str, int] = {}
         self.model: str | None = None
@@ -132,8 +105,8 @@ class AgentConversation:
 
     def _use(self, call: FunctionCall) -> Iterator[Event]:
         """Yields a tool call and its result; an error of the call goes to the model, one of the wiki ends the run."""
-        given = _arguments(call.arguments)
-        yield self._event("tool_call", id=call.id, name=call.name, input=given if given is not None else call.arguments)
+        given = json_object(call.arguments)
+        yield self._event("tool_call", id=call.id, name=call.name, input=given)
         try:
             result = self._call_tool(call.name, given)
         except WikiError as error:
@@ -142,11 +115,11 @@ class AgentConversation:
         yield self._event("tool_result", id=call.id, name=call.name, output=result, is_error="error" in result)
         self.messages.append({"role": "tool", "tool_call_id": call.id, "content": encode(result).decode()})
 
-    def _call_tool(self, name: str, given: Record | None) -> Record:
+    def _call_tool(self, name: str, given: Any) -> Record:
         if name not in self.tools:
             return {"error": f"there is no tool {name}; there are {', '.join(self.tools)}"}
         parameter = PARAMETERS[name]
-        value = given.get(parameter) if given is not None else None
+        value = given.get(parameter) if isinstance(given, dict) else None
         if not isinstance(value, str) or not value.strip():
             return {"error": f'{name} needs "{parameter}", a text'}
         return self.tools[name](value)
@@ -159,8 +132,7 @@ class AgentConversation:
                 yield self._event("message", text=text)
             self.messages.append({"role": "user", "content": FINAL})
             again = self._ask(schema=ANSWER_SCHEMA).text
-            final = read_final(again)
-            if final is None:
+            if (final := read_final(again)) is None:
                 raise AgentFailed(f"the model gave no structured answer: {' '.join(again[:200].split()) or 'nothing'}")
         if final["answer"] != text:
             yield self._event("message", text=final["answer"])
@@ -187,14 +159,6 @@ class AgentConversation:
     def _event(self, kind: str, **fields: Any) -> Event:
         model = {"model": self.model} if self.model is not None else {}
         return {"type": kind, "session_id": self.session, **model, **fields}
-
-
-def _arguments(text: str) -> Record | None:
-    try:
-        given = decode(text)
-    except BadRecord:
-        return None
-    return given if isinstance(given, dict) else None
 
 
 def read_final(text: str) -> Record | None:

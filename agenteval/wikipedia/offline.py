@@ -99,7 +99,7 @@ class OfflineWiki:
             raise Ambiguous(f'"{title}" may mean several pages', article.options)
         text, truncated = truncate(article.text, self.text_limit)
         url = SITE + quote(article.title.replace(" ", "_"), safe="/:@!$*(),;~'")
-        return WikiPage(article.title, url, text, title, truncated)
+        return WikiPage(article.title, url, text, truncated)
 
     def _score(self, article: Article, wanted: frozenset[str]) -> float:
         found = {word: article.occurrences[word] for word in wanted if word in article.occurrences}

@@ -5,7 +5,6 @@ null and left out of the mean, and every mean has its n in `counts`. Field names
 evaluation of a Wikipedia agent.
 """
 
-import operator
 import re
 from collections.abc import Callable, Iterable
 from math import fsum, isfinite
@@ -24,14 +23,7 @@ from agenteval.wire.row import Attempt, Row
 SOURCES, JUDGE = "sources", "judge"
 FIGURES = ("hit_rate", "mrr", "judge_score", "combined_score")
 MEANS = (*FIGURES, "num_tokens")
-FLAGS = {  # what may be true of a question → how many such questions there are
-    "failed": "failed",
-    "grader_errors": "grader_errors",
-    "tokens_approximate": "tokens_approximate",
-    "tokens_not_positive": "tokens_not_positive",
-    "tokens_missing": "tokens_missing",
-    "negative_duration": "negative_durations",
-}
+FLAGS = ("failed", "grader_errors", "tokens_approximate", "tokens_not_positive", "tokens_missing")
 TURNS = "\n"
 MOST_SHOWN = 3  # different values of a field, in a message
 
@@ -221,14 +213,14 @@ class Scoring:
         """Returns the means over the questions that have a value."""
         values = {name: [found for one in self.results if (found := getattr(one, name)) is not None] for name in MEANS}
         counts = {name: len(found) for name, found in values.items()}
-        flags = {count: sum(bool(getattr(one, name)) for one in self.results) for name, count in FLAGS.items()}
+        flags = {name: sum(bool(getattr(one, name)) for one in self.results) for name in FLAGS}
         means: dict[str, Any] = {f"avg_{name}": mean(found) for name, found in values.items()}
-        tokens = values["num_tokens"]
+        tokens, set_back = values["num_tokens"], sum(one.negative_duration for one in self.results)
         return EvaluationSummary(
             **means,
             best_combined_score=max(values["combined_score"], default=None),
             total_tokens=round(fsum(tokens)) if tokens else None,
-            counts=QuestionCounts(**counts, **flags),
+            counts=QuestionCounts(**counts, **flags, negative_durations=set_back),
         )
 
 
@@ -240,9 +232,6 @@ NAMED = {
     "target": {"avg_hit_rate": 0.90, "avg_mrr": 0.85, "avg_judge_score": 0.85, "avg_combined_score": 1.20},
 }
 COUNTED_AS = {f"avg_{name}": name for name in FIGURES} | {"best_combined_score": "combined_score"}
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, ">=": operator.ge}
-
-
 RATES = ("avg_hit_rate", "avg_mrr", "avg_judge_score")
 
 
@@ -278,28 +267,16 @@ def parse_minimum(text: str) -> Criterion:
 
 def criterion(name: str, operator: str, minimum: object, where: str) -> Criterion:
     """Returns the criterion; raises UserError if there is no such figure, or if it can never be met."""
-    field, least = field_named(name, where), limit(minimum, f"{where}: {name}")
-    if field in RATES and least > 1:
-        meant = f": write {least / 100:g}" if least <= 100 else ""
-        raise UserError(f"{where}: {name} is between 0 and 1, got {least:g}{meant}")
-    return Criterion(field, operator, least)
-
-
-def field_named(name: str, where: str) -> str:
-    """Returns the field of the summary for a name with or without avg_."""
     field = name if name in COUNTED_AS else f"avg_{name}"
     if field not in COUNTED_AS:
-        raise UserError(
-            f'{where}: there is no figure "{name}"; the figures are {", ".join((*FIGURES, "best_combined_score"))}'
-        )
-    return field
-
-
-def limit(value: object, where: str) -> float:
-    """Returns the minimum as a number; raises UserError if it is not a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise UserError(f"{where}: the minimum must be a number, got {value}")
-    return float(value)
+        figures = ", ".join((*FIGURES, "best_combined_score"))
+        raise UserError(f'{where}: there is no figure "{name}"; the figures are {figures}')
+    if isinstance(minimum, bool) or not isinstance(minimum, int | float) or not isfinite(minimum):
+        raise UserError(f"{where}: {name}: the minimum must be a number, got {minimum}")
+    if field in RATES and minimum > 1:
+        meant = f": write {minimum / 100:g}" if minimum <= 100 else ""
+        raise UserError(f"{where}: {name} is between 0 and 1, got {minimum:g}{meant}")
+    return Criterion(field, operator, float(minimum))
 
 
 def check_criteria(criteria: Iterable[Criterion], summary: EvaluationSummary) -> list[CriterionResult]:
@@ -307,7 +284,7 @@ def check_criteria(criteria: Iterable[Criterion], summary: EvaluationSummary) ->
     results = []
     for name, sign, minimum in criteria:
         value = getattr(summary, name)
-        met = value is not None and OPERATORS[sign](value, minimum)
+        met = value is not None and (value > minimum or (sign == ">=" and value == minimum))
         n = getattr(summary.counts, COUNTED_AS[name])
         results.append(CriterionResult(name=name, operator=sign, minimum=minimum, value=value, n=n, met=met))
     return results

@@ -9,9 +9,8 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import unescape
-from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -46,12 +45,11 @@ class SearchHit(NamedTuple):
 
 
 class WikiPage(NamedTuple):
-    """A page: its own title, after redirects, and the one asked for; truncated if there was more text."""
+    """A page: its own title, after redirects; truncated if there was more text."""
 
     title: str
     url: str
     text: str
-    asked: str
     truncated: bool
 
 
@@ -138,7 +136,7 @@ class Wiki:
             options = [option.strip() for option in error.options if option.strip()] or self._similar(wanted)
             raise Ambiguous(f"{_quoted(title)} may mean several pages", dict.fromkeys(options)) from None
         text, truncated = truncate(content, self.text_limit)
-        return WikiPage(found.title, found.url, text, title, truncated)
+        return WikiPage(found.title, found.url, text, truncated)
 
     def _similar(self, title: str) -> list[str]:
         """Returns the titles that a search for a title finds; none if that fails."""
@@ -166,10 +164,8 @@ class Wiki:
         """Returns the decoded answer of the API; raises WikiError if it is an error."""
         import requests
 
-        params = {"action": "query", "format": "json", **params}
-        answer = requests.get(
-            self.api_url, params=params, headers={"User-Agent": self.user_agent}, timeout=self._timeout
-        )
+        params, headers = {"action": "query", "format": "json", **params}, {"User-Agent": self.user_agent}
+        answer = requests.get(self.api_url, params=params, headers=headers, timeout=self._timeout)
         status, wait = answer.status_code, retry_after(answer.headers)
         if status != 200:
             why = f"answered {status} {answer.reason or ''}".rstrip()
@@ -177,10 +173,9 @@ class Wiki:
             why += ": it may require a user agent with a contact address (--user-agent)" if status == 403 else ""
             why += f": is {self._shown_url} the address of a MediaWiki API?" if status == 404 else ""
             raise WikiError(why, transient=status == 429 or (status >= 500 and status != 501), wait=wait)
-        try:
+        decoded: Any = None
+        with suppress(ValueError):
             decoded = answer.json()
-        except ValueError:
-            decoded = None
         if not isinstance(decoded, dict):
             raise WikiError(f"the answer is not one of a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
         if error := decoded.get("error"):
@@ -191,7 +186,9 @@ class Wiki:
 
     def _retried(self, call: Callable[[], T]) -> T:
         """Returns what the call returns, repeated while that may help; else raises WikiError."""
-        for attempt in count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             if (pause := self._last_call + self._pause - time.monotonic()) > 0:
                 self._sleep(pause)
             self._last_call = time.monotonic()
@@ -203,7 +200,6 @@ class Wiki:
                     attempts = f" (tried {attempt} times)" if attempt > 1 else ""
                     raise WikiError(f"{self._place}: {failure}{attempts}") from None
                 self._sleep(wait)
-        raise AssertionError("count() does not end")
 
     def _attempt(self, call: Callable[[], T]) -> T:
         from requests.exceptions import ChunkedEncodingError, ConnectionError, SSLError, Timeout
@@ -273,12 +269,10 @@ def _address(language: str, api_url: str | None) -> str:
         if not LANGUAGE.fullmatch(language):
             raise UserError(f"{_quoted(language)} is not a language of Wikipedia: give a code such as en, de or simple")
         return f"https://{language}.wikipedia.org{ENDPOINT}"
-    try:
+    with suppress(ValueError):
         parts = urlsplit(api_url.strip())
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
-    except ValueError:
-        pass
     raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
 
 

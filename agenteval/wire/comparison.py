@@ -101,6 +101,8 @@ class Performance(Wire):
     """Milliseconds until the agent's first line."""
     confidence_intervals: PerformanceIntervals | None = None
     """Interval of the mean, with the statistical strategy."""
+    timeouts: Count | None = None
+    """Prompts that timed out, if any: the mean rests on them, p50 and p90 hardly do."""
 
 
 class PromptOutcome(Wire, gc=False):

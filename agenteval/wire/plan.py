@@ -23,7 +23,9 @@ class PassVariance(Wire):
     correlation: float
     """How alike the prompts are hard for both runs; 1: equally hard."""
     correlation_source: Source
-    """Whether it was measured in two pilots, or assumed."""
+    """Whether it was measured in two pilots with trials, or assumed."""
+    seen: float | None = None
+    """Mean square of a prompt's difference between two pilots, with their number of trials; omitted without two."""
 
 
 class PilotRun(Wire):
@@ -48,6 +50,8 @@ class PlanOption(Wire):
     """Prompts that show the difference with the power that was asked for."""
     runs: Count
     """Runs of each of the two agents: prompts times trials."""
+    prompts_range: tuple[Count, Count] | None = None
+    """What `prompts` may be by the 95 % interval of what the pilots measure; omitted without a pilot."""
     detectable: float | None = None
     """The smallest difference that the prompts there are show; omitted if it is not known, or if they show none."""
 

@@ -48,6 +48,15 @@ class Prompt(Wire):
     """Milliseconds per turn; takes precedence over any other limit."""
 
 
+class Asked(Wire):
+    """What each record of a prompt begins with."""
+
+    id: Id
+    """The prompt's id."""
+    input: Input
+    """The prompt, or its turns."""
+
+
 class Turn(Wire):
     """One turn of a session: how many raw lines it has, and how its process ended."""
 
@@ -97,13 +106,9 @@ class Timing(Wire):
     """True if the agent was ended before it reported all tokens: there were more than these."""
 
 
-class Raw(Wire):
+class Raw(Asked):
     """A prompt's fields and what the agent printed for it."""
 
-    id: Id
-    """The prompt's id."""
-    input: Input
-    """The prompt, or its turns."""
     raw_lines: list[str]
     """Every line that the agent printed on stdout, unchanged; bytes that are not UTF-8 are replaced."""
     timing: Timing
@@ -140,18 +145,13 @@ class Raw(Wire):
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
 
-class Grade(Wire):
-    """Whether an answer passes, and its score."""
+class GraderResult(Wire):
+    """The verdict on an answer, as it is recorded."""
 
     pass_: bool = msgspec.field(name="pass")
     """Whether the answer is good enough."""
     score: Rate
     """How good it is, from 0 to 1."""
-
-
-class GraderResult(Grade):
-    """The verdict on an answer, as it is recorded."""
-
     reasoning: str | None = None
     """Why, for a reader."""
     outcome: dict[str, Any] | None = None
@@ -288,6 +288,8 @@ class TrialEntry(Wire):
     """How many attempts it took, if more than one."""
     retried: list[str] | None = None
     """Why each attempt but the last was repeated."""
+    retried_usage: dict[str, float] | None = None
+    """The tokens and the cost of the attempts but the last, as far as they are known; `timing` has the last one's."""
     cwd: str | None = None
     """Directory the agent ran in."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
@@ -306,13 +308,9 @@ class TrialEntry(Wire):
     """Why a grader could not grade the trial; there is no verdict then."""
 
 
-class Trial(Wire):
+class Trial(Asked):
     """A prompt run k times: its trials and, once graded, how often they pass."""
 
-    id: Id
-    """The prompt's id."""
-    input: Input
-    """The prompt, or its turns."""
     k: Annotated[int, Meta(ge=1)]
     """How many trials there are."""
     trials: list[TrialEntry]
@@ -350,13 +348,9 @@ class Summary(Wire, kw_only=True):
     """Milliseconds it took; missing if not known."""
 
 
-class Validation(Wire):
+class Validation(Asked):
     """Whether a prompt's reference answer passes the grader."""
 
-    id: Id
-    """The prompt's id."""
-    input: Input
-    """The prompt, or its turns."""
     reference: str
     """The answer that was graded."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
@@ -371,24 +365,13 @@ class Validation(Wire):
 
 # What a run writes: in a prompt they are left from an earlier run, and no part of it.
 RAW_FIELDS = (
-    *(
-        "rawLines",
-        "lineTimes",
-        "turns",
-        "permissions",
-        "sessionLog",
-        "stderr",
-        "cwd",
-        "timing",
-        "exitCode",
-        "signal",
-        "timedOut",
-    ),
-    *("errors", "error", "attempts", "retried"),
+    *("rawLines", "lineTimes", "turns", "permissions", "sessionLog", "stderr", "cwd", "timing", "exitCode", "signal"),
+    *("timedOut", "errors", "error", "attempts", "retried", "retriedUsage"),
 )
 VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
+RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
 RUN_METADATA = frozenset(
     (
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),

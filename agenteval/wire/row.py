@@ -124,43 +124,27 @@ class Attempt(msgspec.Struct, kw_only=True):
     """From 1; that of a result is 1."""
     output: str
     timing: Measured
+    outcome: Record | None
+    tool_errors: bool | None
+    cwd: str | None
+    trajectory: list[Step] | None
+    """The steps; in a `RowWithCalls` each has only type, name and status, in a `Row` there are none."""
+    failures: list[str]
+    """What went wrong with the agent; empty if nothing did."""
+    agent_failed: bool
+    """Whether the agent failed and its answer does not count as graded (see ae-grade --grade-failed)."""
     verdict: GraderResult | None
     """As it is recorded; `score` is what counts."""
     given_score: float | None
     """The score as it is recorded: None where a trial only has `pass`, of which `score` makes 1.0 or 0.0."""
     recorded_scores: dict[str, GraderResult] | None
     """Each grader's verdict as it is recorded; `scores` are those that count."""
-    recorded_error: GraderErrorText
-    outcome: Record | None
-    tool_errors: bool | None
-    failures: list[str]
-    """What went wrong with the agent; empty if nothing did."""
-    graded_failed: bool
-    cwd: str | None
-    trajectory: list[Step] | None
-    """The steps; in a `RowWithCalls` each has only type, name and status, in a `Row` there are none."""
-
-    @property
-    def agent_failed(self) -> bool:
-        """Whether the agent failed and its answer does not count as graded (see ae-grade --grade-failed)."""
-        return bool(self.failures) and not self.graded_failed
-
-    @property
-    def score(self) -> GraderResult | None:
-        """The verdict; a failed agent never passes, whichever tool graded it."""
-        if self.verdict is None or not self.agent_failed:
-            return self.verdict
-        return GraderResult(pass_=False, score=0.0, reasoning=f"{AGENT_FAILED}{self.failures[0]}")
-
-    @property
-    def scores(self) -> dict[str, GraderResult] | None:
-        """The verdict of each grader, by its name; None for a failed agent."""
-        return None if self.agent_failed else self.recorded_scores
-
-    @property
-    def grader_error(self) -> GraderErrorText:
-        """Why a grader could not grade it; None for a failed agent, which is not graded."""
-        return None if self.agent_failed else self.recorded_error
+    score: GraderResult | None
+    """The verdict; a failed agent never passes, whichever tool graded it."""
+    scores: dict[str, GraderResult] | None
+    """The verdict of each grader, by its name; None for a failed agent."""
+    grader_error: GraderErrorText
+    """Why a grader could not grade it; None for a failed agent, which is not graded."""
 
     @property
     def grade(self) -> GraderResult | None:
@@ -178,11 +162,11 @@ class Attempt(msgspec.Struct, kw_only=True):
         """How it ended: PASS, FAIL, ERROR (the agent failed), UNGRADED or GRADER_ERROR."""
         if self.agent_failed:
             return ERROR
-        if self.recorded_error:
+        if self.grader_error:
             return GRADER_ERROR
-        if self.verdict is None:
+        if self.score is None:
             return UNGRADED
-        return PASS if self.verdict.pass_ else FAIL
+        return PASS if self.score.pass_ else FAIL
 
     @property
     def why_not_graded(self) -> str | None:
@@ -199,12 +183,10 @@ class Attempt(msgspec.Struct, kw_only=True):
 
     @property
     def duration(self) -> Number | None:
-        """Milliseconds that the agent took; None if they are not known."""
         return self.timing.duration
 
     @property
     def tokens(self) -> Number | None:
-        """Input and output tokens together; None unless both are known."""
         return self.timing.tokens
 
     @property
@@ -232,20 +214,25 @@ class AnswerFields(Wire):
 
     def as_attempt(self, number: int, timing: Measured, verdict: GraderResult | None, score: float | None) -> Attempt:
         """The answer as an attempt; `score` is the one that is recorded."""
+        failures = self.errors or ([self.error] if self.error else [])
+        failed = bool(failures) and not self.graded_failed
+        no_pass = GraderResult(pass_=False, score=0.0, reasoning=f"{AGENT_FAILED}{failures[0]}") if failed else None
         return Attempt(
             number=number,
             output=self.output or "",
             timing=timing,
+            outcome=self.outcome,
+            tool_errors=self.tool_errors,
+            cwd=self.cwd,
+            trajectory=getattr(self, "trajectory", None),
+            failures=failures,
+            agent_failed=failed,
             verdict=verdict,
             given_score=score,
             recorded_scores=self.scores,
-            recorded_error=self.grader_error,
-            outcome=self.outcome,
-            tool_errors=self.tool_errors,
-            failures=self.errors or ([self.error] if self.error else []),
-            graded_failed=bool(self.graded_failed),
-            cwd=self.cwd,
-            trajectory=getattr(self, "trajectory", None),
+            score=no_pass if failed and verdict else verdict,
+            scores=None if failed else self.scores,
+            grader_error=None if failed else self.grader_error,
         )
 
 
@@ -336,15 +323,17 @@ class Row(AnswerFields, dict=True, kw_only=True):
         if self.has_only_rate:
             known = len(self.attempts) - self.grader_errors
             return round((self.given_pass_rate or 0.0) * known), known
-        found = self.verdicts if any(attempt.verdict and not attempt.grader_error for attempt in self.attempts) else []
+        found = self.verdicts if self._has_verdict else []
         return sum(found), len(found)
+
+    @property
+    def _has_verdict(self) -> bool:
+        return any(attempt.verdict and not attempt.grader_error for attempt in self.attempts)
 
     @property
     def has_only_rate(self) -> bool:
         """Whether the record says how many trials passed, but not which."""
-        if not self.is_trials or self.given_pass_rate is None:
-            return False
-        return not any(attempt.verdict and not attempt.grader_error for attempt in self.attempts)
+        return self.is_trials and self.given_pass_rate is not None and not self._has_verdict
 
     @property
     def verdicts(self) -> list[bool]:

@@ -155,7 +155,7 @@ def test_markdown(three: Path) -> None:
         in text
     )
     assert "\n- b scores lower than a: mean 0.865, then 0.170 on 8 prompts; difference -0.695, 95 % interval " in text
-    assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.833 to 0.877 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
+    assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.740 to 0.924 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
     assert (three / "x.md").read_text().startswith("{")

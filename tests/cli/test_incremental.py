@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from tests.support.tool import BIN, ROOT, Done, Record, read, run, script, write
 from tests.support.watching import Running, until
 
 TOOLS = ["ae-run", "ae-capture", "ae-trials"]
+ECHO_AGENT = ROOT / "tests" / "data" / "acp_echo_agent.py"
 AGENT = 'echo "$1" >> "$COUNT/ran"; echo "$1 done"'
 GRADER = """cat > "record.$$"; echo x >> graded; grep -q '"hint":"yes' "record.$$" && p=true || p=false; rm "record.$$"
 echo "{\\"pass\\": $p, \\"score\\": 1}"
@@ -396,6 +400,12 @@ echo '{"type":"result","result":"ok","total_cost_usd":COST,"usage":{"input_token
 """
 
 
+def own_claude(folder: Path) -> None:
+    """Writes mine.json: ./agent.sh prints what claude would print."""
+    schema = json.loads(run("ae-adapters", "claude").expect(0).stdout)
+    (folder / "mine.json").write_text(json.dumps(schema | {"command": ["./agent.sh"]}))
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize(
     "limit", [["--max-cost", "0.5"], ["--max-total-tokens", "30"]], ids=["--max-cost", "--max-total-tokens"]
@@ -406,9 +416,7 @@ def test_no_agent_is_started_beyond_the_limit(tool: str, limit: list[str], tmp_p
     k = ["-k", 1] if tool == "ae-trials" else []
     agent = ["--shell", './agent.sh "$PROMPT"', *(["--extract", "claude"] if tool != "ae-run" else [])]
     if tool == "ae-run":
-        (tmp_path / "mine.json").write_text(
-            run("ae-adapters", "claude").expect(0).stdout.replace('"claude"', '"./agent.sh"')
-        )
+        own_claude(tmp_path)
         agent = ["-s", "mine.json"]
     options = ["prompts", *agent, *k, "-o", "out"]
     stopped = run(tool, *options, *limit, cwd=tmp_path).expect(1)
@@ -418,6 +426,23 @@ def test_no_agent_is_started_beyond_the_limit(tool: str, limit: list[str], tmp_p
     assert len(read(tmp_path / "out")) == 2, "the limit is that of the whole run"
     run(tool, *options, limit[0], "100", "--resume", cwd=tmp_path).expect(0)
     assert len(read(tmp_path / "out")) == 6
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_repeated_tries_have_used_counts(tool: str, tmp_path: Path) -> None:
+    write(tmp_path / "prompts", *({"id": str(n), "input": "x"} for n in range(3)))
+    count, answers = USAGE.replace("COST", "0.25").split("\n", 1)
+    overload = answers.replace('"result":"ok"', '"is_error":true,"result":"429 rate limit"')
+    script(tmp_path / "agent.sh", f"{count}\nif [ $(wc -l < started) = 1 ]; then\n{overload}exit 1; fi\n{answers}")
+    own_claude(tmp_path)
+    options = ["prompts", "-s", "mine.json", "--retries", 1, "--max-cost", 0.5, "-o", "out"]
+    options += ["-k", 1] if tool == "ae-trials" else []
+    run(tool, *options, cwd=tmp_path).expect(1).says("--max-cost: 0.5000 of 0.5 USD are spent; 2 ")
+    [record] = read(tmp_path / "out")
+    answer = record["trials"][0] if tool == "ae-trials" else record
+    assert answer["retriedUsage"] == {"inputTokens": 10, "outputTokens": 5, "costUsd": 0.25}
+    said = run(tool, *options, "--resume", cwd=tmp_path).expect(1).messages
+    assert said[0].endswith("out: 1 kept") and "0.5000 of 0.5 USD are spent; 2 " in said[1], said
 
 
 def test_an_empty_prompt_file_is_reported(tmp_path: Path) -> None:
@@ -475,6 +500,19 @@ def test_debug_shows_the_lines_of_the_agent(tmp_path: Path) -> None:
     done = run("ae-run", "prompts", "--shell", line, "--debug", cwd=tmp_path).expect(0)
     for part in ("a: stdout: one", "a: stderr: two", "a: stdout: three", "a: turn 1: exited with code 0"):
         assert f"ae-run: {part}" in done.stderr, done
+    assert re.search(r'1-2 +message +outputMode text +content="one three"', done.stderr), "the rule that took them"
+    done = run("ae-capture", "prompts", "--debug", "--", sys.executable, ECHO_AGENT, cwd=tmp_path)
+    assert "exit code 0; session echo" in done.stderr and re.search(r"\d +\S+ +result ", done.stderr), done
+
+
+def test_a_dry_run_shows_the_trials_that_would_run(tmp_path: Path) -> None:
+    write(tmp_path / "prompts", {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+    line = "echo x >> ran; [ $(wc -l < ran) = 2 ] && exit 1; echo done"
+    options = ["prompts", "--shell", line, "-k", 3, "-o", "out"]
+    run("ae-trials", *options, cwd=tmp_path).expect(0)
+    for option, expected in (("--retry-failed", [("a", 2)]), ("--resume", [])):
+        planned = run("ae-trials", *options, option, "--dry-run", cwd=tmp_path).expect(0).records
+        assert [(start["id"], start["trial"]) for start in planned] == expected
 
 
 def test_the_command_line_is_corrected(tmp_path: Path) -> None:

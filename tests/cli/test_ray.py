@@ -19,11 +19,14 @@ from typing import Any
 
 import pytest
 
-from agenteval.cluster.dispatch import HELD_BACK, Dispatcher, Task
+from agenteval.cluster.dispatch import HELD_BACK, Dispatcher, Task, read_tasks
 from agenteval.cluster.ray_cluster import named_files
 from agenteval.cluster.worker import FilterAnswer, FilterWorker
 from agenteval.errors import UserError
 from agenteval.streams.console import Console
+from agenteval.streams.output import read_written
+from agenteval.streams.source import Source
+from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
 from tests.support.tool import BIN, Record, read, run, write
 from tests.support.watching import Running, expect_gone, sleepers, until
@@ -116,6 +119,24 @@ def test_a_filter_answers_many_records_and_exits(worker: Callable[..., FilterWor
     answers = [one.process(name, f'{{"id":"{name}","input":"x"}}'.encode()) for name in ("a", "b")]
     assert all(answer.line and b"handed over" in answer.line for answer in answers), answers
     assert one.finish().code == 0
+
+
+def test_all_slots_are_one_run(worker: Callable[..., FilterWorker]) -> None:
+    slots = [worker("ae-run", "--shell", "env") for _ in range(2)]
+    for slot in slots:
+        slot.prepare({RUN_ID_VARIABLE: "one"})
+    lines = [slot.process("a", b'{"id":"a","input":"x"}').line or b"" for slot in slots]
+    assert all(b'"runId":"one"' in line and RUN_ID_VARIABLE.encode() not in line for line in lines), lines
+
+
+def test_a_prompt_that_was_edited_is_done_again(tmp_path: Path) -> None:
+    prompts = [{"id": name, "input": f"say {name}"} for name in "abc"]
+    options = ["--simple", "echo {}", "-o", "out", "--resume"]
+    run("ae-capture", write(tmp_path / "prompts", *prompts[:2]), *options, cwd=tmp_path).expect(0)
+    written = read_written(str(tmp_path / "out"))
+    edited = write(tmp_path / "edited", prompts[0] | {"input": "say z"}, *prompts[1:])
+    tasks = read_tasks(Source(str(edited)), written, Console("ae-ray"))
+    assert [task.id for task in tasks] == ["a", "c"]
 
 
 def test_a_refused_record_has_no_answer_and_costs_no_other(worker: Callable[..., FilterWorker]) -> None:

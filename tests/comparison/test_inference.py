@@ -62,24 +62,7 @@ def test_distributions_are_those_of_scipy() -> None:
         assert distributions.t_quantile(0.975, df) == pytest.approx(stats.t.ppf(0.975, df), rel=1e-9)
         for t in (0.3, 1.0, 2.0, 3.5):
             assert distributions.t_two_sided(t, df) == pytest.approx(2 * stats.t.sf(t, df), rel=1e-4)
-        for t, shift in ((2.2, 3.0), (-2.0, 1.0), (2.0, 2.8)):
-            assert distributions.noncentral_t_below(t, df, shift) == pytest.approx(
-                float(stats.nct.cdf(t, df, shift)), abs=1e-8
-            )
     assert distributions.binomial_term(3, 10, 0.7) == pytest.approx(stats.binom.pmf(3, 10, 0.7))
-
-
-@pytest.mark.parametrize(("n", "in_deviations"), [(5, 1.6820), (10, 0.9960), (30, 0.5292), (100, 0.2829)])
-def test_the_detectable_difference_is_that_of_the_noncentral_t(n: int, in_deviations: float) -> None:
-    shift = distributions.detectable_shift(n - 1, 0.95, 0.8)
-    assert shift / math.sqrt(n) == pytest.approx(in_deviations, rel=1e-3)
-
-
-def test_the_detectable_difference_is_that_of_statsmodels() -> None:
-    power: Any = pytest.importorskip("statsmodels.stats.power", reason=REFERENCE)
-    for n in (5, 10, 30, 200):
-        expected = power.TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
-        assert distributions.detectable_shift(n - 1, 0.95, 0.8) / math.sqrt(n) == pytest.approx(expected, rel=1e-5)
 
 
 # --- rates --------------------------------------------------------------------------------------
@@ -126,6 +109,8 @@ def test_of_nothing_there_is_no_interval() -> None:
     assert intervals.rate_interval(0, 0) is None
     assert intervals.clustered_rate_interval([], []) is None
     assert intervals.mean_interval([]) is None
+    assert intervals.score_interval([]) is None
+    assert intervals.prompt_rate_interval([], []) is None
     assert intervals.percentile_interval([], 0.5) is None
     assert intervals.geometric_ratio_interval([]) is None
     assert intervals.ratio_interval([], []) is None
@@ -146,13 +131,18 @@ def test_clusters_have_the_robust_standard_error_of_statsmodels() -> None:
     values, clusters = [0.1, 0.2, 0.15, 0.7, 0.9, 0.8, 0.4, 0.5], [0, 0, 0, 1, 1, 2, 2, 3]
     fitted = api.OLS(values, [1.0] * 8).fit(cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False})
     error, df = intervals.standard_error(values, clusters)
-    assert df == 3
-    assert error == pytest.approx(float(fitted.bse[0]) * math.sqrt(4 / 3))
+    assert df == 2, "(3 + 2 + 2 + 1)² / (9 + 4 + 4 + 1) = 3.6 clusters"
+    assert error is not None and error > float(fitted.bse[0]) * math.sqrt(4 / 3), "the jackknife's is no smaller"
+    equal, _ = intervals.standard_error(values, [0, 0, 1, 1, 2, 2, 3, 3])
+    fitted = api.OLS(values, [1.0] * 8).fit(
+        cov_type="cluster", cov_kwds={"groups": [0, 0, 1, 1, 2, 2, 3, 3], "use_correction": False}
+    )
+    assert equal == pytest.approx(float(fitted.bse[0]) * math.sqrt(4 / 3))
 
 
 @pytest.mark.parametrize(("value", "n"), [(1.0, 2), (1.0, 30), (0.8, 30), (0.0, 5), (0.5, 1)])
 def test_equal_values_are_not_certain(value: float, n: int) -> None:
-    low, high = bounds(intervals.mean_interval([value] * n))
+    low, high = bounds(intervals.score_interval([value] * n))
     assert 0 <= low <= value <= high <= 1
     assert high - low == pytest.approx(3.8415 / (n + 3.8415), rel=1e-3)
 

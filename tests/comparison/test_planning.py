@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from agenteval.comparison.plan import make_plan
+from agenteval.statistics.paired import compare_paired
 from agenteval.statistics.power import (
+    Goal,
     Passes,
     Pilot,
     Question,
@@ -71,12 +73,40 @@ def test_variances_of_a_large_pilot_are_the_true_ones() -> None:
 
 
 def test_prompts_by_the_t_test() -> None:
-    """One standard deviation, 80 %: 10 prompts, as any textbook of power analysis says (9.9)."""
-    assert prompts_needed(1.0, 1.0, 0.8) == 10
-    assert prompts_needed(1.0, 0.5, 0.8) == 34
-    assert prompts_needed(0.2, 0.05, 0.9) == pytest.approx((1.959964 + 1.281552) ** 2 * 0.2 / 0.05**2, abs=1)
-    assert detectable(34, 1.0, 0.8) == pytest.approx(0.495, abs=0.005)
-    assert detectable(2, 1.0, 0.8) is None
+    """Half a standard deviation, 80 %: 34 prompts, as any textbook of power analysis says (33.4)."""
+    assert prompts_needed(0.05, 0.01, Goal()) == pytest.approx(34, abs=6), "the null's variance has the square, too"
+    found = prompts_needed(0.05, 0.2, Goal(0.9))
+    assert found == pytest.approx((1.959964 * 0.2**0.5 + 1.281552 * 0.1975**0.5) ** 2 / 0.05**2 + 1.92, abs=1)
+    assert detectable(1000, lambda x: 0.2 + x * x, Goal()) == pytest.approx(2.802 * (0.2 / 998) ** 0.5, rel=0.01)
+    assert detectable(2, lambda _x: 1.0, Goal()) is None
+
+
+def test_what_so_many_prompts_show_by_signs() -> None:
+    """q = (flips + 1) / (n + 2), x = (1.96 √(q + x) + 0.84 √(q + x - x²)) / √n, and at least 5 flips."""
+    for n, flips in ((100, 4), (40, 12), (300, 60)):
+        x = compare_paired([1.0] * (flips // 2) + [-1.0] * (flips - flips // 2) + [0.0] * (n - flips)).detectable
+        q = (flips + 1) / (n + 2)
+        assert x is not None
+        assert x == pytest.approx((1.959964 * (q + x) ** 0.5 + 0.841621 * (q + x - x * x) ** 0.5) / n**0.5)
+    assert compare_paired([0.0] * 1000).detectable == pytest.approx(0.0087, abs=1e-4), "from no flip at all, too"
+    assert detectable(1000, lambda _x: 0.0, Goal(flip=1.0)) == pytest.approx(5 / 1000)
+    stricter = compare_paired([1.0, -1.0] * 5 + [0.0] * 90, level=0.995).detectable
+    assert stricter is not None and stricter > (compare_paired([1.0, -1.0] * 5 + [0.0] * 90).detectable or 0)
+
+
+def test_the_same_pilots_show_the_same_in_both_tools() -> None:
+    first = pilot(*[(1, 1)] * 30, *[(0, 1)] * 10, *[(1, 1)] * 60)
+    second = pilot(*[(1, 1)] * 20, *[(0, 1)] * 5, *[(1, 1)] * 65, *[(0, 1)] * 10)
+    plan = make_plan(Question(0.05, 0.8), [first, second], available=100)
+    seen = compare_paired([first[id].rate - second[id].rate for id in first])
+    assert plan.options[0].detectable == pytest.approx(seen.detectable)
+    assert [option.k for option in plan.options] == [1], "one trial tells nothing about more"
+    assert (plan.variance.share_source, plan.variance.correlation_source) == ("assumed", "assumed")
+    low, high = plan.options[0].prompts_range or (0, 0)
+    assert low < plan.options[0].prompts < high
+    asked = make_plan(Question(0.05, 0.8), [first, second], trials=3)
+    assert [option.k for option in asked.options] == [1, 3]
+    assert "is assumed" in asked.advice[1] and "nothing about more trials" in plan.advice[1]
 
 
 def test_for_the_same_number_of_runs_prompts_tell_more_than_trials() -> None:
@@ -105,8 +135,8 @@ def trial(id: str, *passes: bool | None) -> Record:
 
 def test_from_assumed_rates() -> None:
     done = run("ae-plan", "--pass-rate", "0.8", "--detect", "0.1", "-k", "3").expect(0, stderr="")
-    assert "run 80 prompts with 3 trials each: 240 runs of each agent." in " ".join(done.stdout.split())
-    assert "More prompts, not more trials: 177 prompts with 1 trial" in " ".join(done.stdout.split())
+    assert "run 85 prompts with 3 trials each: 255 runs of each agent." in " ".join(done.stdout.split())
+    assert "More prompts, not more trials: 180 prompts with 1 trial" in " ".join(done.stdout.split())
 
 
 def test_from_pilots(tmp_path: Path) -> None:
@@ -122,7 +152,8 @@ def test_from_pilots(tmp_path: Path) -> None:
     assert (first["prompts"], first["trials"], second["prompts"], second["trials"]) == (4, 7, 3, 5)
     assert second["passRate"] == pytest.approx(1 / 3), "a trial whose agent failed did not pass"
     assert "new.jsonl:4: " in done.stderr and "twice" in done.stderr
-    assert found["available"] == 4 and "detectable" in found["options"][0]
+    assert found["available"] == 4 and "detectable" not in found["options"][0], "4 prompts show nothing"
+    assert found["options"][0]["promptsRange"][0] < found["options"][0]["prompts"]
 
 
 def test_results_as_a_pilot(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_most_flaky_are_few_and_in_order() -> None:
 def test_quality_counts_why_a_trial_has_no_score() -> None:
     found = figures.trial_quality(run_with(row(PASS, {**CRASHED, "pass": False}, BROKEN, {}), row(FAIL)))
     assert found is not None
-    assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (3, 1 / 3, 1, 1, 1)
+    assert (found.n, found.avg_score, found.failed_trials, found.grader_errors, found.ungraded) == (3, 1 / 4, 1, 1, 1)
     assert figures.trial_quality(run_with(row({}))) is None
 
 
@@ -136,11 +136,12 @@ def test_quality_counts_why_a_trial_has_no_score() -> None:
 
 
 def test_clustered_interval_by_hand() -> None:
-    # Four prompts: 3 of 4, 1 of 2, 0 of 3, 1 of 1. Rate .5, residuals 1, 0, -1.5, .5; binomial variance 10 * .25
-    between, binomial = (1 + 2.25 + 0.25) * 4 / 3, 2.5
+    # Four prompts: 3 of 4, 1 of 2, 0 of 3, 1 of 1. Rate .5, residuals 1, 0, -1.5, .5; binomial variance 10 * .25.
+    # Without one of them the rate changes by its residual over the other trials.
+    between, binomial = 100 * 3 / 4 * ((1 / 6) ** 2 + (1.5 / 7) ** 2 + (0.5 / 9) ** 2), 2.5
     effective = 10 / ((between + 0.5 * 10 / 4) / (binomial + 0.5))
     assert effective_count([3, 1, 0, 1], [4, 2, 3, 1]) == pytest.approx(effective)
-    t = 3.1824463
+    t = 4.3026527  # 10² / (16 + 4 + 9 + 1) = 3.3 clusters
     reach = t / (1 + t * t / effective) * math.sqrt(0.25 / effective + t * t / (4 * effective**2))
     found = clustered_rate_interval([3, 1, 0, 1], [4, 2, 3, 1])
     assert found is not None

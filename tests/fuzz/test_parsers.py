@@ -26,7 +26,7 @@ from agenteval.review.document import read_reviews
 from agenteval.streams import text as texts
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.wikipedia.score import parse_minimum
-from agenteval.wire.records import Grade
+from agenteval.wire.records import GraderAnswer
 from tests.fuzz.checks import examples
 from tests.fuzz.strategies import SAMPLES, as_line, broken_lines, json_values, lines_of
 
@@ -63,7 +63,7 @@ FROM_BYTES: dict[str, tuple[Parser, tuple[type[Exception], ...]]] = {
     "decode": (decode, (BadRecord,)),
     "decode_record": (decode_record, (BadRecord,)),
     "find_message": (find_message, ()),
-    "read_answer": (lambda line: read_answer(line, Grade), ()),
+    "read_answer": (lambda line: read_answer(line, GraderAnswer), ()),
     "decode_leniently": (lambda line: decode_leniently(line.decode("utf-8", "replace")), (ValueError,)),
 }
 FROM_TEXT: dict[str, tuple[Parser, tuple[type[Exception], ...]]] = {

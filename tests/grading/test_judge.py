@@ -25,7 +25,6 @@ from agenteval.grading.judge import (
     VerdictCache,
     case_of,
     fenced,
-    question_of,
     same_model,
     scores_in,
 )
@@ -48,23 +47,31 @@ def record(number: int = 1, **more: Any) -> Record:
 
 # --- the case -----------------------------------------------------------------------------------
 
+
+def judge_case(question: str, answer: str, sources: list[str], reference: str | None) -> JudgeCase:
+    parts = {"QUESTION": question, "ANSWER": answer, "SOURCES": "\n".join(f"- {one}" for one in sources)}
+    return JudgeCase({name: text for name, text in (parts | {"REFERENCE": reference or ""}).items() if text})
+
+
 STRUCTURED = json.dumps({"answer": "Because.", "confidence": 0.9, "sources_used": ["B page"], "reasoning": "r"})
 
 
 @pytest.mark.parametrize(
     "given, case",
     [
-        ({"input": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
-        ({"input": ["q1", "q2"], "output": "a"}, JudgeCase("q1\n\nq2", "a", [], None)),
-        ({"question": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
-        ({"metadata": {"question": "q"}, "output": "a"}, JudgeCase("q", "a", [], None)),
-        ({"input": "", "question": "q", "output": "a"}, JudgeCase("q", "a", [], None)),
-        ({"input": "q", "output": "a", "reference": "ref", "sources": ["S"]}, JudgeCase("q", "a", ["S"], "ref")),
-        ({"input": "q", "output": STRUCTURED}, JudgeCase("q", "Because.", ["B page"], None)),
-        ({"input": "q", "output": f"Here:\n```json\n{STRUCTURED}\n```"}, JudgeCase("q", "Because.", ["B page"], None)),
-        ({"input": "q", "output": '{"answer": 5}'}, JudgeCase("q", '{"answer": 5}', [], None)),
-        ({"input": "q", "output": "{not json"}, JudgeCase("q", "{not json", [], None)),
-        ({"input": "q", "output": ""}, JudgeCase("q", "", [], None)),
+        ({"input": "q", "output": "a"}, judge_case("q", "a", [], None)),
+        ({"input": ["q1", "q2"], "output": "a"}, judge_case("q1\n\nq2", "a", [], None)),
+        ({"input": ["a", None, "b"], "output": "a"}, judge_case("a\n\nb", "a", [], None)),
+        ({"question": "q", "output": "a"}, judge_case("q", "a", [], None)),
+        ({"metadata": {"question": "q"}, "output": "a"}, judge_case("q", "a", [], None)),
+        ({"input": "", "question": "q", "output": "a"}, judge_case("q", "a", [], None)),
+        ({"input": "q", "output": "a", "reference": "ref", "sources": ["S"]}, judge_case("q", "a", ["S"], "ref")),
+        ({"input": "q", "output": STRUCTURED}, judge_case("q", "Because.", ["B page"], None)),
+        ({"input": "q", "output": f"Here:\n```json\n{STRUCTURED}\n```"}, judge_case("q", "Because.", ["B page"], None)),
+        ({"input": "q", "output": '{"answer": 5}'}, judge_case("q", '{"answer": 5}', [], None)),
+        ({"input": "q", "output": "{not json"}, judge_case("q", "{not json", [], None)),
+        ({"input": "q", "output": ""}, JudgeCase({"QUESTION": "q", "ANSWER": ""})),
+        ({"input": "q", "output": "a", "sources": ["Two\nLines"]}, judge_case("q", "a", ["Two Lines"], None)),
     ],
 )
 def test_case_of_a_record(given: Record, case: JudgeCase) -> None:
@@ -86,10 +93,6 @@ def test_record_that_makes_no_case(given: Record, why: str) -> None:
         case_of(given)
 
 
-def test_turns_of_odd_types_are_passed_over() -> None:
-    assert question_of({"input": ["a", None, "b"]}) == "a\n\nb"
-
-
 SECTION = re.compile(r"^<<<([A-Z]+) (\w+)>>>\n(.*?)\n<<<END \2>>>$", re.MULTILINE | re.DOTALL)
 
 
@@ -101,10 +104,10 @@ def sections(text: str) -> dict[str, str]:
 
 
 def test_every_part_has_its_fence() -> None:
-    assert sections(fenced(JudgeCase("q", "a", [], None))) == {"QUESTION": "q", "ANSWER": "a"}
-    full = fenced(JudgeCase("q\n\nq", "a", ["One", "Two\nLines"], "ref"))
+    assert sections(fenced(judge_case("q", "a", [], None))) == {"QUESTION": "q", "ANSWER": "a"}
+    full = fenced(judge_case("q\n\nq", "a", ["One", "Two Lines"], "ref"))
     assert sections(full) == {"QUESTION": "q\n\nq", "ANSWER": "a", "SOURCES": "- One\n- Two Lines", "REFERENCE": "ref"}
-    assert full == fenced(JudgeCase("q\n\nq", "a", ["One", "Two\nLines"], "ref")), "the same case is the same text"
+    assert full == fenced(judge_case("q\n\nq", "a", ["One", "Two Lines"], "ref")), "the same case is the same text"
 
 
 ATTACKS = [
@@ -118,9 +121,9 @@ ATTACKS = [
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_answer_cannot_leave_its_fence(attack: str) -> None:
-    text = fenced(JudgeCase("q", attack, ["S"], "ref"))
+    text = fenced(judge_case("q", attack, ["S"], "ref"))
     assert sections(text) == {"QUESTION": "q", "ANSWER": attack, "SOURCES": "- S", "REFERENCE": "ref"}
-    last = fenced(JudgeCase("q", text, [], None))
+    last = fenced(judge_case("q", text, [], None))
     assert sections(last)["ANSWER"] == text, "not even with the mark of a case that it knows"
     assert text.endswith("by the criteria and in the form of the system message."), "the last word is ours"
 
@@ -304,8 +307,8 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
         return answered(scores())
 
     first = Judge("m", ask, Instructions("Judge."), 0.1, "here", cache)
-    fresh = first.verdict(JudgeCase("q", "a", [], None))
-    again = first.verdict(JudgeCase("q", "a", [], None))
+    fresh = first.verdict(judge_case("q", "a", [], None))
+    again = first.verdict(judge_case("q", "a", [], None))
     assert len(asked) == 1 and (fresh.cached, again.cached) == (False, True)
     assert (again.scores, again.input_tokens) == (fresh.scores, 100)
     others: list[Record] = [
@@ -315,19 +318,19 @@ def test_cache_knows_what_a_verdict_depends_on(tmp_path: Path) -> None:
         {"server": "there"},
     ]
     for changed in others:
-        assert not first._replace(**changed).verdict(JudgeCase("q", "a", [], None)).cached, changed
+        assert not first._replace(**changed).verdict(judge_case("q", "a", [], None)).cached, changed
     for case in (
-        JudgeCase("q", "b", [], None),
-        JudgeCase("q", "a", ["S"], None),
-        JudgeCase("q", "a", [], "r"),
-        JudgeCase("p", "a", [], None),
+        judge_case("q", "b", [], None),
+        judge_case("q", "a", ["S"], None),
+        judge_case("q", "a", [], "r"),
+        judge_case("p", "a", [], None),
     ):
         assert not first.verdict(case).cached
     assert len(list(tmp_path.iterdir())) == 9, "a file each, and nothing else is left"
 
 
 def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Path) -> None:
-    case = JudgeCase("q", "a", [], None)
+    case = judge_case("q", "a", [], None)
     cache = VerdictCache(str(tmp_path))
     for bad in (answered("nonsense"), ModelError("down")):
         with pytest.raises((BadRecord, ModelError)):
@@ -341,19 +344,17 @@ def test_cache_keeps_no_verdict_that_cannot_be_used_and_reads_none(tmp_path: Pat
 
 
 def test_verdict_of_another_model_is_not_taken_from_the_cache_either(tmp_path: Path) -> None:
-    case, cache = JudgeCase("q", "a", [], None), VerdictCache(str(tmp_path))
+    case, cache = judge_case("q", "a", [], None), VerdictCache(str(tmp_path))
     judge("b", answered(scores(), model="gpt-3.5-turbo"), cache=cache, any_model=True).verdict(case)
     with pytest.raises(BadRecord, match="another model"):
         judge("b", ModelError("asked"), cache=cache).verdict(case)
 
 
-def test_cache_on_a_full_disk_costs_no_verdict() -> None:
-    assert (
-        judge("m", answered(scores()), cache=VerdictCache("/proc/no/such"))
-        .verdict(JudgeCase("q", "a", [], None))
-        .scores.accuracy
-        == 0.9
-    )
+def test_a_cache_that_cannot_be_written_to_costs_no_verdict(tmp_path: Path) -> None:
+    cache = VerdictCache(str(tmp_path / "cache"))
+    (tmp_path / "cache").rmdir()
+    found = judge("m", answered(scores()), cache=cache).verdict(judge_case("q", "a", [], None))
+    assert found.scores.accuracy == 0.9
 
 
 # --- the process --------------------------------------------------------------------------------

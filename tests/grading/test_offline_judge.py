@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import validate  # type: ignore[import-untyped]
 
-from agenteval.grading.judge import SCHEMA, JudgeCase, fenced
+from agenteval.grading.judge import SCHEMA, case_of, fenced
 from agenteval.grading.offline_judge import judge, read_case, root, sentences, verdict, words
 
 QUESTION = "How do bees find the way back to their hive?"
@@ -17,7 +17,7 @@ GOOD = "Bees use the sun as a compass to find the way back, and near their hive 
 
 
 def judged(answer: str, reference: str | None = REFERENCE, question: str = QUESTION) -> Any:
-    case = JudgeCase(question, answer, ["Bee navigation"], reference)
+    case = case_of({"input": question, "output": answer, "sources": ["Bee navigation"], "reference": reference})
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": fenced(case)}]
     reply = judge(messages, temperature=0.1, schema=SCHEMA, schema_name="verdict")
     assert reply.model == "offline"

@@ -12,13 +12,9 @@ from agenteval.errors import BadRecord
 from agenteval.grading.sources import (
     expected_of,
     final_object,
-    hit_rate,
-    mrr,
-    ndcg,
+    grade_sources,
     normal_title,
-    precision,
     rank_expected,
-    recall,
     redirects_of,
     sources_of,
 )
@@ -211,8 +207,9 @@ METRICS = [
 
 @pytest.mark.parametrize("sources, expected, k, figures", METRICS)
 def test_metrics(sources: list[str], expected: list[str], k: int | None, figures: tuple[float, ...]) -> None:
-    ranked = rank_expected(sources, expected, k)
-    assert [metric(ranked) for metric in (hit_rate, mrr, precision, recall, ndcg)] == pytest.approx(figures)
+    outcome = grade_sources({"sources": sources, "expected_sources": expected}, k=k)["outcome"]
+    names = ("hit_rate", "mrr", "precision", "recall", "ndcg")
+    assert [outcome[name] for name in names] == pytest.approx(figures)
 
 
 def test_ranks_are_given_for_titles_as_they_were_written() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate, count_pair, gwet_ac1, kappa
+from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate, gwet_ac1, kappa
 from agenteval.wire.calibration import Agreement, AgreementTable, VerdictCounts
 
 FIGURES = "kappa ac1 human_pass_rate precision recall failure_precision failure_recall"
@@ -96,9 +96,10 @@ def test_what_cannot_be_told_is_none_and_not_zero(counts: Counts, undefined: str
 
 
 def test_a_table_counts_pairs() -> None:
-    counted = AgreementTable()
+    found = LabelledVerdicts()
     for grader, human in [(True, True), (True, False), (True, False), (False, True), (False, False)]:
-        count_pair(counted, grader=grader, human=human)
+        found.count(recorded=grader, grader=grader, human=human)
+    counted = found.table
     assert counted == table(1, 2, 1, 1)
     assert (counted.n, counted.human_passes, counted.grader_passes) == (5, 2, 3)
 

@@ -41,6 +41,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"metadata": {"signal": "$.a"}},
         "metadata.signal: the suite itself writes signal into metadata; use another name",
     ),
+    (
+        {"sessionLog": "mine"},
+        'sessionLog: no log is known as "mine"; there are claude, codex, gemini, goose, opencode, pi, qwen',
+    ),
     ({"historyTemplate": "hello"}, "historyTemplate must have {{input}}, where the prompt of an earlier turn goes"),
     (
         {"historyTemplate": {"turnFormat": "{{output}}"}},

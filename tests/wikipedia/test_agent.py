@@ -53,7 +53,7 @@ class Shelf:
             raise NoPage('there is no page "Losses"', ["Loss aversion"])
         if title == "Loss":
             raise Ambiguous('"Loss" may mean several things', ["Loss aversion", "Loss function"])
-        return WikiPage(title, f"https://wiki/{title}", "Losses loom larger than gains.", title, truncated=False)
+        return WikiPage(title, f"https://wiki/{title}", "Losses loom larger than gains.", truncated=False)
 
 
 def tools() -> dict[str, Tool]:

@@ -52,7 +52,7 @@ class Client:
         self.ended: float | None = None  # when the last answer came, or the conversation failed
         self._lines = 0
         self._handler = RequestHandler(cwd, deny=deny, files=files)
-        self._session: Any = None
+        self.session: Any = None
         self._cancelled = False  # whether the turn's time is over
         self._logins: list[str] = []
         self._last_id = 0
@@ -79,10 +79,10 @@ class Client:
 
     def time_over(self) -> bytes:
         """Returns the notification that ends the turn; an agent may answer the prompt with what it has so far."""
-        if self._session is None or self.done:
+        if self.session is None or self.done:
             return b""
         self._cancelled = True
-        return rpc.message_line({"method": "session/cancel", "params": {"sessionId": self._session}})
+        return rpc.message_line({"method": "session/cancel", "params": {"sessionId": self.session}})
 
     def _serve(self, request: Message) -> bytes:
         answer = self._handler.serve(request)
@@ -127,15 +127,15 @@ class Client:
         return self._request("session/new", {"cwd": self.cwd, "mcpServers": []}, self._opened)
 
     def _opened(self, result: Any) -> bytes:
-        self._session = result.get("sessionId") if isinstance(result, dict) else None
-        if self._session is None:
+        self.session = result.get("sessionId") if isinstance(result, dict) else None
+        if self.session is None:
             return self._fail("the agent answered session/new without a sessionId")
         self.session_began = time.monotonic()
         return self._prompt()
 
     def _prompt(self) -> bytes:
         block = {"type": "text", "text": self.texts[self.turn - 1]}
-        return self._request("session/prompt", {"sessionId": self._session, "prompt": [block]}, self._prompted)
+        return self._request("session/prompt", {"sessionId": self.session, "prompt": [block]}, self._prompted)
 
     def _prompted(self, result: Any) -> bytes:
         self.ends.append((self._lines, time.monotonic()))

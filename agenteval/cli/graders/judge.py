@@ -16,7 +16,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
-from agenteval.grading.judge import Judge, Panel, Prices, cache_in, instructions_from
+from agenteval.grading.judge import Judge, Panel, Prices, VerdictCache, instructions_from
 from agenteval.grading.offline_judge import judge as judge_by_rules
 from agenteval.grading.serve import MODEL_VARIABLE, answer_all
 from agenteval.models.chat import Model, ModelError
@@ -133,7 +133,8 @@ def main(
         raise UserError("--offline judges by rules, without a model: leave --model out")
     if len(set(names)) < len(names):
         raise UserError("--model: give each judge once; the same model twice is one opinion")
-    instructions, cached = instructions_from(prompt, rubric), cache_in(cache)
+    instructions = instructions_from(prompt, rubric)
+    cached = None if cache is None else VerdictCache(cache)
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
     patience = timeout / 1000 / rounds
     judge = partial(

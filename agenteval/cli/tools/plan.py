@@ -66,8 +66,9 @@ def main(
     more prompts average that out. Trials of one prompt differ by chance: more trials average that out.
     What the pilots do not measure is assumed: half of the variance is between prompts (--between; a pilot
     with 2 trials or more measures it), and prompts are hard for both agents with a correlation of 0.8
-    (--correlation; two pilots measure it). For the same number of runs, more prompts tell at least as
-    much as more trials; trials help if there are no more prompts, and to measure pass^k.
+    (--correlation; two such pilots measure it). A plan from pilots of one trial is for one trial. RANGE is
+    what the 95 % intervals of the pilots leave open. For the same number of runs, more prompts tell at
+    least as much as more trials; trials help if there are no more prompts, and to measure pass^k.
 
     Forms (-f):
       {forms}

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from secrets import token_hex
 
 import click
 
@@ -23,6 +24,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import open_output
 from agenteval.streams.source import Source
+from agenteval.wire.records import RUN_ID_VARIABLE
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 OURS = ("-o", "--output", "--resume", "--append", "--shard")
@@ -112,7 +114,8 @@ def main(
         target.fd = os.dup(1)
     os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
-    cluster = RayCluster(address, words, files, secrets)
+    run_id = target.written.run_id or token_hex(8)
+    cluster = RayCluster(address, words, files, {**secrets, RUN_ID_VARIABLE: run_id})
     try:
         dispatcher = Dispatcher(
             lambda: cluster.open_slot(asked),
@@ -123,7 +126,7 @@ def main(
             console,
             keep_order,
         )
-        return work_through(dispatcher, source, target.written.ids, target, console)
+        return work_through(dispatcher, source, target, console)
     finally:
         cluster.close()
 

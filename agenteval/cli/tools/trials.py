@@ -68,10 +68,11 @@ class Trials:
 
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
         """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
-        together = self.run.settings.workspace_dir is None
+        settings = self.run.settings
+        together = settings.workspace_dir is None
         for prompt in self.run.prompts_to_start():
-            numbers = range(1, self.k + 1)
-            yield from [(prompt, list(numbers))] if together else ((prompt, [number]) for number in numbers)
+            numbers = [n for n in range(1, self.k + 1) if not (settings.dry_run and self._stored(prompt, n))]
+            yield from [(prompt, numbers)] if together else ((prompt, [number]) for number in numbers)
 
     def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
         """Runs the trials of a batch one after another."""

@@ -11,7 +11,6 @@ from agenteval.comparison.verdicts import (
     against_first,
     change,
     claim,
-    needed_prompts,
     p_text,
     points,
     standing,
@@ -164,7 +163,7 @@ def before_and_after(found: Difference, *, in_points: bool) -> str:
 
 def to_settle(found: Difference) -> str:
     """How many prompts would show a difference of this size, and what these many show."""
-    least, needed = found.minimum_detectable_difference, needed_prompts(found)
+    least, needed = found.minimum_detectable_difference, found.prompts_needed
     if least is None and found.mean_difference and found.n < FEWEST:
         return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
     if least is None and found.mean_difference:
