@@ -164,6 +164,16 @@ def test_an_empty_answer_is_not_replaced_by_what_was_said_before_it(agent: str, 
     assert "costUsd" not in record["timing"] or agent == "pi", "unknown, not 0"
 
 
+def test_a_plan_of_codex_is_a_plan_in_its_log_too(tmp_path: Path) -> None:
+    live, (logged,) = both_ways("codex/plan", tmp_path)
+    plans = [[step["entries"] for step in one["trajectory"] if step["type"] == "plan"] for one in (live, logged)]
+    assert (
+        plans[0]
+        == plans[1]
+        == [[{"text": "one", "completed": first}, {"text": "two", "completed": False}] for first in (False, True)]
+    )
+
+
 def test_codex_has_not_completed_what_it_refused(tmp_path: Path) -> None:
     _, (record,) = both_ways("codex/tools", tmp_path)
     refused = [call for call in calls(record) if not is_printed(call, "codex")]

@@ -119,7 +119,6 @@ CODEX = Agent(
 model = "{MODEL}"
 model_provider = "scripted"
 model_reasoning_summary = "detailed"
-model_supports_reasoning_summaries = true
 check_for_update_on_startup = false
 [analytics]
 enabled = false
@@ -487,7 +486,7 @@ VIBE = Agent(
     "vibe",
     "pip",
     "mistral-vibe",
-    "3.0.3",
+    "3.0.2",  # 3.0.3 cannot be installed: it needs a version of certifi that is not on PyPI
     python=(3, 12),
     env={"SCRIPTED_KEY": KEY},
     files={
