@@ -61,7 +61,8 @@ def _store(row: Row) -> None:
     name = row.agent if row.version in ("", current) or row.version.startswith(f"{current}.") else row.label
     before = rows.get(name)
     if before and before.version == row.version and not row.not_run:
-        row = row._replace(problems={**before.problems, **row.problems})
+        both = {**before.problems, **row.problems}
+        row = row._replace(problems={name: found for name, found in both.items() if name not in row.left_out})
     rows[name] = row
     table.save(RESULTS, rows)
     others = [row for name, row in sorted(rows.items()) if name not in AGENTS]

@@ -318,7 +318,7 @@ models:
     capabilities: [tool_use]
 """
     },
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
     cannot={
         **NO_LIMIT,
         **NO_MEMORY,
@@ -332,9 +332,10 @@ AIDER = Agent(
     "aider-chat",
     "0.86.2",
     env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
     cannot=WITHOUT_TOOLS | NO_MEMORY,
+    time_out=60_000,  # on a busy machine it takes 20 s to start
 )
 
 LLM = Agent(
@@ -352,7 +353,7 @@ LLM = Agent(
   supports_tools: true
 """,
     },
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
     writes_files=False,
     cannot=WITHOUT_TOOLS | NO_MEMORY,
@@ -374,6 +375,7 @@ MINI = Agent(
     unreported=frozenset({RUNNING}),
     limit=("-c", "mini.yaml", "-c", "agent.step_limit=1"),
     cannot=NO_SUB_AGENTS | NO_MEMORY,
+    time_out=60_000,  # as aider
 )
 
 GPTME = Agent(
@@ -387,7 +389,7 @@ GPTME = Agent(
         "MODEL": f"local/{MODEL}",
         "GPTME_TEST_MAX_RETRIES": "2",  # else eleven, over five minutes
     },
-    unreported=frozenset({RUNNING}),
+    unreported=frozenset({RUNNING, STOP}),
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
     limit_env={"GPTME_MAX_STEPS": "1"},
     memory=Memory(
@@ -396,6 +398,7 @@ GPTME = Agent(
         files={".config/gptme/memory/MEMORY.md": f"- The codeword is {SECRET}.\n"},
     ),
     cannot={"sub-agent": "it has none, unless its configuration adds the tool `subagent`"},
+    time_out=60_000,  # as aider
 )
 
 GOOSE = Agent(
