@@ -397,7 +397,10 @@ GPTME = Agent(
         env={"GPTME_CHAT_HISTORY": "1"},
         files={".config/gptme/memory/MEMORY.md": f"- The codeword is {SECRET}.\n"},
     ),
-    cannot={"sub-agent": "it has none, unless its configuration adds the tool `subagent`"},
+    cannot={
+        "sub-agent": "it has none, unless its configuration adds the tool `subagent`",
+        "parallel calls": "it carries out the first call of a reply only",
+    },
     time_out=60_000,  # as aider
 )
 

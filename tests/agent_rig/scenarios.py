@@ -27,7 +27,6 @@ from tests.agent_rig.script import (
     ANSWER,
     BEFORE,
     CODEWORD,
-    COMPLETE,
     FILE,
     REFUSAL,
     REMEMBERED,
@@ -292,12 +291,12 @@ def _output(run: Run, wanted: str) -> Problems:
 
 
 def _trajectory(run: Run) -> list[Record]:
-    """Returns the steps without the tool call by which some agents end."""
+    """Returns the steps without the command by which mini-swe-agent ends."""
     return [step for step in run.record["trajectory"] if not _is_ending(step)]
 
 
 def _is_ending(step: Record) -> bool:
-    return step.get("name") == COMPLETE or SUBMIT in json.dumps(step.get("input"))
+    return SUBMIT in json.dumps(step.get("input"))
 
 
 def _calls(run: Run) -> list[Record]:
