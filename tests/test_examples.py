@@ -82,7 +82,7 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
     passing = check().expect(0)
     assert "not shown to be worse than the baseline" in passing.stdout
-    assert passing.stderr.count("cannot tell now from baseline: no difference shown") == 2, passing
+    assert passing.stderr.count("now and baseline: equal on all 14 prompts") == 2, passing
     good = (copy / "agent").read_text()
 
     (copy / "agent").write_text(good.replace("max(words, key=len)", "min(words, key=len)"))
@@ -92,7 +92,7 @@ def test_the_regression_check(tmp_path: Path) -> None:
     (copy / "agent").write_text(good.replace("{skill(words)}", "{skill(words)}, I think"))
     everything = check("K=1")
     assert everything.code != 0
-    assert everything.stderr.count("now is worse than baseline: pass rate 0.0% against 92.9%") == 2, everything
+    assert everything.stderr.count("now is worse than baseline: pass rate 92.9% → 0.0%, -92.9 points") == 2, everything
     assert "no difference shown" not in (copy / "build" / "results.md").read_text()
 
     (copy / "agent").write_text(good)

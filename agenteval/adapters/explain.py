@@ -52,32 +52,27 @@ class Explainer:
         spans = list(turn_spans([turn["lines"] for turn in turns], len(lines)))
         self.records, self.lines = self.records + 1, self.lines + len(lines)
         yield f"{cut(raw['id'])}: {counted(len(lines), 'line')}" + (f", {len(spans)} turns" if len(spans) > 1 else "")
-        self.reading = self.read(raw["id"])
+        self.reading = Reading(self.adapter, TracedTrajectory(raw["id"], self.tracer))
         missed: Counter[str] = Counter()
         for n, (start, end) in enumerate(spans):
             if len(spans) > 1:
                 yield heading(raw, n, start, end)
-            yield from shortened(self._turn(self.reading, raw, start, end, missed))
+            yield from shortened(self._turn(raw, start, end, missed))
         if missed:
             yield f"{MARGIN}{missed.total():,} of {counted(len(lines), 'line')} matched no rule: {kinds(missed)}"
         yield f"{MARGIN}gives {pairs({'output': self.reading.output, **self.reading.usage})}"
-        if ending := how_it_ended(raw):
-            yield f"{MARGIN}{ending}"
-
-    def read(self, record_id: str) -> Reading:
-        """Returns a traced reading of one record, nothing read yet."""
-        return Reading(self.adapter, TracedTrajectory(record_id, self.tracer))
+        errors = [*(raw.get("errors") or ()), *([raw["error"]] if raw.get("error") else ())]
+        if reasons := [*endings(raw), *map(value, errors)]:
+            yield f"{MARGIN}ended with {', '.join(reasons)}"
 
     def ending(self) -> Iterator[str]:
         """Yields, on one line, what of the schema took nothing from any line."""
         if self.lines and (fields := list(unused(self.tracer, several=self.records > 1))):
             yield f"never took anything: {'; '.join(fields)}"
 
-    def _turn(
-        self, reading: Reading, raw: Record, start: int, end: int, missed: Counter[str]
-    ) -> Iterator[list[ExplainedLine]]:
+    def _turn(self, raw: Record, start: int, end: int, missed: Counter[str]) -> Iterator[list[ExplainedLine]]:
         """Yields the rows of each line of a turn; of a text, those of all its lines at the end."""
-        lines, times = answered_lines(raw), raw.get("lineTimes")
+        lines, times, reading = answered_lines(raw), raw.get("lineTimes"), self.reading
         first = len(reading.trajectory)
         reading.begin_turn()
         self.tracer.begin_turn()
@@ -334,10 +329,8 @@ class TracedTrajectory(Trajectory):
         if text is not None and errors != [text]:
             self.tracer.add("output", value(text))
         elif not errors:
-            paths = as_list(result and result.content_path)
-            self.tracer.add(
-                EMPTY, f"contentPath {' or '.join(paths)} finds nothing" if paths else "it has no contentPath"
-            )
+            paths = " or ".join(as_list(result and result.content_path))
+            self.tracer.add(EMPTY, f"contentPath {paths} finds nothing" if paths else "it has no contentPath")
         self.tracer.find({"isErrorPath": failed})
 
     def name_session(self, found: Any, spare: Any) -> None:
@@ -349,13 +342,8 @@ class TracedTrajectory(Trajectory):
             own = self.tracer.config.resume is not None and found is not None
             self.tracer.add_row("session", "resume" if own else "$.session_id", value(self.session_id))
 
-    def set_usage(self, numbers: dict[str, int | float | None]) -> None:
-        super().set_usage(numbers)
-        self.tracer.add("usage", pairs(numbers))
-        self.tracer.find(numbers)
-
-    def add_usage(self, numbers: dict[str, int | float | None]) -> None:
-        super().add_usage(numbers)
+    def spend(self, numbers: dict[str, int | float | None], *, adds_up: bool) -> None:
+        super().spend(numbers, adds_up=adds_up)
         self.tracer.add("usage", pairs(numbers))
         self.tracer.find(numbers)
 
@@ -442,13 +430,6 @@ def heading(raw: Record, n: int, start: int, end: int) -> str:
     asked = raw["input"][n] if isinstance(raw["input"], list) and n < len(raw["input"]) else None
     shown = [where, *endings(raw["turns"][n]), *([value(asked)] if asked is not None else [])]
     return f"  turn {n + 1}: {', '.join(shown)}"
-
-
-def how_it_ended(raw: Record) -> str:
-    """Returns what went wrong with a run, on one line; "" if nothing did."""
-    errors = [*(raw.get("errors") or ()), *([raw["error"]] if raw.get("error") else ())]
-    reasons = [*endings(raw), *map(value, errors)]
-    return f"ended with {', '.join(reasons)}" if reasons else ""
 
 
 def endings(process: Record) -> list[str]:

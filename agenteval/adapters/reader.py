@@ -26,9 +26,9 @@ from agenteval.wire.records import VERDICT_FIELDS, Record
 Times = list[int] | list[float] | list[int | float]
 
 # Fields that become something else in a result; all others of a raw record stay as they are.
-RAW_ONLY = frozenset(("lineTimes", "turns", "permissions", "sessionLog", "exitCode", "signal", "timedOut", "error"))
-NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on an earlier extraction does not apply to this one
 ENDING = ("exitCode", "signal", "timedOut")
+RAW_ONLY = frozenset(("rawLines", "lineTimes", "turns", "permissions", "sessionLog", *ENDING, "error"))
+NOT_GRADED_YET = frozenset(VERDICT_FIELDS)  # a verdict on an earlier extraction does not apply to this one
 CANCELLED = "cancelled"
 
 _decode = msgspec.json.Decoder().decode
@@ -50,7 +50,9 @@ class Adapter:
         self.reads_text = config.output_mode == "text"
         self.reads_text_as_event = self.reads_text and bool(config.output_events)
         self.otherwise = config.result.otherwise if config.result else "last"
-        self.cumulative = _cumulative_fields(config)
+        # The usage fields that include earlier turns; in iterative mode each turn is a session of its own.
+        given = config.usage.cumulative if config.usage and config.session_mode == "stream" else False
+        self.cumulative = frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
 
     def begin(self, record_id: str) -> Reading:
         """Returns a reading of one record, nothing read yet."""
@@ -119,12 +121,6 @@ def _unless_slow(search: Callable[[str], Any], line: str, out: Trajectory) -> An
     except SlowPattern as slow:
         out.lose_patience(slow)
         return None
-
-
-def _cumulative_fields(config: HeadlessAdapter) -> frozenset[str]:
-    """Returns the usage fields that include earlier turns; in iterative mode each turn is a session of its own."""
-    given = config.usage.cumulative if config.usage and config.session_mode == "stream" else False
-    return frozenset(given if isinstance(given, list) else get_args(UsageField) if given else ())
 
 
 class Reading:
@@ -255,11 +251,13 @@ def turn_spans(turns: list[int] | None, total: int) -> Iterator[tuple[int, int]]
 # --- raw record → result ------------------------------------------------------------------------
 
 
-def read_raw(raw: Record, adapter: Adapter) -> Reading:
-    """Reads a raw record."""
+def read_raw(raw: Record, adapter: Adapter, reading: Reading | None = None) -> Reading:
+    """Reads a raw record; a `reading` that has its first turns already is continued."""
     turns = raw.get("turns")
     counts = [turn["lines"] for turn in turns] if turns else None
-    return adapter.read(answered_lines(raw), raw.get("lineTimes"), counts, raw["id"])
+    reading = reading or adapter.begin(raw["id"])
+    reading.add_turns(answered_lines(raw), raw.get("lineTimes"), counts)
+    return reading
 
 
 def answered_lines(raw: Record) -> list[str]:
@@ -274,15 +272,21 @@ def answered_lines(raw: Record) -> list[str]:
     return lines
 
 
-def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Record:
-    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones."""
-    reading = read_raw(raw, adapter)
+def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading: Reading | None = None) -> Record:
+    """Returns the result of a raw record: fields in the order of the contract, then its unknown ones.
+
+    A `reading` that has the first turns of this record already is continued.
+    """
+    reading = read_raw(raw, adapter, reading)
     error = raw.get("error")
     ended = [*(raw.get("errors") or ()), *([error] if error else ())]  # how the process ended
     # What the agent says comes first, unless it ran out of time: its exit code or the end of its stderr explain less.
     errors = [*ended, *reading.errors] if raw.get("timedOut") else [*reading.errors, *ended]
     output = reading.output or (reading.last_message() if errors else "")
     log = raw.get("sessionLog") or {}
+    own_name = reading.facts.get("agent")  # the schema of ACP reads many agents
+    # In a turn that timed out, a tool call without a result has used up the time.
+    hung = raw.get("timedOut") and any(step.get("status") in ("pending", "in_progress") for step in reading.trajectory)
     result: Record = {"id": raw["id"], "input": raw["input"], "output": output}
     if "hint" in raw:
         result["hint"] = raw["hint"]
@@ -294,20 +298,18 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False) -> Recor
         **({"stopReason": reason} if reason else {}),
         **reading.facts,
         **({"model": log["model"]} if "model" in log else {}),
-        "agent": _own_name(reading) or adapter.config.name,
+        "agent": own_name if own_name and isinstance(own_name, str) else adapter.config.name,
         "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
         **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
         **{field: raw[field] for field in ENDING if field in raw},
     }
     result["timing"] = {**raw["timing"], **_usage(raw, reading, log)}
-    result["toolErrors"] = reading.tool_errors or (bool(raw.get("timedOut")) and _has_open_call(reading.trajectory))
+    result["toolErrors"] = reading.tool_errors or bool(hung)
     if errors:
         result["errors"] = errors
     for field, value in raw.items():
-        if field in result or field in NOT_GRADED_YET:
-            continue
-        if keep_raw or (field not in RAW_ONLY and field != "rawLines"):
+        if field not in result and field not in NOT_GRADED_YET and (keep_raw or field not in RAW_ONLY):
             result[field] = value
     return result
 
@@ -326,19 +328,8 @@ def _usage(raw: Record, reading: Reading, log: Record) -> Record:
 
 def failed_result(raw: Record, adapter: Adapter, reason: str) -> Record:
     """Returns the result of a raw record that could not be read: nothing but what the run recorded, and the reason."""
-    unread = {field: value for field, value in raw.items() if field not in RAW_ONLY and field != "rawLines"}
+    unread = {field: value for field, value in raw.items() if field not in RAW_ONLY}
     found: Record = {"output": "", "trajectory": [], "toolErrors": False}
     metadata = {**(raw.get("metadata") or {}), "agent": adapter.config.name}
     errors = [*(raw.get("errors") or ()), reason]
     return {**unread, **found, "metadata": metadata, "errors": errors}
-
-
-def _own_name(reading: Reading) -> str | None:
-    """Returns the name that an agent gives itself, if its schema takes one: that of ACP reads many agents."""
-    name = reading.facts.get("agent")
-    return name if isinstance(name, str) else None
-
-
-def _has_open_call(trajectory: list[Record]) -> bool:
-    """Whether a tool call has no result: in a turn that timed out, the tool has used up the time."""
-    return any(step.get("status") in ("pending", "in_progress") for step in trajectory if step["type"] == "tool_call")

@@ -186,7 +186,7 @@ def compile_match(
 # --- what paths find ----------------------------------------------------------------------------
 
 
-def _values(compiler: SchemaCompiler, texts: Paths | None, field: str, *, in_items: bool = False) -> list[Value]:
+def values_at(compiler: SchemaCompiler, texts: Paths | None, field: str, *, in_items: bool = False) -> list[Value]:
     """Returns a function for each path; with `in_items`, one that begins with ^ starts at the whole event."""
     return [_value(compiler, text, field, in_items) for text in as_list(texts) if text]
 
@@ -198,14 +198,12 @@ def _value(compiler: SchemaCompiler, text: str, field: str, in_items: bool) -> V
     return compiler.path(text, field).get
 
 
-def _first(values: list[Value]) -> Value:
+def first_of(values: list[Value]) -> Getter:
     """Returns what finds the first of the values that is not None."""
-    if not values:
-        return lambda item, event: None
     if len(values) == 1:
         return values[0]
 
-    def first(item: Any, event: Any) -> Any:
+    def first(item: Any, event: Any = None) -> Any:
         for get in values:
             if (found := get(item, event)) is not None:
                 return found
@@ -215,7 +213,7 @@ def _first(values: list[Value]) -> Value:
 
 
 def _any_true(values: list[Value]) -> Value:
-    return _first(values) if len(values) < 2 else lambda item, event: any_true([get(item, event) for get in values])
+    return first_of(values) if len(values) < 2 else lambda item, event: any_true([get(item, event) for get in values])
 
 
 # --- rules for steps ----------------------------------------------------------------------------
@@ -266,32 +264,32 @@ def compile_step_rules(compiler: SchemaCompiler, config: HeadlessAdapter) -> lis
 def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
     """Returns what becomes of a matched event or item."""
     found = {
-        name: _values(compiler, paths, f"{field}.extract.{name}", in_items=True)
+        name: values_at(compiler, paths, f"{field}.extract.{name}", in_items=True)
         for name, paths in msgspec.to_builtins(event.extract or {}).items()
     }
     parent = found.pop("parent", None)
     is_piece: bool | Value = event.delta is True
     if isinstance(event.delta, str):
-        is_piece = _first(_values(compiler, event.delta, f"{field}.delta", in_items=True))
+        is_piece = first_of(values_at(compiler, event.delta, f"{field}.delta", in_items=True))
     if event.emit_as == "tool_call":
         act = _tool_act(found)
     elif event.emit_as == "plan":
-        entries = _first(found.get("entries", []))
+        entries = first_of(found.get("entries", []))
         act = lambda item, event, out: out.plan(entries(item, event))  # noqa: E731
     elif event.emit_as == "error":
-        content = _first(found.get("content") or [lambda item, event: item])
+        content = first_of(found.get("content") or [lambda item, event: item])
         act = lambda item, event, out: out.error(content(item, event))  # noqa: E731
     elif event.emit_as == "end":
         act = lambda item, event, out: out.end_pieces()  # noqa: E731
     else:
         act = _text_act(event.emit_as, found, is_piece)
-    return _within(_first(parent), act) if parent else act
+    return _within(first_of(parent), act) if parent else act
 
 
 def _text_act(kind: str, found: dict[str, list[Value]], is_piece: bool | Value) -> Act:
     """Returns what adds a text or a piece of one; `is_piece` may depend on the event."""
-    content = _first(found.get("content") or [lambda item, event: ""])
-    ident = _first(found["id"]) if found.get("id") else None
+    content = first_of(found.get("content") or [lambda item, event: ""])
+    ident = first_of(found["id"]) if found.get("id") else None
 
     def piece(item: Any, event: Any, out: Trajectory) -> None:
         out.piece(kind, content(item, event), ident and ident(item, event))
@@ -308,7 +306,7 @@ def _tool_act(found: dict[str, list[Value]]) -> Act:
     """Returns what takes in a call or a result, and the times that the agent itself gives."""
 
     def first(name: str) -> Value | None:
-        return _first(found[name]) if found.get(name) else None
+        return first_of(found[name]) if found.get(name) else None
 
     ident, name, given, output, status, duration = map(first, ("id", "title", "input", "output", "status", "duration"))
     permission, piece, start, end = map(first, ("permission", "outputDelta", "start", "end"))
@@ -370,7 +368,9 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
         act = _usage_act(compiler, "usage", config.usage)
         actions.append(Rule(tests, None, act, fields=None if tests else _fields(_usage_paths(config.usage))))
     if config.metadata:
-        facts = {name: _first(_values(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()}
+        facts = {
+            name: first_of(values_at(compiler, paths, f"metadata.{name}")) for name, paths in config.metadata.items()
+        }
 
         def note(item: Any, event: Any, out: Trajectory) -> None:
             out.note({name: get(item, event) for name, get in facts.items()})
@@ -401,10 +401,10 @@ def _usage_paths(usage: UsagePaths | None) -> list[Paths]:
 
 
 def _result_act(compiler: SchemaCompiler, result: ResultEvent) -> Act:
-    content = _first(_values(compiler, result.content_path, "result.contentPath"))
-    failed = _any_true(_values(compiler, result.is_error_path, "result.isErrorPath"))
-    error = _first(_values(compiler, result.error_path, "result.errorPath"))
-    reasons = _values(compiler, result.stop_reason_path, "result.stopReasonPath")
+    content = first_of(values_at(compiler, result.content_path, "result.contentPath"))
+    failed = _any_true(values_at(compiler, result.is_error_path, "result.isErrorPath"))
+    error = first_of(values_at(compiler, result.error_path, "result.errorPath"))
+    reasons = values_at(compiler, result.stop_reason_path, "result.stopReasonPath")
 
     def conclude(item: Any, event: Any, out: Trajectory) -> None:
         stop = stop_reason([get(item, event) for get in reasons])
@@ -416,9 +416,9 @@ def _result_act(compiler: SchemaCompiler, result: ResultEvent) -> Act:
 def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
     """Returns what takes the counts of an event, and looks elsewhere if there are none."""
     given = msgspec.to_builtins(usage)
-    counts = {name: _values(compiler, given.get(name), f"{field}.{name}") for name in get_args(UsageField)}
+    counts = {name: values_at(compiler, given.get(name), f"{field}.{name}") for name in get_args(UsageField)}
     counts = {name: values for name, values in counts.items() if values}
-    every = _values(compiler, usage.total_tokens, f"{field}.totalTokens")
+    every = values_at(compiler, usage.total_tokens, f"{field}.totalTokens")
     otherwise = _usage_act(compiler, f"{field}.fallback", usage.fallback) if usage.fallback else None
 
     def act(item: Any, event: Any, out: Trajectory) -> None:
@@ -426,7 +426,7 @@ def _usage_act(compiler: SchemaCompiler, field: str, usage: UsagePaths) -> Act:
         if every and (whole := total(*[get(item, event) for get in every])) is not None:
             found["outputTokens"] = max(found.get("outputTokens") or 0, whole - (found.get("inputTokens") or 0))
         if any(number is not None for number in found.values()):
-            (out.add_usage if usage.per_turn == "sum" else out.set_usage)(found)
+            out.spend(found, adds_up=usage.per_turn == "sum")
         elif otherwise:
             otherwise(item, event, out)
 

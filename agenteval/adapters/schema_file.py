@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -16,7 +17,8 @@ import msgspec
 
 from agenteval.adapters.reader import Adapter
 from agenteval.errors import UserError, nearest
-from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter, Resume, Split
+from agenteval.streams.agent_files import read_given
+from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter
 from agenteval.wire.records import Record
 from agenteval.wire.validation import explain, value_at
 
@@ -58,8 +60,7 @@ def load_adapter(ref: str) -> Adapter:
     elif ref in bundled_adapters():
         source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
     try:
-        with open(path, "rb") as file:
-            return parse_adapter(file.read(), source)
+        return parse_adapter(read_given(path), source)
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from None
 
@@ -76,19 +77,11 @@ def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
         config = msgspec.convert(raw, HeadlessAdapter)
     except msgspec.ValidationError as error:
         raise UserError(f"{source}: {_explain(str(error), raw)}") from None
-    if problem := next(_problems(raw, config), None):
+    # What is well formed but makes no sense, or would silently lose something.
+    meaning = (_argument_problems, _resume_problems, _split_problems, _history_problems, _reading_problems)
+    for problem in chain(_misspelt(raw, config), *(problems(config) for problems in meaning)):
         raise UserError(f"{source}: {problem}")
     return config
-
-
-def _problems(raw: Any, config: HeadlessAdapter) -> Iterator[str]:
-    """Yields what is well formed but makes no sense, or would silently lose something."""
-    yield from _misspelt(raw, config)
-    yield from _argument_problems(config)
-    yield from _resume_problems(config.resume)
-    yield from _split_problems(config.splits or [])
-    yield from _history_problems(config)
-    yield from _reading_problems(config)
 
 
 # --- JSON ---------------------------------------------------------------------------------------
@@ -149,8 +142,7 @@ def _explain(message: str, raw: Any) -> str:
     field = path.strip("`.")
     if found := re.match(r"Object missing required field `([^`]+)`", what):
         holder = value_at(raw, field)
-        meant = next((key for key in holder if _meant(key, [found[1]])), None)
-        if meant is not None:
+        if (meant := next((key for key in holder if _meant(key, [found[1]])), None)) is not None:
             return _no_such_field(field, meant, found[1])
     name = re.sub(r"\[.*?\]$", "", field).rpartition(".")[2]
     if what.startswith("Invalid enum value") and name in CHOICES:
@@ -254,9 +246,9 @@ def _arguments(config: HeadlessAdapter) -> Iterator[tuple[str, list[str]]]:
         yield "resume.command", resume.command or []
 
 
-def _resume_problems(resume: Resume | None) -> Iterator[str]:
+def _resume_problems(config: HeadlessAdapter) -> Iterator[str]:
     """Yields what keeps the session id from getting into the command line exactly once."""
-    if resume is None:
+    if (resume := config.resume) is None:
         return
     if resume.flag is not None and resume.args is not None:
         yield "resume must have exactly one of flag and args, has both"
@@ -264,10 +256,10 @@ def _resume_problems(resume: Resume | None) -> Iterator[str]:
         yield f"resume must have one of flag and args, or {SESSION_ID} in command"
 
 
-def _split_problems(splits: list[Split]) -> Iterator[str]:
+def _split_problems(config: HeadlessAdapter) -> Iterator[str]:
     """Yields names that would overwrite others."""
     filled: dict[tuple[str, str], int] = {}
-    for n, split in enumerate(splits):
+    for n, split in enumerate(config.splits or []):
         if "text" in split.patterns:
             yield f'splits[{n}].patterns.text: "text" is the type of what lies between the patterns; use another name'
         for name, pattern in split.patterns.items():
@@ -285,10 +277,9 @@ def _history_problems(config: HeadlessAdapter) -> Iterator[str]:
     template = config.history_template
     if template is None:
         return
-    if isinstance(template, str):
-        field, text = "historyTemplate", template
-    else:
-        field, text = "historyTemplate.turnFormat", template.turn_format
+    field, text = "historyTemplate", template
+    if not isinstance(text, str):
+        field, text = "historyTemplate.turnFormat", text.turn_format
     if "{{input}}" not in text:
         yield f"{field} must have {{{{input}}}}, where the prompt of an earlier turn goes"
     for found in re.findall(_LIKE_HISTORY, text):

@@ -25,6 +25,7 @@ Time = int | float | None
 UNEXPLAINED = "the agent reports an error"
 DENIED = "denied"
 PERMISSIONS = ("allowed", DENIED)
+RICHNESS: tuple[Richness, ...] = ("full", "messages-only", "minimal")
 
 
 class Trajectory:
@@ -124,13 +125,10 @@ class Trajectory:
         self.result = None if content is None else as_text(content)
         self.result_errors = (error_texts(reason) or [self.result or UNEXPLAINED]) if is_true(failed) else []
 
-    def set_usage(self, numbers: dict[str, int | float | None]) -> None:
-        """Sets those counts of the turn's usage that are not None."""
-        self.usage |= {name: number for name, number in numbers.items() if number is not None}
-
-    def add_usage(self, numbers: dict[str, int | float | None]) -> None:
-        """Adds those counts that are not None to the turn's usage."""
-        self.usage |= {name: n + self.usage.get(name, 0) for name, n in numbers.items() if n is not None}
+    def spend(self, numbers: dict[str, int | float | None], *, adds_up: bool) -> None:
+        """Takes in those counts of the turn's usage that are not None; they replace earlier ones unless it adds up."""
+        before = self.usage if adds_up else {}
+        self.usage |= {name: n + before.get(name, 0) for name, n in numbers.items() if n is not None}
 
     def note(self, facts: dict[str, Any]) -> None:
         """Keeps those facts that are not None for the metadata."""
@@ -182,9 +180,8 @@ class Trajectory:
         """Adds a plan."""
         if self.pieces:
             self._join()
-        if type(entries) is not list:
-            entries = [] if entries is None else [entries]
-        self._add({"type": "plan", "entries": entries})
+        some = entries if type(entries) is list else [] if entries is None else [entries]
+        self._add({"type": "plan", "entries": some})
 
     def call(self, ident: Any, name: Any, given: Any) -> Step:
         """Returns the step of a tool call, and adds it unless it is open already."""
@@ -335,20 +332,16 @@ class Trajectory:
         if self.time is not None:
             step["timestamp"] = self.time
         step["stepId"] = f"{self._prefix}{(number := len(self.steps) + 1)}"
-        if self.parent is not None:
-            self._nest(step, as_text(self.parent))
+        if self.parent is not None:  # a step of a sub-agent
+            step["parentId"] = parent = as_text(self.parent)
+            if (caller := self.step_of(parent)) is not None:
+                caller["callId"] = parent
         self._last = step
         if number <= self.most_steps:
             self.steps.append(step)
         elif not self.cut_short:
             self.cut_short = True
             self.fail([f"more than {self.most_steps} steps: the others are left out (--max-steps)"])
-
-    def _nest(self, step: Step, parent: str) -> None:
-        """Marks a step as that of a sub-agent, and the call that it belongs to."""
-        step["parentId"] = parent
-        if (caller := self._open.get(parent) or self._closed.get(parent)) is not None:
-            caller["callId"] = parent
 
     def _complete(self, step: Step, name: Any, given: Any, output: Any) -> Step:
         """Returns the step of a call with what an event adds to it."""
@@ -365,22 +358,19 @@ class Trajectory:
 
 def _leave_out_unknown(step: Step) -> None:
     """Removes the fields that were reserved for a result, in the order of fields, and have no value."""
-    if step.get("input", step) is None:
-        del step["input"]
-    if step.get("output", step) is None:
-        del step["output"]
-    if step.get("duration", step) is None:
-        del step["duration"]
+    for field in ("input", "output", "duration"):
+        if field in step and step[field] is None:
+            del step[field]
 
 
-_RICHNESS: dict[object, Richness] = {"full": "full", "messages-only": "messages-only", "minimal": "minimal"}
 _MORE_THAN_MESSAGES = frozenset(("thought", "tool_call", "plan"))
 
 
 def richness_of(noted: object, step_types: Iterable[str | None]) -> Richness:
     """Returns how rich a trajectory is: what its record notes already, else what the types of its steps show."""
-    if isinstance(noted, str) and noted in _RICHNESS:
-        return _RICHNESS[noted]
+    for richness in RICHNESS:
+        if noted == richness:
+            return richness
     found: Richness = "minimal"
     for kind in step_types:
         if kind in _MORE_THAN_MESSAGES:

@@ -80,14 +80,13 @@ class MissingWorkspaces:
         self._lock = threading.Lock()
 
     def add(self, name: str, error: WorkspaceError) -> None:
-        """Reports the first one; raises CannotGoOn if the disk is full or several in a row could not be made."""
+        """Reports it; raises CannotGoOn if the disk is full or several in a row could not be made."""
         with self._lock:
             self.count += 1
             self._in_a_row += 1
             if error.full or self._in_a_row >= FIRST:
                 raise CannotGoOn(f"stopped: no workspace can be made for {name}: {error}{self.go_on}")
-            if self.count == 1:
-                self.say(f"{name}: not run, because its workspace cannot be made: {error}")
+            self.say(f"{name}: not run, because its workspace cannot be made: {error}")
 
     def made(self) -> None:
         """Notes that a workspace could be made."""

@@ -23,6 +23,7 @@ class RawRecordBuilder:
     left_helpers = False
     no_session = False  # whether the agent failed before it opened one, as if it had not started
     session_log: Record | None = None  # what the agent's own log says about tokens and model
+    redacted = False  # whether `lines` differ from what was printed
 
     def __init__(self, redact: Redactor) -> None:
         self.redact = redact
@@ -69,6 +70,7 @@ class RawRecordBuilder:
         if lines and (outcome.timed_out or outcome.too_much):
             redacted = [*redacted[:-1], self.redact.cut(redacted[-1])]
         self.lines += redacted
+        self.redacted = self.redacted or redacted != lines
         for number, moment in outcome.arrivals:
             self.times += [self._ms(moment)] * number
         self.size += len(outcome.stdout)

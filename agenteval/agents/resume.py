@@ -23,6 +23,7 @@ import msgspec
 
 from agenteval.agents.kinds import AgentIdentity
 from agenteval.errors import BadRecord, CannotGoOn, UserError
+from agenteval.streams.agent_files import lines_of, open_regular
 from agenteval.streams.digests import fields_digest, prompt_digest
 from agenteval.streams.files import create_file, describe_kind, make_directories
 from agenteval.streams.jsonl import decode, decode_record, encode
@@ -36,7 +37,6 @@ from agenteval.wire.records import (
     VERDICT_FIELDS,
     Input,
     Record,
-    Timing,
     Wire,
 )
 from agenteval.wire.validation import check
@@ -67,8 +67,8 @@ def refuse_another_kind(path: str | None, tool: str) -> None:
     """Raises UserError if a file to go on with has records that this tool does not write."""
     if path is None:
         return
-    with suppress(OSError, BadRecord), open(path, "rb") as file:
-        kind = kind_of(decode_record(file.readline()))
+    with suppress(OSError, BadRecord, StopIteration):
+        kind = kind_of(decode_record(next(lines_of(path, follow=True))[1]))
         if kind is not None and kind not in WRITES[tool]:
             raise UserError(f"{path}: {kind}; give {tool} another file")
 
@@ -160,7 +160,7 @@ class Resumption:
 
     def _read(self, written: WrittenRecord) -> Record:
         if self._reader is None:
-            self._reader = os.open(self.output.absolute, os.O_RDONLY | os.O_CLOEXEC)
+            self._reader = open_regular(self.output.absolute, follow=True)
         return decode_record(os.pread(self._reader, written.size, written.offset))
 
     def note_written(self, prompt_id: str) -> None:
@@ -246,6 +246,12 @@ class WrittenLine(Wire, forbid_unknown_fields=True):
     written: bool
 
 
+class StoredTiming(Wire):
+    """What is needed of the times of a result."""
+
+    total: float
+
+
 class StoredResult(Wire):
     """What is needed of a result to go on with it."""
 
@@ -253,7 +259,7 @@ class StoredResult(Wire):
     output: str
     trajectory: list[Record]
     metadata: Record
-    timing: Timing
+    timing: StoredTiming
     errors: list[str] | None = None
     score: Record | None = None
 
@@ -384,21 +390,24 @@ class Journal:
         """Returns the entries that are not in the output; UserError if the suite did not write the file."""
         entries: dict[Key, JournalEntry] = {}
         known, broken = False, []
-        if not os.path.lexists(self.path):
+        try:
+            lines = [line for _, line in lines_of(self.path)]
+        except FileNotFoundError:
             return {}
-        with open(self.path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    entry = _parse(line)
-                    known = True
-                    if isinstance(entry, JournalEntry):
-                        entries[entry.id, entry.trial] = self._accept(entry)
-                    elif entry.id in written:
-                        entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
-                except BadRecord as error:
-                    known = known or not line.strip(b"\0\n ")  # what a power cut leaves
-                    if line.endswith(b"\n"):  # else a crash has cut it off
-                        broken.append((number, str(error)))
+        except OSError as error:
+            raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = _parse(line)
+                known = True
+                if isinstance(entry, JournalEntry):
+                    entries[entry.id, entry.trial] = self._accept(entry)
+                elif entry.id in written:
+                    entries = {key: kept for key, kept in entries.items() if key[0] != entry.id}
+            except BadRecord as error:
+                known = known or not line.strip(b"\0\n ")  # what a power cut leaves
+                if line.endswith(b"\n"):  # else a crash has cut it off
+                    broken.append((number, str(error)))
         if broken and not known:
             raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
         self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
@@ -427,27 +436,30 @@ class Journal:
         needed = [((ident, trial), line) for ident, trials in self._lines.items() for trial, line in trials.items()]
         if self._size - sum(size for _key, (_start, size) in needed) > at_least * self._size:
             self.sync_output()
-            with open(self.path, "rb") as old:
-                self._rewrite([(key, os.pread(old.fileno(), size, start)) for key, (start, size) in needed])
+            assert self._file is not None
+            fd = self._file.fd
+            self._rewrite([(key, os.pread(fd, size, start)) for key, (start, size) in needed])
 
     def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
         """Replaces the file by one with these lines, in one step, and opens it; if that fails, the old one stays."""
         before = self._lines, self._size
         self._lines, self._size = {}, 0
-        make_directories(self.path)  # another program may have removed them since
-        fd = create_file(f"{self.path}.new")
+        fd, new = -1, f"{self.path}.new"
         try:
-            with os.fdopen(fd, "wb", closefd=False) as new:
-                new.writelines(self._add(key, line, self._size) for key, line in lines)
+            make_directories(self.path)  # another program may have removed them since
+            fd = create_file(new)
+            with os.fdopen(fd, "wb", closefd=False) as file:
+                file.writelines(self._add(key, line, self._size) for key, line in lines)
             if self.durable:
                 os.fsync(fd)
+            self._close_file()
+            os.replace(new, self.path)
         except OSError as error:
             self._lines, self._size = before
-            os.close(fd)
-            os.unlink(f"{self.path}.new")
+            if fd >= 0:
+                os.close(fd)
+                os.unlink(new)
             raise CannotGoOn(f"cannot write to {self.name}: {error.strerror}") from None
-        self._close_file()
-        os.replace(f"{self.path}.new", self.path)
         self._file = Output.of_file(fd, self.path)
         self._file.durable = self.durable
         return self._file

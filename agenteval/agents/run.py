@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, get_args
 import msgspec
 
 from agenteval import __version__
-from agenteval.adapters.reader import failed_result, result_of
+from agenteval.adapters.reader import Reading, failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
 from agenteval.agents.kinds import (
@@ -123,6 +123,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     stop_when_known: bool = False
     against: str | None = None
     threshold: float | None = None
+    margin: float | None = None
+    fail_if_worse: bool = False
 
 
 class Graders(Protocol):
@@ -146,7 +148,10 @@ class GraderPlan(msgspec.Struct, frozen=True):
 
 
 class EarlyEnd(Protocol):
-    """Decides which prompt is started next, and that no further one is needed."""
+    """Decides which prompt is started next, and that no further one is needed; `worse` if it is known to be worse."""
+
+    @property
+    def worse(self) -> bool: ...
 
     def prompts(self) -> Iterator[Record]:
         """Yields the prompts to start."""
@@ -164,11 +169,18 @@ class EarlyEnd(Protocol):
 class PromptRun:
     """One tool's run over its prompts."""
 
-    def __init__(self, tool: str, path: str | None, settings: RunSettings, graders: GraderPlan | None = None) -> None:
+    def __init__(
+        self,
+        tool: str,
+        source: Source,
+        settings: RunSettings,
+        graders: GraderPlan | None = None,
+        validate: Callable[[Record], object] = lambda _prompt: None,
+    ) -> None:
         self.settings, self.grader_plan = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say)
-        if moved := _options_before_dashes(tool, path, settings):
+        if moved := _options_before_dashes(tool, source.path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter
@@ -178,7 +190,6 @@ class PromptRun:
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
-        source = Source(path)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
@@ -193,7 +204,7 @@ class PromptRun:
             refuse_another_agent(self.output.name, agents, self.identity)
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
-        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
         self.conditions = _conditions_of(settings, self.agent, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
@@ -330,7 +341,8 @@ class PromptRun:
         ungraded = self.graders is not None and self.graders.erred
         failed = self.failures.failed and self.settings.exit_status
         incomplete = self.console.refused or self.missing.count or self.budget.not_run
-        return FAILED if incomplete or ungraded or failed else OK
+        worse = self.settings.fail_if_worse and self.early_end is not None and self.early_end.worse
+        return FAILED if incomplete or ungraded or failed or worse else OK
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
@@ -340,8 +352,8 @@ class PromptRun:
 
     # --- one prompt, in the thread of a worker ---
 
-    def attempt(self, prompt: Record, trial: int | None = None) -> Record | None:
-        """Runs a prompt in a fresh session; returns its raw record.
+    def attempt(self, prompt: Record, trial: int | None = None) -> tuple[Record, Reading | None] | None:
+        """Runs a prompt in a fresh session; returns its raw record and what the agent's adapter has read of it.
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
@@ -354,6 +366,7 @@ class PromptRun:
         job = self._job(prompt, trial, name)
         try:
             raw = job.run()
+            reading = job.reading
         except WorkspaceError as error:
             if not self.processes.stopping:
                 self.missing.add(name, error)
@@ -364,7 +377,7 @@ class PromptRun:
         except NOT_OF_THE_RECORD:
             raise
         except Exception as error:
-            raw = job.broken_off(self.console.fault(name, error))
+            raw, reading = job.broken_off(self.console.fault(name, error)), None
         if self.workspaces is not None:
             self.missing.made()
             if baseline := self.workspaces.leave(prompt["id"], trial):
@@ -373,7 +386,7 @@ class PromptRun:
             raw |= self._retried_usage({**prompt, **fields} for fields in job.repeated)
         if self.settings.debug:
             self._explain(raw)
-        return None if self.processes.stopping else raw
+        return None if self.processes.stopping else (raw, reading)
 
     def _retried_usage(self, raws: Iterable[Record]) -> Record:
         """Returns what tries that were repeated have used, as the field of a record; nothing if it is not known."""
@@ -424,11 +437,13 @@ class PromptRun:
 
     def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:
         """Runs a prompt and reads the result in what the agent printed; returns None if it was cut short."""
-        raw = self.attempt(prompt, trial)
-        if raw is None:
+        answer = self.attempt(prompt, trial)
+        if answer is None:
             return None
+        raw, reading = answer
         try:
-            result = result_of(raw, self.adapter, keep_raw=keep_raw)
+            own = reading if self.adapter is self.agent.adapter else None
+            result = result_of(raw, self.adapter, keep_raw=keep_raw, reading=own)
         except Exception as error:
             result = failed_result(raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
@@ -438,10 +453,11 @@ class PromptRun:
 
     def raw(self, prompt: Record) -> Record | None:
         """Runs a prompt and returns its raw record; None if it was cut short."""
-        raw = self.attempt(prompt)
-        if raw is not None:
-            self._count_usage(raw)
-        return raw
+        answer = self.attempt(prompt)
+        if answer is None:
+            return None
+        self._count_usage(answer[0])
+        return answer[0]
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""

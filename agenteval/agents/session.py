@@ -15,19 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.adapters.reader import read_raw
+from agenteval.adapters.reader import Reading, read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
-from agenteval.agents.kinds import (
-    DEFAULT_TIMEOUT,
-    AcpAgent,
-    Agent,
-    Environment,
-    Invocation,
-    SchemaAgent,
-    TurnAgent,
-)
+from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Environment, Invocation, SchemaAgent, TurnAgent
 from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard
@@ -178,6 +170,7 @@ class PromptJob:
         self.prepare, self.conditions, self.trace = prepare, conditions, trace
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
+        self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one
 
@@ -230,6 +223,7 @@ class PromptJob:
     def _run_once(self) -> tuple[Record, _Retry | None]:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
+        self.reading = None
         if isinstance(self.agent, AcpAgent):
             self._converse(self.agent, cwd, raw)
         else:
@@ -237,12 +231,15 @@ class PromptJob:
         if raw.left_helpers:
             self.processes.terminate_tree(self.key)  # what the agent left running ends with its prompt
         raw.errors += self.processes.left_running(self.key)
+        if raw.redacted:
+            self.reading = None  # it has the secrets in it
         fields = raw.fields(cwd)
         return fields, self._reason_to_retry(fields, raw) if self.conditions.limits.retries else None
 
     def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process per turn, until one fails."""
-        turns, next_command, reading = len(self.texts), agent.open(), agent.adapter.begin(self.prompt["id"])
+        turns, next_command = len(self.texts), agent.open()
+        self.reading = reading = agent.adapter.begin(self.prompt["id"])
         logged = agent.config.session_log if isinstance(agent, SchemaAgent) else None
         before = None
         for number, text in enumerate(self.texts, 1):
@@ -301,7 +298,7 @@ class PromptJob:
         last, retry_on = raw.last, self.conditions.limits.retry_on
         if raw.no_session or (last is not None and (last.timed_out or failed_to_start(last, fields["rawLines"]))):
             return _Retry(fields["errors"][0])
-        reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter)
+        self.reading = reading = read_raw({"id": self.prompt["id"], **fields}, self.agent.adapter, self.reading)
         stderr = fields.get("stderr", "").splitlines()
         errors = [*fields.get("errors", ()), *reading.errors]
         complaints = [*errors, *stderr] if errors else []

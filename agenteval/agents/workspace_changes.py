@@ -17,11 +17,13 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from agenteval.agents.workspace_git import Git, empty_git, find_work_tree, left_out, private_git, repository_of
 from agenteval.processes.scratch import Scratch
-from agenteval.streams.files import replace_file
+from agenteval.streams.agent_files import LONGEST_LINE, digest_of, read_regular
+from agenteval.streams.files import create_file, replace_file
 
 FOLDER = ".agenteval"  # beside the workspaces: what the suite keeps about them
 BASELINES = "baselines"
@@ -57,8 +59,7 @@ def keep_baseline(top: str) -> str:
     for name in files:
         path = os.path.join(top, name)
         if os.path.basename(name) == IGNORE_FILE and not os.path.islink(path):
-            with open(path, "rb") as file:
-                ignoring[name] = file.read().decode("latin-1")  # any bytes
+            ignoring[name] = read_regular(path).decode("latin-1")  # any bytes
     content = json.dumps(Baseline(files, ignoring)._asdict(), sort_keys=True).encode()
     digest = hashlib.sha256(content).hexdigest()
     folder = _folder_beside(top)
@@ -162,7 +163,7 @@ def _write_ignoring(baseline: Baseline, place: str) -> None:
         if not path.startswith(os.path.join(place, "")):
             raise OSError(f"the baseline names a file outside of the workspace: {name}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
+        with os.fdopen(create_file(path), "wb") as file:
             file.write(content.encode("latin-1"))
 
 
@@ -268,22 +269,14 @@ def _kind(status: os.stat_result) -> str:
 def _describe(path: str, status: os.stat_result) -> str:
     if stat.S_ISLNK(status.st_mode):
         return _kind(status) + hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
-    digest = hashlib.sha256()
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _kind(status) + (digest_of(path) or f"too large to be compared, {status.st_mtime_ns}")
     except PermissionError:
         return _kind(status) + "unreadable"
-    with os.fdopen(fd, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return _kind(status) + digest.hexdigest()
 
 
 def _read(path: str) -> bytes | None:
-    """Returns the content of a regular file, or None; follows no link, and waits for no FIFO."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        return file.read() if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    """Returns the content of a baseline or of the file that names it; None if there is none."""
+    with suppress(OSError):
+        return read_regular(path, LONGEST_LINE)
+    return None

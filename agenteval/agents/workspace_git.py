@@ -8,10 +8,11 @@ names of commits and the settings that describe the file system. No command that
 
 import glob
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import NamedTuple
+
+from agenteval.streams.agent_files import copy_regular
 
 TIMEOUT = 60
 
@@ -164,10 +165,10 @@ def left_out(theirs: Git, ours: Git) -> list[str]:
     index, folder = theirs.path("index"), ours.variables["GIT_DIR"]
     copy = os.path.join(folder, "their-index")
     for part in glob.glob(os.path.join(glob.escape(os.path.dirname(index)), "sharedindex.*")):
-        shutil.copy(part, folder)
+        copy_regular(part, os.path.join(folder, os.path.basename(part)))
     if not os.path.exists(index):
         return []
-    shutil.copyfile(index, copy)
+    copy_regular(index, copy)
     reading = ours._replace(variables={**ours.variables, "GIT_INDEX_FILE": copy})
     return [line[2:] for line in reading.items("ls-files", "-t", "--stage", "-z") if line.startswith("S ")]
 

@@ -34,7 +34,8 @@ from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.process import Command, find_program
 from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.files import replace_file
+from agenteval.streams.agent_files import copy_regular, is_regular, open_regular, read_regular
+from agenteval.streams.files import create_file, replace_file
 
 LONGEST_NAME = 100
 DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
@@ -46,6 +47,7 @@ COPIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
 WORK_TREE_ELSEWHERE = re.compile(r"^\s*(\[core\]\s*)?worktree\s*=", re.IGNORECASE | re.MULTILINE)
+LARGEST_MARKER = 1 << 12
 MADE = "user.agenteval"  # extended attribute of a directory that the suite made
 
 
@@ -252,8 +254,7 @@ class Markers:
         """
         with self._opening:
             if self._locks is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                self._locks = os.open(os.path.join(self.folder, "locks"), flags, 0o666)
+                self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
         place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
@@ -298,8 +299,8 @@ class Markers:
     def has(self, path: str) -> bool:
         """Whether the suite has made what is at that path now."""
         try:
-            with open(self._marker(path)) as file:
-                return file.readline() == _identity(path)
+            identity, _, _run = read_regular(self._marker(path), LARGEST_MARKER).partition(b"\n")
+            return identity == _identity(path).encode()
         except OSError:
             return False
 
@@ -313,18 +314,25 @@ class Markers:
             with suppress(OSError):
                 os.setxattr(directory, MADE, b"made", follow_symlinks=False)
         run = f"{self.run_id}\n" if self.run_id else ""
-        replace_file(self._marker(path), f"{_identity(directory)}{run}".encode())
+        replace_file(self._own(os.path.basename(path)), f"{_identity(directory)}\n{run}".encode())
 
     def _marker(self, path: str) -> str:
         return os.path.join(self.folder, os.path.basename(path))
+
+    def _own(self, name: str) -> str:
+        """Returns the path of a file of ours in the folder; what an agent put in its place is removed."""
+        path = os.path.join(self.folder, name)
+        if os.path.lexists(path) and not is_regular(path):
+            remove_tree(path)
+        return path
 
 
 def run_of_workspace(path: str) -> str | None:
     """Returns the id of the run that made a workspace; None if it is not one, or its run has no id."""
     try:
-        with open(os.path.join(os.path.dirname(path), FOLDER, os.path.basename(path))) as file:
-            file.readline()  # its identity
-            return file.readline().strip() or None
+        marker = read_regular(os.path.join(os.path.dirname(path), FOLDER, os.path.basename(path)), LARGEST_MARKER)
+        _identity, _, run = marker.decode().partition("\n")
+        return run.strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -340,7 +348,7 @@ def _identity(path: str) -> str:
             made = "made"
         except OSError:  # it has no such attribute, or the file system has none
             made = ""
-    return f"{status.st_dev} {status.st_ino} {made}\n"
+    return f"{status.st_dev} {status.st_ino} {made}"
 
 
 # --- templates ----------------------------------------------------------------------------------
@@ -395,8 +403,7 @@ def _has_links(folder: str) -> bool:
 def _has_work_tree(path: str) -> bool:
     if not os.path.isfile(path):
         return False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return WORK_TREE_ELSEWHERE.search(file.read()) is not None
+    return WORK_TREE_ELSEWHERE.search(read_regular(path, follow=True).decode("utf-8", "replace")) is not None
 
 
 def _points_outside(path: str, root: str) -> bool:
@@ -414,8 +421,7 @@ def _git_file(path: str) -> str | None:
         return os.readlink(path)
     if not os.path.isfile(path):
         return None
-    with open(path, "rb") as file:
-        word, _space, target = file.read(1 << 13).partition(b" ")
+    word, _space, target = read_regular(path).partition(b" ")
     return os.fsdecode(target.strip(b"\r\n")) if word == b"gitdir:" else None
 
 
@@ -432,8 +438,8 @@ def copy_workspace(source: str, target: str) -> None:
     if os.path.isdir(objects):
         info = os.path.join(target, ".git", "objects", "info")
         os.makedirs(info)
-        with open(os.path.join(info, "alternates"), "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"{os.path.realpath(objects)}\n")
+        with os.fdopen(create_file(os.path.join(info, "alternates")), "wb") as file:
+            file.write(os.fsencode(f"{os.path.realpath(objects)}\n"))
 
 
 def copy_over(source: str, target: str) -> None:
@@ -447,8 +453,10 @@ def copy_over(source: str, target: str) -> None:
             if is_folder:
                 os.makedirs(there, exist_ok=True)
                 copy_over(entry.path, there)
+            elif entry.is_symlink():
+                os.symlink(os.readlink(entry.path), there)
             else:
-                shutil.copy2(entry.path, there, follow_symlinks=False)
+                copy_regular(entry.path, there)
 
 
 def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _path: False) -> None:
@@ -461,7 +469,7 @@ def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _p
         ]
 
     try:
-        shutil.copytree(source, target, symlinks=True, ignore=left, dirs_exist_ok=True)
+        shutil.copytree(source, target, True, left, copy_regular, dirs_exist_ok=True)
     except shutil.Error as error:
         _source, _target, reason = error.args[0][0]  # the first of all that went wrong
         raise OSError(re.sub(r"^\[Errno \d+\] ", "", reason)) from None

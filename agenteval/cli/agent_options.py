@@ -1,5 +1,7 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
+from collections.abc import Iterator
+
 import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
@@ -11,13 +13,17 @@ from agenteval.cli.options import (
     Parsed,
     agent_arg_option,
     append_options,
+    checks_grader,
+    combined,
     concurrency_option,
     count_option,
     grade_failed_option,
     grader_option,
     output_option,
+    parse_size,
     progress_option,
     redact_option,
+    refuse_without,
     stream_option,
     turn_timeout_option,
     verdict_options,
@@ -30,19 +36,12 @@ from agenteval.grading.run import GraderSet
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.statistics.sequential import EarlyStop
 from agenteval.streams.console import Console
+from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
-from agenteval.streams.text import whole_number
-
-
-def parse_size(text: str) -> int:
-    """Returns a number of bytes, in which K, M and G are understood."""
-    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
-    number = whole_number(text if scale == 1 else text[:-1])
-    if not number:
-        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
-    return number * scale
+from agenteval.streams.text import first_few
+from agenteval.wire.records import STOP_RULE, Record
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -55,10 +54,7 @@ def parse_pattern(text: str) -> Pattern:
 
 AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
-STRICT: Decorator = click.option(
-    "--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."
-)
-AGENT_OPTIONS: list[Decorator] = [
+AGENT_OPTIONS: Decorator = combined(
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     agent_arg_option,
     click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
@@ -132,54 +128,68 @@ AGENT_OPTIONS: list[Decorator] = [
     click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
     click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
     click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
-]
+    output_option,
+    append_options,
+    click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds."),
+    click.option("--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."),
+    progress_option,
+)
 extraction_option: Decorator = click.option(
     "--extract",
     metavar="FILE|NAME",
     help="Schema to read the agent's output with.  [default: its own; text for --simple and --shell]",
 )
 
-
-STOP_OPTIONS: list[Decorator] = [
+stop_options: Decorator = combined(
     click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
     click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
     click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
-]
+    click.option(
+        "--margin",
+        type=NumberRange(0.001, 0.99),
+        metavar="D",
+        help="Stop also once it is known to be at most so much worse than --against.",
+    ),
+    click.option("--fail-if-worse", is_flag=True, help="Exit 1 if it was stopped because it is worse."),
+)
 
-
-overwrite_option: Decorator = click.option(
-    "--overwrite", is_flag=True, help="With -o: replace the records that the file holds."
+inline_grader_options: Decorator = combined(  # of graders that run beside agents
+    grader_option(required=False),
+    stream_option,
+    verdict_options(time="Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"),
+    grade_failed_option,
 )
 
 
 def agent_options(function: F) -> F:
-    """Adds all options above, those of the output, and the command after `--`."""
-    function = output_option(append_options(overwrite_option(STRICT(progress_option(function)))))
-    for option in reversed(AGENT_OPTIONS):
-        function = option(function)
+    """Adds AGENT_OPTIONS, and the command after `--`."""
     function.takes_command = True  # type: ignore[attr-defined]
     function.exit_status = {1: EXIT_1}  # type: ignore[attr-defined]
-    return function
+    return AGENT_OPTIONS(function)
 
 
-def inline_grader_options(function: F) -> F:
-    """Adds the options of graders that run beside agents: -g, --stream, --grade-failed and how their verdicts count."""
-    time = "Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"
-    function = verdict_options(time=time)(grade_failed_option(function))
-    return grader_option(required=False)(stream_option(function))
+def validate_checks(prompt: Record) -> None:
+    """Raises BadRecord if the checks of a prompt are wrong, before any agent is started."""
+    if prompt.get("checks") is not None:
+        from agenteval.grading.prompt_checks import parsed_checks  # few prompts carry checks
+
+        parsed_checks(prompt)
 
 
-def inline_graders(settings: RunSettings) -> GraderPlan | None:
-    """Returns the graders that run beside agents, None if -g names none; UserError if one cannot be found."""
+def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
+    """Returns the graders that run beside agents; UserError if one cannot be found.
+
+    They are those of -g; without it the checks grade if every prompt has some. None if nothing grades.
+    """
     specs = named_graders(
-        settings.grader,
+        settings.grader or checks_grader(source, Console(tool, progress=False).say),
         stream=settings.stream,
         limits=settings.limits,
         weights=settings.weights,
         informational=settings.informational,
     )
-
     if not specs:
+        refuse_without("-g GRADER", "stream", "grade_failed")
         return None
 
     def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:
@@ -199,41 +209,59 @@ def inline_graders(settings: RunSettings) -> GraderPlan | None:
 # --- --stop-when-known --------------------------------------------------------------------------
 
 
-def stop_options(function: F) -> F:
-    """Adds --stop-when-known, --against and --threshold."""
-    for option in reversed(STOP_OPTIONS):
-        function = option(function)
-    return function
-
-
 def stop_early(run: PromptRun) -> None:
     """Makes the run end once the question is decided, if the options ask for that."""
     settings = run.settings
     if not settings.stop_when_known:
-        if settings.against is not None or settings.threshold is not None:
-            option = "--threshold" if settings.against is None else "--against"
+        given = {
+            "--against": settings.against is not None,
+            "--threshold": settings.threshold is not None,
+            "--margin": settings.margin is not None,
+            "--fail-if-worse": settings.fail_if_worse,
+        }
+        for option in (option for option, is_given in given.items() if is_given):
             raise UserError(f"{option} needs --stop-when-known (ae-compare compares whole runs)")
         return
     if (settings.against is None) == (settings.threshold is None):
         raise UserError("--stop-when-known needs one of --against FILE and --threshold RATE")
+    if settings.margin is not None and settings.against is None:
+        raise UserError("--margin is how much worse than --against FILE it may be: give a baseline, not --threshold")
     if settings.against == "-":
         raise UserError("--against needs a file: stdin is for prompts")
     if not run.grader_plan:
         raise UserError("--stop-when-known needs a grader: -g GRADER")
     if settings.shard is not None:
         raise UserError("--stop-when-known looks at all prompts: leave out --shard")
-    run.early_end = early_stop(run)
+    run.early_end = stop = early_stop(run)
+    run.provenance[STOP_RULE] = stop.rule
+
+
+SHOWN = 3  # ids in a message
 
 
 def early_stop(run: PromptRun) -> EarlyStop:
     """Returns the test, with all prompts in its order, including those of an earlier run."""
     settings = run.settings
-    baseline = read_pilot(Source(settings.against), run.console) if settings.against is not None else None
+    asked: dict[str, str] = {}
+    baseline = read_pilot(Source(settings.against), run.console, asked=asked) if settings.against is not None else None
     ahead = None if settings.dry_run else AHEAD * settings.concurrency
-    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead)
+    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead, settings.margin)
     written = run.output.written.ids
     done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}
-    run.prompts.total = stop.plan(run.prompts, done, written)
+    changed: list[str] = []
+
+    def prompts() -> Iterator[Record]:
+        for prompt in run.prompts:
+            if asked.get(prompt["id"], now := prompt_digest(prompt)) != now and baseline:
+                changed.append(prompt["id"])
+                baseline.pop(prompt["id"], None)
+            yield prompt
+
+    run.prompts.total = stop.plan(prompts(), done, written)
+    if changed:
+        run.console.say(
+            f"{settings.against}: not compared, because it was asked something else: {first_few(changed, 3)}"
+        )
     if run.prompts.total and not stop.comparable:
         raise UserError(f"{settings.against}: has no graded record of any of these prompts")
     return stop

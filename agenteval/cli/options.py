@@ -5,9 +5,14 @@ from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from agenteval.cli.completion import starting
+from agenteval.errors import BadRecord, UserError
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
+from agenteval.streams.text import counted, number_in, parse_milliseconds, whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,6 +21,17 @@ class Decorator(Protocol):
     """Adds an option to a function."""
 
     def __call__(self, function: F, /) -> F: ...
+
+
+def combined(*options: Decorator) -> Decorator:
+    """Adds these options, which --help lists in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 # --- types of values ----------------------------------------------------------------------------
@@ -35,16 +51,6 @@ class Parsed(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
-def parse_milliseconds(text: str) -> float:
-    """Returns a time above 0: milliseconds, or a number with a unit."""
-    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
-    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
-    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
-        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
-    return number
-
-
-UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
 MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
@@ -60,6 +66,15 @@ class NumberRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a number to compare with", param, ctx)
         return number
+
+
+def parse_size(text: str) -> int:
+    """Returns a number of bytes, in which K, M and G are understood."""
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
+    number = whole_number(text if scale == 1 else text[:-1])
+    if not number:
+        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
+    return number * scale
 
 
 class Names(click.types.StringParamType):
@@ -78,27 +93,15 @@ def count_option(*names: str, least: int, help: str, default: int | None = None)
     return click.option(*names, type=click.IntRange(least), default=default, metavar="N", help=help)
 
 
-def number_in(text: str) -> float:
-    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
 # --- input and output ---------------------------------------------------------------------------
 
 
 def input_argument(metavar: str) -> Decorator:
     """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
-
-    def decorate(function: F) -> F:
-        function = click.option(
-            "--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin
-        )(function)
-        return click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin)(function)
-
-    return decorate
+    return combined(
+        click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin),
+        click.option("--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin),
+    )
 
 
 def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -143,22 +146,33 @@ turn_timeout_option: Decorator = click.option(
     type=MILLISECONDS,
     help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
 )
+max_line_option: Decorator = click.option(
+    "--max-line", type=Parsed("bytes", parse_size), default="64M", help="Refuse lines that are longer."
+)
 redact_option: Decorator = click.option(
     "--no-redact", is_flag=True, help="Keep secrets: values of variables named like one, keys, tokens."
 )
 
 
-def append_options(function: F) -> F:
-    """--append and --resume, for tools whose records cost money."""
-    function = click.option(
+append_options: Decorator = combined(  # for tools whose records cost money
+    click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it."),
+    click.option(
         "--resume",
         is_flag=True,
         help="With -o: keep the records that still hold, do what is new or has changed, repair a line cut off.",
-    )(function)
-    return click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it.")(function)
+    ),
+)
 
 
 # --- how work is done ---------------------------------------------------------------------------
+
+
+def refuse_without(needed: str, *names: str) -> None:
+    """Raises UserError if one of these options was given: it has no effect without the one that is needed."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"{option.opts[-1]} has no effect without {needed}")
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:
@@ -184,6 +198,36 @@ def grader_option(*, required: bool) -> Decorator:
         metavar="[NAME=]GRADER",
         help="Executable, Python or JavaScript; repeatable.",
     )
+
+
+CHECKS = "ae-grader-checks"
+
+
+def checks_grader(source: Source, say: Callable[[str], None], *, required: bool = False) -> tuple[str, ...]:
+    """Returns the grader to use without -g: that of checks, if every prompt has some; of a pipe, the first one."""
+    without = int(not _has_checks(source.first_text()))
+    if without and not required:
+        return ()
+    if source.regular and not without:
+        source.rewind()
+        without = sum(not _has_checks(line) for batch in source.lines() for _number, line in batch)
+        source.rewind()
+    if without and required:
+        raise UserError("-g GRADER is missing, and not every record has checks: name a grader")
+    if without:
+        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
+        return ()
+    say(f"graded by the checks of the prompts ({CHECKS})")
+    return (CHECKS,)
+
+
+def _has_checks(line: bytes) -> bool:
+    if b'"checks"' not in line:
+        return False
+    try:
+        return bool(decode_record(line).get("checks"))
+    except BadRecord:
+        return True  # is refused later
 
 
 stream_option: Decorator = click.option(
@@ -217,34 +261,24 @@ grader_timeout_option: Decorator = click.option(
 
 def verdict_options(*, time: str = "Limit of one grader, where it is not that of -t; repeatable.") -> Decorator:
     """How verdicts count, and the limit of a single grader; `time` is the help of that."""
-
-    def decorate(function: F) -> F:
-        for option in (
-            click.option(
-                "--grader-timeout",
-                "limits",
-                multiple=True,
-                type=Parsed("[name=]time", parse_grader_limit),
-                help=time,
-            ),
-            click.option(
-                "--informational",
-                multiple=True,
-                metavar="NAME",
-                help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
-            ),
-            click.option(
-                "--weight",
-                "weights",
-                multiple=True,
-                type=Parsed("name=w", parse_weight),
-                help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return decorate
+    return combined(
+        click.option(
+            "--weight",
+            "weights",
+            multiple=True,
+            type=Parsed("name=w", parse_weight),
+            help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
+        ),
+        click.option(
+            "--informational",
+            multiple=True,
+            metavar="NAME",
+            help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
+        ),
+        click.option(
+            "--grader-timeout", "limits", multiple=True, type=Parsed("[name=]time", parse_grader_limit), help=time
+        ),
+    )
 
 
 grade_failed_option: Decorator = click.option(
@@ -252,6 +286,6 @@ grade_failed_option: Decorator = click.option(
 )
 
 
-def grader_options(function: F) -> F:
-    """How graders are run: --stream, -j and -t; and --no-redact, for their answers."""
-    return stream_option(concurrency_option("Graders")(grader_timeout_option(redact_option(function))))
+grader_options: Decorator = combined(  # how graders are run; and --no-redact, for their answers
+    stream_option, concurrency_option("Graders"), grader_timeout_option, redact_option
+)

@@ -9,6 +9,7 @@ from agenteval.cli.options import Decorator, F
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.reports.reader import RowReader
+from agenteval.streams.agent_files import LONGEST_LINE
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse
@@ -26,7 +27,8 @@ def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator
 
     def decorate(function: F) -> F:
         function.fill_help = lambda text: text.replace("{forms}", form_list(forms))  # type: ignore[attr-defined]
-        help_text = f"The form to write.  [default: by the extension of -o, else {default}]"
+        other = f"table on a terminal, {default} elsewhere" if "table" in forms.names() else default
+        help_text = f"The form to write.  [default: by the extension of -o, else {other}]"
         names = ("-f", *more_names, "--format", "form")
         metavar = "FORM" if len(forms.names()) > MOST_FORMS_IN_A_LINE else None
         return click.option(*names, type=click.Choice(forms.names()), metavar=metavar, help=help_text)(function)
@@ -64,6 +66,7 @@ def write_results(
     strict: bool,
     against: str | None = None,
     use: KeyUse | None = None,
+    max_line: int = LONGEST_LINE,
     **wishes: Any,
 ) -> int:
     """Writes every result of the file in that form, together with those of another run; returns the exit code.
@@ -71,8 +74,8 @@ def write_results(
     `use` is the key by which the form groups records, if it does.
     """
     console = Console(tool, progress=progress, strict=strict, output=output)
-    source = Source(path)
-    other = None if against is None else Source(against)
+    source = Source(path, max_line=max_line)
+    other = None if against is None else Source(against, max_line=max_line)
     target = Output(output, inputs=[source, other] if other else [source])
     if other:
         wishes["against"] = RowReader(other, console)

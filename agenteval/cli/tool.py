@@ -88,6 +88,9 @@ class Tool(click.Command):
         if not self.takes_command:
             return super().parse_args(ctx, args)
         own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
+        if command and (meant := _without_mistake(own, command)):
+            line = shlex.join([self.name or "ae", *meant])
+            raise click.UsageError(f"-- {command[0]}: after -- comes the agent's command: {line}", ctx)
         try:
             rest = super().parse_args(ctx, list(own))
         except click.UsageError as error:
@@ -126,6 +129,15 @@ class Tool(click.Command):
         formatter.write_paragraph()
         lines = (f"  {code:<5}{meaning}" for code, meaning in self.exit_status.items())
         formatter.write(wrap_page("\n".join(["Exit status:", *lines]), formatter.width) + "\n")
+
+
+def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
+    """Returns the words that were meant if those after `--` begin with an option or with the input; else None."""
+    first, *rest = command
+    if first.startswith("-"):
+        has_schema = any(word in ("-s", "--schema") or word.startswith("--schema=") for word in own)
+        return [*own, *(f"--agent-arg={word}" for word in command)] if has_schema else [*own, *command]
+    return [first, *own, "--", *rest] if rest and os.path.isfile(first) and not os.access(first, os.X_OK) else None
 
 
 def _with_dashes(name: str, args: list[str], message: str) -> str:

@@ -1,8 +1,8 @@
 """Hands records to the workers of a cluster, one at a time each, and writes what comes back.
 
-work_through is the run: a thread reads the input as tasks; the main thread gives each task to an idle slot, takes its
-answer, writes it, and gives the task of a worker that died to another one. What the cluster is, a Slot hides
-(ray_cluster.py).
+work_through is the run: the threads of a pool take the records of the input; each gives its record to the next slot
+that is ready, waits for the answer, and gives the record of a worker that died to another one. What the cluster is, a
+Slot hides (ray_cluster.py).
 """
 
 import os
@@ -11,15 +11,15 @@ import re
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agenteval.cluster.merge import Identified
-from agenteval.cluster.worker import NOT_FOUND, FilterAnswer
+from agenteval.cluster.worker import NOT_FOUND
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
-from agenteval.processes.shutdown import exit_at_once_on_signals, raise_on_signals
+from agenteval.processes.pool import Pool
+from agenteval.processes.shutdown import FLUSH_TIME, exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.digests import prompt_digest
 from agenteval.streams.jsonl import decode_record
@@ -28,8 +28,7 @@ from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
-HELD_BACK = 1000  # finished records that wait for an earlier one (--keep-order)
-PATIENCE = 60.0  # seconds without any worker, after which the tool says that it waits
+PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
 MOST_NOTICES = 1000  # different messages of filters that are remembered, so that each is shown once
 
 
@@ -45,16 +44,15 @@ class Slot(Protocol):
     def kill(self) -> None: ...
 
 
-class Task:
-    """A record on its way, with its place in the input and how often its worker has died."""
+class Task(NamedTuple):
+    """A record on its way."""
 
-    def __init__(self, number: int, record_id: str, line: bytes) -> None:
-        self.number, self.id, self.line = number, record_id, line
-        self.deaths = 0
+    id: str
+    line: bytes
 
 
 class Dispatcher:
-    """Which slot has which record, what waits, and what is written."""
+    """Which slots there are, and what becomes of each record."""
 
     def __init__(
         self,
@@ -67,86 +65,80 @@ class Dispatcher:
         keep_order: bool = False,
     ) -> None:
         self._open_slot, self._slots, self._retries = open_slot, slots, retries
-        self._write, self._give_up, self._console, self._keep_order = write, give_up, console, keep_order
-        self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        self._room = threading.Semaphore(slots)  # records that have been read and not yet given to a slot
+        self._write, self._give_up, self._console = write, give_up, console
+        self._pool = Pool(self._work, self._emit, workers=slots, ordered=keep_order)
+        self._ready: queue.SimpleQueue[tuple[Slot, Future[Any]]] = queue.SimpleQueue()  # each with its last answer
+        self._lock = threading.Lock()  # of what follows
         self._all: set[Slot] = set()
-        self._idle: list[Slot] = []
-        self._busy: dict[Slot, Task | None] = {}  # None: it is starting or finishing
-        self._waiting: deque[Task] = deque()
-        self._again: deque[Task] = deque()
-        self._held: dict[int, tuple[str, bytes | None]] = {}
-        self._next = 0  # the number of the record to be written next, if order is kept
-        self._input_ended = False
         self._failed_starts = 0
         self._has_started = False
         self._notices: set[str] = set()
         self.failed = False  # whether a filter has reported a problem by its exit code, or a record was given up
 
-    def run(self, tasks: Iterable[Task]) -> None:
-        """Works through the tasks; stop() must be called if it raises."""
-        threading.Thread(target=self._read, args=(tasks,), daemon=True).start()
+    def run(self, tasks: Iterable[Task], watch: int | None = None) -> None:
+        """Works through the tasks, until the reader of the pipe `watch` closes it; stop() must follow if it raises."""
         for _ in range(self._slots):
             self._start_slot()
-        while not (self._input_ended and not self._waiting and not self._again and not any(self._busy.values())):
-            self._handle(*self._next_event())
-            self._assign()
+        self._pool.run(iter(tasks), watch)
         self._finish()
 
-    def _next_event(self) -> tuple[str, Any]:
-        """Returns what happens next; says once that nothing does before a worker has started."""
-        if not self._has_started:
-            try:
-                return self._events.get(timeout=PATIENCE)
-            except queue.Empty:
-                self._has_started = True
-                self._console.say(
-                    f"no worker has started after {PATIENCE:g} s: the cluster has no room for one, or its nodes cannot"
-                    " start any (`ray status` shows which); waiting"
-                )
-        return self._events.get()
-
     def stop(self) -> None:
-        """Kills all workers, with their filters and agents."""
-        for slot in self._all:
-            slot.kill()
+        """Kills all workers, with their filters and agents; what is being written is written to its end."""
+        self._pool.flush(FLUSH_TIME)
+        with self._lock:
+            for slot in self._all:
+                slot.kill()
 
-    # --- input and slots ---
-
-    def _read(self, tasks: Iterable[Task]) -> None:
-        try:
-            for task in tasks:
-                self._room.acquire()
-                self._events.put(("task", task))
-        except BaseException as error:
-            self._events.put(("error", error))
-        self._events.put(("end of input", None))
+    # --- slots ---
 
     def _start_slot(self) -> None:
         slot = self._open_slot()
-        self._all.add(slot)
-        self._busy[slot] = None
-        self._watch(slot, slot.prepare())
+        with self._lock:
+            self._all.add(slot)
+        slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
 
-    def _watch(self, slot: Slot, future: Future[Any]) -> None:
-        future.add_done_callback(lambda done: self._events.put(("done", (slot, done))))
+    def _next_slot(self) -> Slot:
+        """Returns a slot that waits for a record; opens another for each that could not start."""
+        while True:
+            slot, last = self._next_ready()
+            error = last.exception()
+            with self._lock:
+                self._has_started = self._has_started or error is None
+                self._failed_starts = 0 if error is None else self._failed_starts + 1
+                if self._failed_starts > 3 * self._slots:
+                    raise CannotGoOn(f"no worker can be started: {_reason(error)}")
+            if error is None:
+                return slot
+            self._replace(slot)
 
-    def _assign(self) -> None:
-        while self._idle and (self._again or self._waiting):
-            if self._again:
-                task = self._again.popleft()
-            elif self._keep_order and self._waiting[0].number - self._next > HELD_BACK + self._slots:
-                return
-            else:
-                task = self._waiting.popleft()
-                self._room.release()
-            slot = self._idle.pop()
-            self._busy[slot] = task
-            self._watch(slot, slot.process(task.id, task.line))
+    def _next_ready(self) -> tuple[Slot, Future[Any]]:
+        """Returns the next slot that is ready; reports once that there is none before a worker has started."""
+        try:
+            return self._ready.get(timeout=None if self._has_started else PATIENCE)
+        except queue.Empty:
+            with self._lock:
+                is_first, self._has_started = not self._has_started, True
+        if is_first:
+            self._console.say(
+                f"no worker has started after {PATIENCE:g} s: the cluster has no room for one, or its nodes cannot"
+                " start any (`ray status` shows which); waiting"
+            )
+        return self._ready.get()
+
+    def _replace(self, slot: Slot) -> None:
+        """Opens a slot for one whose worker has died; the scheduler decides where."""
+        with self._lock:
+            self._all.discard(slot)
+        slot.kill()
+        self._start_slot()
 
     def _finish(self) -> None:
         """Ends the filters, and takes over what they have to report."""
-        futures = [slot.finish() for slot in self._idle]
+        futures = []
+        while not self._ready.empty():
+            slot, last = self._ready.get()
+            if last.exception() is None:
+                futures.append(slot.finish())
         for future in futures:
             try:
                 answer = future.result()
@@ -156,91 +148,58 @@ class Dispatcher:
             self.failed |= bool(answer.code)
         self.stop()
 
-    # --- what comes back ---
+    # --- one record, in the thread of a worker of the pool ---
 
-    def _handle(self, event: str, value: Any) -> None:
-        if event == "error":
-            raise value
-        if event == "task":
-            self._waiting.append(value)
-        elif event == "end of input":
-            self._input_ended = True
-        else:
-            self._handle_slot(*value)
-
-    def _handle_slot(self, slot: Slot, future: Future[Any]) -> None:
-        task = self._busy.pop(slot)
-        try:
-            answer = future.result()
-        except Exception as error:
-            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-            self._replace(slot, reason, started=task is not None)
-            if task is not None:
-                self._count_death(task, reason)
-            return
-        self._failed_starts, self._has_started = 0, True
-        self._idle.append(slot)
-        if task is not None:
-            self._take(task, answer)
-
-    def _replace(self, slot: Slot, reason: str, *, started: bool) -> None:
-        """Opens a slot for one whose worker has died; the scheduler decides where."""
-        self._all.discard(slot)
-        slot.kill()
-        self._failed_starts += not started
-        if self._failed_starts > 3 * self._slots:
-            raise CannotGoOn(f"no worker can be started: {reason}")
-        self._start_slot()
-
-    def _take(self, task: Task, answer: FilterAnswer) -> None:
-        self._relay(answer.messages, task.id)
-        if answer.line is not None:
-            self.failed |= bool(answer.code)
-            self._put(task, answer.line)
-        elif answer.code in (USAGE, NOT_FOUND):
-            last = next(reversed(answer.messages), "it says nothing")
-            raise UserError(f"the command cannot run: {last}")
-        elif answer.refused:
-            self._console.refused += 1  # its message has been passed on
-            self._put(task, None)
-        else:
+    def _work(self, task: Task) -> Iterator[tuple[str, bytes]]:
+        """Has slots try the record until one answers; yields its id and line, nothing if the filter refuses it."""
+        tries = self._retries + 1
+        for _try in range(tries):
+            slot = self._next_slot()
+            try:
+                future = slot.process(task.id, task.line)
+                answer = future.result()
+            except Exception as error:
+                reason = _reason(error)
+                self._replace(slot)
+                continue
+            self._ready.put((slot, future))
+            self._relay(answer.messages, task.id)
+            if answer.line is not None:
+                self.failed |= bool(answer.code)
+                yield task.id, answer.line
+                return
+            if answer.code in (USAGE, NOT_FOUND):
+                raise UserError(f"the command cannot run: {next(reversed(answer.messages), 'it says nothing')}")
+            if answer.refused:
+                self._console.refused += 1  # its message has been passed on
+                return
             code = answer.code or 0
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-            self._count_death(task, f"the filter {how}")
-
-    def _count_death(self, task: Task, reason: str) -> None:
-        """Has another worker try; a record that has cost too many gets `errors`."""
-        task.deaths += 1
-        if task.deaths <= self._retries:
-            self._again.append(task)
-            return
+            reason = f"the filter {how}"
         self.failed = True
-        times = f"{task.deaths} times" if task.deaths > 1 else "once"
+        times = f"{tries} times" if tries > 1 else "once"
         self._console.say(f"{task.id}: given up, its worker died {times}: {reason}")
-        self._put(task, self._give_up(task, f"its worker died {times}, last: {reason}"))
+        yield task.id, self._give_up(task, f"its worker died {times}, last: {reason}")
 
-    def _put(self, task: Task, line: bytes | None) -> None:
-        """Writes a record, in its turn if order is kept; None stands for a record that was refused."""
-        if not self._keep_order:
-            self._emit(task.id, line)
-            return
-        self._held[task.number] = task.id, line
-        while self._next in self._held:
-            self._emit(*self._held.pop(self._next))
-            self._next += 1
-
-    def _emit(self, record_id: str, line: bytes | None) -> None:
-        if line is not None:
-            self._write(line + b"\n")
-            self._console.advance(record_id, Ending.AGENT_FAILED if b'"errors":' in line else None)
+    def _emit(self, answer: tuple[str, bytes]) -> None:
+        record_id, line = answer
+        self._write(line + b"\n")
+        self._console.advance(record_id, Ending.AGENT_FAILED if b'"errors":' in line else None)
 
     def _relay(self, messages: list[str], record_id: str) -> None:
         """Passes messages of a filter on, each once; its line numbers mean nothing here: the id takes their place."""
         for message in messages:
             text = re.sub(r"\bstdin:\d+\b", record_id or "stdin", message)
-            if text not in self._notices and len(self._notices) < MOST_NOTICES:
-                self._notices.add(text)
+            with self._lock:
+                is_new = text not in self._notices and len(self._notices) < MOST_NOTICES
+                if is_new:
+                    self._notices.add(text)
+            if is_new:
                 self._console.say(text)
+
+
+def _reason(error: BaseException | None) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 # --- the run over the records -------------------------------------------------------------------
@@ -257,7 +216,7 @@ def work_through(dispatcher: Dispatcher, source: Source, target: Output, console
         source.rewind()
     console.begin(total, "records")
     try:
-        dispatcher.run(read_tasks(source, target.written, console))
+        dispatcher.run(read_tasks(source, target.written, console), None if target.path else target.fd)
     except (Stopped, Exception) as reason:
         exit_at_once_on_signals()  # the cluster ends the workers of a driver that is gone
         dispatcher.stop()
@@ -276,7 +235,6 @@ def work_through(dispatcher: Dispatcher, source: Source, target: Output, console
 def read_tasks(source: Source, written: WrittenRecords, console: Console) -> Iterator[Task]:
     """Yields the records that are not done, or were asked something else; an id that was there before is refused."""
     seen: set[int] = set()
-    number = 0
     for batch in source.lines():
         for at, line in batch:
             try:
@@ -290,8 +248,7 @@ def read_tasks(source: Source, written: WrittenRecords, console: Console) -> Ite
             seen.add(mark)
             done = written.records.get(record_id)
             if done is None or done.prompt not in (None, prompt_digest(record)):
-                yield Task(number, record_id, line.strip())
-                number += 1
+                yield Task(record_id, line.strip())
 
 
 def failed_record(record: Record, reason: str, command: Sequence[str]) -> Record:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from agenteval.agents.prompts import Prompts
 from agenteval.comparison.rows import Batch, RunSource
 from agenteval.streams.console import Console
-from agenteval.streams.jsonl import decode_record
+from agenteval.streams.jsonl import LONG_LINE, decode_record
 from agenteval.streams.output import has_failed
-from agenteval.streams.source import BOM, read_checked
+from agenteval.streams.source import BOM, CHUNK, read_checked
 from agenteval.streams.text import counted, first_few
-from agenteval.wire.records import Id, Wire
+from agenteval.wire.records import Id, Record, Wire
 from agenteval.wire.validation import check
 
 PREFERENCES = ("first", "last", "ok")
@@ -38,14 +38,19 @@ class ShardFile(RunSource):
         """Yields one line at a time, and sets its place."""
         self.make_seekable()
         offset = os.lseek(self.fd, 0, os.SEEK_CUR)
+        number = 0
         with open(self.fd, "rb", closefd=False) as file:
-            for number, line in enumerate(file, 1):
+            while line := file.readline(self.max_line + 1):
+                number, size, rest = number + 1, len(line), line
+                while size > self.max_line and not rest.endswith(b"\n") and (rest := file.readline(CHUNK)):
+                    size += len(rest)
                 bare = line.rstrip(b"\r\n").removeprefix(BOM if number == 1 else b"")
+                bare = bare if size <= self.max_line else LONG_LINE
                 if bare and not bare.isspace():
                     self.first_line = self.first_line or number
-                    self.place = Place(self, number, offset, len(line))
+                    self.place = Place(self, number, offset, size)
                     yield [(number, bare)]
-                offset += len(line)
+                offset += size
 
 
 class Place(NamedTuple):
@@ -74,14 +79,29 @@ class ShardIndex:
     def __init__(self, shards: Sequence[ShardFile], console: Console, prefer: str | None) -> None:
         self._console, self._prefer = console, prefer
         self.places: dict[str, Place] = {}
+        self._agents: dict[str, Place] = {}  # by digest
         self.identical: list[str] = []
         self.decided: list[str] = []
         for shard in shards:
             # Each line is decoded as a whole: what is written here, the next tool has to read.
-            for _, record_id in read_checked(shard, lambda record: check(record, Identified).id, console):
+            for record, record_id in read_checked(shard, lambda record: check(record, Identified).id, console):
+                self._check_agent(record, shard.place)
                 before = self.places.setdefault(record_id, shard.place)
                 if before is not shard.place and self._replaces(before, shard.place, record_id):
                     self.places[record_id] = shard.place
+
+    def _check_agent(self, record: Record, place: Place) -> None:
+        """Reports the first record of another agent, or of the same with another command: a run has one."""
+        metadata = record.get("metadata")
+        digest = metadata.get("agentDigest") if isinstance(metadata, dict) else None
+        if not isinstance(digest, str) or digest in self._agents:
+            return
+        if self._agents:
+            first = next(iter(self._agents.values()))
+            self._console.refuse(
+                str(place), f"is of another agent or command than {first}: shards are of one run", "agent"
+            )
+        self._agents[digest] = place
 
     def _replaces(self, before: Place, now: Place, record_id: str) -> bool:
         """Returns whether a later record takes the place of the one of its id; reports it if nothing decides that."""
@@ -117,13 +137,10 @@ def in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], con
 
 def report(index: ShardIndex, missing: list[str], prompts: str, console: Console) -> None:
     """Reports the records that occur several times, and the prompts that have none."""
-    identical, decided = index.identical, index.decided
-    if identical:
-        console.say(
-            f"{counted(len(identical), 'repeated record')} left out, the same as before: {first_few(identical, SHOWN)}"
-        )
-    if decided:
-        console.say(f"{counted(len(decided), 'conflict')} decided by --prefer: {first_few(decided, SHOWN)}")
+    if ids := index.identical:
+        console.say(f"{counted(len(ids), 'repeated record')} left out, the same as before: {first_few(ids, SHOWN)}")
+    if ids := index.decided:
+        console.say(f"{counted(len(ids), 'conflict')} decided by --prefer: {first_few(ids, SHOWN)}")
     if missing:
         console.say(
             f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "

@@ -23,7 +23,7 @@ from agenteval.processes.guardian import Guardian
 from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of, process_table
 
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
-LONGEST_FOLDER = 27  # bytes: what comes below it takes 80, and the path of a socket may have 107
+LONGEST_FOLDER = 27  # bytes: what Ray makes below it takes 80, and the path of a socket may have 107
 WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
 # Ray reads them when it is imported: no report over the network, no advice about accelerators.
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -49,7 +49,8 @@ class RayCluster:
         self._ray: Any = None
         self._local = address == "local"
         self._command, self._secrets = list(command), dict(secrets)
-        self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir=_short_folder())
+        is_long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER
+        self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir="/tmp" if is_long else None)
         self._mark = cluster_mark()
         self._end_ray = partial(end_ray, self._mark, package_folder())
         self._guardian = Guardian(self._end_ray)
@@ -110,11 +111,6 @@ def _import_ray() -> Any:
     return ray
 
 
-def _short_folder() -> str | None:
-    """Returns where temporary files go: below /tmp if the paths of Ray's sockets would become too long."""
-    return None if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER else "/tmp"
-
-
 class RaySlot:
     """One worker."""
 
@@ -123,24 +119,24 @@ class RaySlot:
 
     def prepare(self) -> Future[Any]:
         """Waits until it has a place and hands it the variables."""
-        return self._future(self._actor.prepare.remote(self._secrets))
+        return _future(self._actor.prepare.remote(self._secrets))
 
     def process(self, record_id: str, line: bytes) -> Future[Any]:
         """Has it answer a record."""
-        return self._future(self._actor.process.remote(record_id, line))
+        return _future(self._actor.process.remote(record_id, line))
 
     def finish(self) -> Future[Any]:
         """Has it end its filter."""
-        return self._future(self._actor.finish.remote())
+        return _future(self._actor.finish.remote())
 
     def kill(self) -> None:
         """Kills it; its filter notices, and ends its agents."""
         self._ray.kill(self._actor)
 
-    @staticmethod
-    def _future(reference: Any) -> Future[Any]:
-        future: Future[Any] = reference.future()
-        return future
+
+def _future(reference: Any) -> Future[Any]:
+    future: Future[Any] = reference.future()
+    return future
 
 
 def copy_files(command: Sequence[str], more: Sequence[str], folder: str) -> None:
@@ -219,12 +215,10 @@ def end_ray(mark: int, package: str) -> None:
 
 def _of_cluster(mark: int, package: str) -> list[int]:
     """Returns the processes of Ray itself in a cluster."""
-    place = os.path.join(os.fsencode(package), b"")
-    return [pid for pid in process_table() if _is_ray(pid, place) and find_mark(pid) == mark]
-
-
-def _is_ray(pid: int, place: bytes) -> bool:
-    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        program = file.read().split(b"\0")[:3]  # python -u FILE, until it changes its name
-        return program[0].startswith(TITLE) or any(word.startswith(place) for word in program)
-    return False
+    place, found = os.path.join(os.fsencode(package), b""), []
+    for pid in process_table():
+        with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            program = file.read().split(b"\0")[:3]  # python -u FILE, until it changes its name
+            is_ray = program[0].startswith(TITLE) or any(word.startswith(place) for word in program)
+            found += [pid] if is_ray and find_mark(pid) == mark else []
+    return found

@@ -18,10 +18,11 @@ from agenteval.comparison.figures import Report, run_k
 from agenteval.comparison.pairing import PairAnalysis, PromptScores, Rows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
 from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
-from agenteval.comparison.verdicts import decide_by_preference, overall, sentences
+from agenteval.comparison.verdicts import STOPPED, decide_by_preference, details
 from agenteval.statistics.paired import mid_p, sign_test
-from agenteval.statistics.samples import pass_exp
-from agenteval.streams.text import counted
+from agenteval.statistics.ranks import rank_intervals
+from agenteval.statistics.samples import MOST_PROMPTS
+from agenteval.streams.text import counted, whole_number
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import Difference
 from agenteval.wire.records import Record
@@ -41,7 +42,10 @@ class CompareSettings(NamedTuple):
     weights: Weights | None = None
     iterations: int | None = None
     seed: int | None = None
+    on: str = "passes"  # or score, or pass^k: the measure that decides
     margin: float = 0.05
+    missing_fail: bool = False  # whether a prompt that the first run has and another lacks counts as not passed
+    prompts: bool = False  # whether to say which prompts separate the runs
 
 
 class Comparison:
@@ -59,11 +63,22 @@ class Comparison:
         now: float = 0.0,
     ) -> Report:
         """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
+        runs = pairing.with_stops(runs)
         meta, strategy = self._meta(runs, settings, rankings, now), self.strategy(settings, rankings)
-        report = self._report(runs, strategy, meta)
+        report = self._report(runs, strategy, meta, settings.missing_fail)
+        pairs = report.statistics.pairs
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
-            decide_by_preference(report.statistics.pairs, report.preference)
+            decide_by_preference(pairs, report.preference)
+        for pair in pairs:
+            pair.sentences = [f"{line.title}: {line.text}." for line in details(pair, report)]
+        if settings.prompts:
+            report.prompts = separation(runs)
+        if len(runs) > 2:
+            beaten = {(pair.better, pair.run_b if pair.better == pair.run_a else pair.run_a) for pair in pairs}
+            better = {(one, other) for one, other in beaten if one is not None}
+            for label, places in rank_intervals(meta.runs, better).items():
+                report.statistics.runs[label].rank = places
         if settings.iterations is not None:
             for run in runs:
                 interval = figures.mean_latency_interval(run, settings.iterations, settings.seed or 0)
@@ -96,6 +111,7 @@ class Comparison:
             "clusters": len({row.cluster_name(id) for id, row in rows}) if cluster_by else None,
             "changed_input": {run.label: list(run.changed) for run in runs if run.changed} or None,
             "negative_durations": {label: count for label, count in set_back.items() if count} or None,
+            "on": settings.on,
             "margin": settings.margin,
             "grader_errors": None if rankings is None else sum(found.error is not None for found in rankings.values()),
         }
@@ -139,8 +155,12 @@ class Comparison:
 
     # --- the two forms of the report ---
 
-    def _report(self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta) -> Report:
-        """The figures of each run and of every two."""
+    def _report(self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta, missing_fail: bool) -> Report:
+        """The figures of each run and of every two; `missing_fail` if missing prompts count as not passed in these."""
+        paired = runs
+        if missing_fail:
+            paired, missing = pairing.with_missing(runs)
+            meta.counted_as_failed = missing or None
 
         def each(figure: Callable[[RunRows], Any]) -> dict[str, Any]:
             return {run.label: figure(run) for run in runs}
@@ -149,12 +169,13 @@ class Comparison:
             "meta": meta,
             "performance": each(partial(figures.performance, trials=self.trials)),
             "usage": figures.usage(runs),
-            "by_category": pairing.by_category(runs, figures.category_run),
+            "by_category": pairing.by_category(paired, figures.category_run),
         }
-        pairs = zip(pairing.analyse_pairs(runs), combinations(runs, 2), strict=True)
+        exponent = whole_number(meta.on.removeprefix("pass^"))
+        analyses = zip(pairing.analyse_pairs(paired, exponent, trials=self.trials), combinations(runs, 2), strict=True)
         statistics = wire.Statistics(
             runs=each(figures.run_statistics),
-            pairs=[self._pair(pair, meta, a, b) for pair, (a, b) in pairs],
+            pairs=[self._pair(pair, meta.on, stopped=a.stopped or b.stopped) for pair, (a, b) in analyses],
         )
         if not self.trials:
             return wire.ComparisonReport(
@@ -178,14 +199,22 @@ class Comparison:
             per_prompt=prompts,
         )
 
-    def _pair(self, pair: PairAnalysis, meta: wire.ReportMeta, a: RunRows, b: RunRows) -> wire.PairStatistics:
-        """What the report says of two runs; the fields that results and trials share with others come first."""
-        if not self.trials:
-            fields = asdict(pair.scores) | outcome(pair, meta)
-            return wire.PairStatistics(**fields, pass_rate=pair.passes, mcnemar=mcnemar(pair.passes))
-        score = pair.scores if pair.scores.n else None
-        fields = asdict(pair.passes) | outcome(pair, meta)
-        return wire.PairStatistics(**fields, pass_rate=pair.passes, score=score, pass_exp=pass_exp_difference(a, b))
+    def _pair(self, pair: PairAnalysis, on: str, *, stopped: bool) -> wire.PairStatistics:
+        """What the report says of two runs; its own fields are those of the measure that decides."""
+        deciding: Difference = pair.scores if on == "score" else pair.passes
+        if on.startswith("pass^") and pair.pass_exp is not None:
+            deciding = pair.pass_exp
+        return wire.PairStatistics(
+            **{name: value for name, value in asdict(deciding).items() if name != "k"},
+            stopped=stopped,
+            pass_rate=pair.passes,
+            mcnemar=None if self.trials else mcnemar(pair.passes),
+            score=pair.scores if pair.scores.n else None,
+            pass_exp=pair.pass_exp,
+            flips=pair.flips,
+            resources=pair.resources,
+            sentences=[],
+        )
 
 
 def mcnemar(passes: Difference) -> wire.McNemar:
@@ -194,24 +223,23 @@ def mcnemar(passes: Difference) -> wire.McNemar:
     return wire.McNemar(b=b, c=c, p=mid_p(b, c), exact_p=sign_test(b, c))
 
 
-def pass_exp_difference(a: RunRows, b: RunRows) -> wire.PassExpDifference:
-    """The difference of the unbiased pass^k, at the smaller k of the two runs."""
-    k = min(run_k(a), run_k(b))
-    values = pairing.paired_values(a, b, lambda row: pass_exp(row.graded, row.passed, k))
-    return wire.PassExpDifference(k=k, **asdict(pairing.difference(values)))
-
-
-def outcome(pair: PairAnalysis, meta: wire.ReportMeta) -> dict[str, Any]:
-    """The fields of a pair that hold its outcome."""
-    better, verdict = overall(pair.passes, pair.scores)
-    margin = meta.margin if pair.passes.run_a == meta.runs[0] else None  # how much worse B may be than the baseline
-    return {
-        "better": better,
-        "verdict": verdict,
-        "flips": pair.flips,
-        "resources": pair.resources,
-        "sentences": sentences(pair.passes, pair.scores, pair.resources, margin),
-    }
+def separation(runs: Sequence[RunRows]) -> wire.Separation:
+    """Which prompts tell the runs apart, those that tell most first, and which tell nothing."""
+    separating, never, always = [], [], []
+    for id, rows in shared_prompts(runs):
+        rates = {label: row.pass_rate for label, row in rows.items() if row.pass_rate is not None}
+        if len(rates) < 2:
+            continue
+        rate = sum(rates.values()) / len(rates)
+        spread = 4 * sum((one - rate) ** 2 for one in rates.values()) / len(rates)
+        if not any(rates.values()):
+            never.append(id)
+        elif all(one == 1 for one in rates.values()):
+            always.append(id)
+        else:
+            separating.append(wire.SeparatingPrompt(id=id, pass_rate=rate, information=spread, runs=rates))
+    separating.sort(key=lambda prompt: -prompt.information)
+    return wire.Separation(prompts=separating, never_pass=never, always_pass=always)
 
 
 def remarks(report: Report) -> list[str]:
@@ -221,6 +249,9 @@ def remarks(report: Report) -> list[str]:
         f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
         for label, count in (meta.negative_durations or {}).items()
     ]
+    stopped = [f"{pair.run_b} against {pair.run_a}" for pair in report.statistics.pairs if pair.stopped]
+    if stopped:
+        lines.append(f"stopped early: {STOPPED} ({', '.join(stopped)})")
     if meta.clusters and meta.clusters == meta.prompt_count:
         key = f"metadata.{meta.cluster_by}"
         lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
@@ -244,7 +275,7 @@ def remarks(report: Report) -> list[str]:
             lines.append(f"{incomplete}; the trials that there are count")
         reliability, k = report.reliability[label], str(meta.trials_per_prompt)
         over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
-        if over < figures.MOST_PROMPTS * found.graded_prompts:
+        if over < MOST_PROMPTS * found.graded_prompts:
             lines.append(
                 f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "
                 "graded trials: they may differ from the others, so that there is no interval"

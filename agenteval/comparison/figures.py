@@ -18,20 +18,20 @@ from agenteval.statistics.intervals import (
     clustered_rate_interval,
     percentile_interval,
     prompt_rate_interval,
+    ratio_interval,
     score_interval,
 )
-from agenteval.statistics.samples import commonest, mean, pass_at, pass_exp, percentile
+from agenteval.statistics.samples import MOST_PROMPTS, commonest, mean, pass_at, pass_exp, percentile
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import CategoryRun, ConfidenceInterval, Difference, Ratio, Usage, UsageAmount
 
 Report = wire.ComparisonReport | wire.TrialsComparisonReport
 Pair = wire.PairStatistics
-Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps"]
+Unit = Literal["rate", "score", "count", "ms", "tokens", "usd", "steps", "rank"]
 
 BORDERS = (0.2, 0.4, 0.6, 0.8)
 FIFTHS = ("0.0-0.2", "0.2-0.4", "0.4-0.6", "0.6-0.8", "0.8-1.0")
 MOST_FLAKY = 10
-MOST_PROMPTS = 0.9  # of the graded prompts must have j trials: those with more trials may be the hard ones
 STEPS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500)  # numbers of trials that get an interval, besides k
 
 
@@ -72,11 +72,15 @@ COST = RunFigure("Cost", "usd", "usage.cost.total")
 ESTIMATED = RunFigure("Estimated", "count", "usage.cost.estimated_count")
 TIME = RunFigure("Time", "ms", "performance.latency.p50", "performance.latency.p50_interval")
 
-TERMINAL = (PASS_RATE, SCORE, TOKENS, COST, TIME)
+RANK = RunFigure("Rank", "rank", "statistics.runs.rank")
+PROMPTS = RunFigure("n", "count", "statistics.runs.graded_prompts")
+PRICE = RunFigure("Cost of a pass", "usd", "usage.cost_of_pass", "usage.cost_of_pass_interval")
+
+TERMINAL = (RANK, PASS_RATE, PROMPTS, SCORE, TOKENS, COST, PRICE, TIME)
 """What the table on a terminal has of each run."""
 PAGE = (
-    *(PASS_RATE, GRADED, SCORE),
-    *(TIME._replace(title="p50"), RunFigure("p90", "ms", "performance.latency.p90"), TOKENS, COST),
+    *(RANK, PASS_RATE, GRADED, SCORE),
+    *(TIME._replace(title="p50"), RunFigure("p90", "ms", "performance.latency.p90"), TOKENS, COST, PRICE),
 )
 """What the html page has of each run."""
 QUALITY = (
@@ -126,6 +130,7 @@ USAGE = (
     RunFigure("Cost (USD)", "usd", "usage.cost.total"),
     RunFigure("Mean", "usd", "usage.cost.mean"),
     RunFigure("n", "count", "usage.cost.n"),
+    PRICE,
     ESTIMATED,
 )
 
@@ -156,12 +161,14 @@ class Measure(NamedTuple):
     unit: Unit
     difference: Difference
 
+    def decides(self, on: str) -> bool:
+        """Whether it is the one that was named to decide: `passes`, `score` or `pass^k`."""
+        return self.name.startswith({"passes": "Pass rate", "score": "Score"}.get(on, "pass^"))
+
 
 def measures(pair: Pair) -> list[Measure]:
     """The differences of a pair that there are: passes, of several trials pass^k, scores."""
     found = [Measure("Pass rate", "rate", pair.pass_rate)]
-    if pair.mcnemar is not None:
-        return [*found, Measure("Score", "score", pair)]
     if pair.pass_exp is not None:
         found.append(Measure(f"pass^{pair.pass_exp.k}", "rate", pair.pass_exp))
     return [*found, Measure("Score", "score", pair.score)] if pair.score is not None else found
@@ -338,8 +345,18 @@ def usage(runs: Sequence[RunRows]) -> dict[str, Usage] | None:
     for run in runs:
         estimated = sum(len(row.cost_values) for row in run.rows.values() if row.cost_estimated)
         cost = amount(run, "cost_values", estimated or None)
-        found[run.label] = Usage(tokens=amount(run, "token_values"), cost=cost)
+        found[run.label] = Usage(tokens=amount(run, "token_values"), cost=cost, **cost_of_pass(run))
     return found if any(run.tokens or run.cost for run in found.values()) else None
+
+
+def cost_of_pass(run: RunRows) -> dict[str, Any]:
+    """The fields that hold the cost of the graded prompts divided by their passes; None if nothing passed."""
+    rows = [(id, row) for id, row in run.rows.items() if row.graded and row.cost_values]
+    costs, passes = [sum(row.cost_values) for _, row in rows], [float(row.passed) for _, row in rows]
+    if not any(passes):
+        return {"cost_of_pass": None}
+    interval = ratio_interval(costs, passes, [row.cluster_name(id) for id, row in rows] if run.clustered else None)
+    return {"cost_of_pass": sum(costs) / sum(passes), "cost_of_pass_interval": interval}
 
 
 def amount(run: RunRows, field: str, estimated: int | None = None) -> UsageAmount | None:

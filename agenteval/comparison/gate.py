@@ -17,7 +17,6 @@ from agenteval.statistics.intervals import (
     clustered_rate_interval,
     pass_rate_interval,
     percentile_interval,
-    rate_interval,
     score_interval,
 )
 from agenteval.statistics.samples import percentile, plug_in_pass_at_k, plug_in_pass_exp_k
@@ -51,7 +50,8 @@ class RunFigures:
         self.summary = RunSummary()
         self._clusters: array[int] = array("q")  # the prompt of each record: trials of one are a cluster
         self._prompts = 0
-        self._scores, self._scored = array("d"), array("q")
+        self._scores = array("d")  # the mean of each prompt
+        self._timed = array("q")  # the prompt of each duration
         self._flags: dict[str, array[float]] = {name: array("d") for name in FLAGS}
         self._recorded: dict[str, array[float]] = {name: array("d") for name in RECORDED}
         self._failed_prompts = 0  # of trials: prompts whose agents all failed
@@ -61,13 +61,17 @@ class RunFigures:
         self.summary.add(row)
         prompt = self._prompts
         self._prompts += 1
+        scores = []
         for attempt in row.attempts:
             self._clusters.append(prompt)
             for name, holds in FLAGS.items():
                 self._flags[name].append(holds(attempt))
             if attempt.grade is not None or attempt.agent_failed:
-                self._scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
-                self._scored.append(prompt)
+                scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
+            if attempt.timing.duration is not None:
+                self._timed.append(prompt)
+        if scores:
+            self._scores.append(sum(scores) / len(scores))
         if row.is_trials:
             self._failed_prompts += bool(row.attempts) and row.failed == len(row.attempts) and not row.graded
             for name, of_row in RECORDED.items():
@@ -108,21 +112,19 @@ class RunFigures:
     # --- each figure ---
 
     def pass_rate(self) -> GateFigure:
-        """The share of graded records that passed."""
-        grades, trials = self.summary.overall(), self.summary.trials
+        """The share of graded records that passed; of trials, the mean of the prompts' pass rates."""
+        grades = self.summary.overall()
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
-        interval = trials.interval() if trials else bounds(rate_interval(grades.passed, grades.count))
         over = f"{grades.passed:,} of {grades.count:,} passed, {self.graded_text()}"
-        return GateFigure(grades.passed / grades.count, over, interval, known=self.graded_share)
+        return GateFigure(grades.rate, over, grades.interval, known=self.graded_share)
 
     def score(self) -> GateFigure:
         """The mean score."""
         grades = self.summary.overall()
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
-        clusters = self._scored if self.summary.trials else None
-        interval = bounds(score_interval(self._scores, clusters)) if self._scores else None
+        interval = bounds(score_interval(self._scores))
         over = f"mean of {grades.count:,}, {self.graded_text()}"
         return GateFigure(grades.score.value, over, interval, known=self.graded_share)
 
@@ -147,10 +149,11 @@ class RunFigures:
 
     def latency(self, p: float) -> GateFigure:
         """A percentile of the durations, in milliseconds."""
-        ordered = sorted(self.summary.durations)
-        if not ordered:
+        durations = self.summary.durations
+        if not durations:
             return GateFigure(None, "no times recorded")
-        return GateFigure(percentile(ordered, p), f"ms, over {len(ordered):,}", bounds(percentile_interval(ordered, p)))
+        interval = bounds(percentile_interval(durations, p, self._timed if self.summary.trials else None))
+        return GateFigure(percentile(sorted(durations), p), f"ms, over {len(durations):,}", interval)
 
     def total(self, *names: str) -> GateFigure:
         """The sum of what agents reported."""

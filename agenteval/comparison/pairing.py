@@ -1,19 +1,23 @@
 """Runs joined by prompt: which prompts they share, who wins a prompt, and how two runs differ on those that both have.
 
-`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes and scores, the
-prompts that changed sides, and the ratios of time, tokens and cost. All verdicts of a report are adjusted together.
+`analyse_pairs` is what both kinds of report are made of: for every two runs the differences of passes, scores and
+pass^k, the prompts that changed sides, and the ratios of time, tokens and cost. The verdicts and intervals of each
+measure are adjusted for the number of pairs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from msgspec.structs import asdict, replace
+
+from agenteval.comparison.figures import run_k
 from agenteval.comparison.rows import ComparedRow, RunRows
-from agenteval.statistics.intervals import geometric_ratio_interval, ratio_interval
-from agenteval.statistics.paired import SIGNIFICANT, compare_paired, holm, signs
-from agenteval.statistics.power import TIE as NO_DIFFERENCE
-from agenteval.statistics.samples import geometric_mean, mean
-from agenteval.wire.comparison import Pairwise
+from agenteval.statistics.intervals import LEVEL, geometric_ratio_interval, ratio_interval
+from agenteval.statistics.paired import SIGNIFICANT, PairedTest, compare_paired, holm, holm_levels, signs
+from agenteval.statistics.samples import geometric_mean, mean, pass_exp
+from agenteval.statistics.sequential import place, sequential_test
+from agenteval.wire.comparison import Pairwise, PassExpDifference
 from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
 
 TIE = 1e-9
@@ -67,6 +71,36 @@ def without_changed_inputs(runs: Sequence[RunRows]) -> list[RunRows]:
             del run.rows[id]
         kept.append(run._replace(changed=changed))
     return kept
+
+
+def with_stops(runs: Sequence[RunRows]) -> list[RunRows]:
+    """The runs, with those marked that have a rule for stopping early and lack prompts: they were stopped."""
+    ids = set(prompt_ids(runs))
+    return [run._replace(stopped=run.has_stop_rule and len(run.rows) + len(run.changed) < len(ids)) for run in runs]
+
+
+def with_missing(runs: Sequence[RunRows]) -> tuple[list[RunRows], dict[str, list[str]]]:
+    """The runs with prompts that only the first one has counted as not passed, and the ids of these.
+
+    A run that was stopped early, or has no prompt of the first one, is left as it is.
+    """
+    first, *others = runs
+    filled, missing = [first], {}
+    for run in others:
+        left_out = set(run.changed)
+        lacks = [id for id in first.rows if id not in run.rows and id not in left_out]
+        if not lacks or run.stopped or not run.rows.keys() & first.rows.keys():
+            filled.append(run)
+            continue
+        missing[run.label] = lacks
+        filled.append(run._replace(rows=run.rows | {id: not_passed(first.rows[id]) for id in lacks}))
+    return filled, missing
+
+
+def not_passed(row: ComparedRow) -> ComparedRow:
+    """As many attempts as another run has, of which none passed and nothing else is known."""
+    zeros = (0.0,) * len(row.scores)
+    return replace(row, passed=0, scores=zeros, durations=(), token_values=(), cost_values=(), pass_at_k=0.0)
 
 
 # --- who wins a prompt --------------------------------------------------------------------------
@@ -140,6 +174,7 @@ class PairedValues(NamedTuple):
     a: list[float]
     b: list[float]
     clusters: list[str] | None = None
+    stopped: bool = False  # whether a run was stopped early, once the answer was known
 
     @property
     def differences(self) -> list[float]:
@@ -148,31 +183,40 @@ class PairedValues(NamedTuple):
 
 
 class PairAnalysis(NamedTuple):
-    """What both kinds of report say of two runs."""
+    """What both kinds of report say of two runs, a difference for each measure."""
 
     passes: Difference
     scores: Difference
+    pass_exp: PassExpDifference | None
     flips: Flips
     resources: Resources
 
 
-def analyse_pairs(runs: Sequence[RunRows]) -> list[PairAnalysis]:
-    """The paired analysis of every two runs; the verdicts are adjusted for all tests of the report."""
-    found, same = [], []
-    for a, b in combinations(runs, 2):
-        passes = paired_values(a, b, lambda row: row.pass_rate)
-        scores = paired_values(a, b, lambda row: row.score)
-        by_passes, by_scores = difference(passes), difference(scores)
-        if same_test(scores, passes):
-            same.append((by_scores, by_passes))
-        found.append(PairAnalysis(by_passes, by_scores, flips(passes), resources(a, b)))
-    decide([test for pair in found for test in (pair.passes, pair.scores)], same)
-    return found
+def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trials: bool = False) -> list[PairAnalysis]:
+    """The paired analysis of every two runs; `exponent` is the k of pass^k, else the smaller k of the two."""
+    pairs = list(combinations(runs, 2))
+    passes = [paired_values(a, b, lambda row: row.pass_rate) for a, b in pairs]
+    by_passes = decided(passes)
+    by_scores = decided([paired_values(a, b, lambda row: row.score) for a, b in pairs])
+    ks = [exponent or min(run_k(a), run_k(b)) for a, b in pairs]
+    every = [
+        paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
+        for (a, b), k in zip(pairs, ks, strict=True)
+    ]
+    by_exp = [
+        PassExpDifference(k=k, **asdict(found)) if trials else None for k, found in zip(ks, decided(every), strict=True)
+    ]
+    found = zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
+    return [
+        PairAnalysis(of_passes, of_scores, of_exp, flips(values), resources(a, b))
+        for (a, b), values, of_passes, of_scores, of_exp in found
+    ]
 
 
 def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
     """Pairs a value of two runs by prompt."""
-    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None)
+    stopped = a.stopped or b.stopped
+    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None, stopped)
     for id, row in a.rows.items():
         other = b.rows.get(id)
         if other is None or (ours := value_of(row)) is None or (theirs := value_of(other)) is None:
@@ -185,11 +229,42 @@ def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
     return found
 
 
-def difference(values: PairedValues) -> Difference:
-    """The paired analysis of the values; decide() names the run that is better."""
+def decided(pairs: Sequence[PairedValues]) -> list[Difference]:
+    """The differences of one measure, verdicts and intervals adjusted for their number by Holm's method.
+
+    An interval excludes 0 if and only if the verdict names a run. That is why p values are never below what the
+    interval of their level allows, which may in turn change the level of others.
+    """
+    levels, least = [LEVEL] * len(pairs), [0.0] * len(pairs)
+    while True:
+        tests = [paired_test(pair, level) for pair, level in zip(pairs, levels, strict=True)]
+        known = [at for at, test in enumerate(tests) if test.p is not None]
+        least = [max(test.p or 0.0, before) for test, before in zip(tests, least, strict=True)]
+        wanted = holm_levels([least[at] for at in known])
+        if wanted == [levels[at] for at in known]:
+            break
+        for at, level in zip(known, wanted, strict=True):
+            levels[at] = level
+    adjusted = dict(zip(known, holm([least[at] for at in known]), strict=True))
+    return [difference(pair, test, adjusted.get(at)) for at, (pair, test) in enumerate(zip(pairs, tests, strict=True))]
+
+
+def paired_test(values: PairedValues, level: float) -> PairedTest:
+    """The test of one pair; of a run that was stopped early, one that holds whenever it stops."""
+    if not values.stopped:
+        return compare_paired(values.differences, values.clusters, level)
+    order = sorted(range(len(values.ids)), key=lambda at: place(values.ids[at]))
     found = values.differences
-    test = compare_paired(found, values.clusters)
+    return sequential_test([found[at] for at in order], level)
+
+
+def difference(values: PairedValues, test: PairedTest, adjusted: float | None) -> Difference:
+    """A difference on the wire, with the run that is shown to be better."""
+    found = values.differences
     wins, losses = signs(found)
+    better = None
+    if adjusted is not None and adjusted < SIGNIFICANT and test.mean:
+        better = values.run_a if test.mean > 0 else values.run_b
     return Difference(
         run_a=values.run_a,
         run_b=values.run_b,
@@ -198,53 +273,29 @@ def difference(values: PairedValues) -> Difference:
         mean_b=mean(values.b),
         mean_difference=test.mean,
         interval=test.interval,
+        change=None if test.mean is None else -test.mean,
+        change_interval=(-test.interval.high, -test.interval.low) if test.interval else None,
         wins=wins,
         losses=losses,
         ties=len(found) - wins - losses,
         minimum_detectable_difference=test.detectable,
         prompts_needed=test.needed,
         p=test.p,
-        better=None,
-        verdict=outcome_words(len(found), None),
+        adjusted_p=adjusted,
+        better=better,
+        verdict=outcome_words(len(found), better, same=not wins and not losses),
     )
 
 
-def same_test(scores: PairedValues, passes: PairedValues) -> bool:
-    """Whether the differences of scores are those of passes times a factor: testing both is testing one twice."""
-    if scores.ids != passes.ids:
-        return False
-    pairs = list(zip(scores.differences, passes.differences, strict=True))
-    factor = next((abs(score / passed) for score, passed in pairs if abs(passed) > NO_DIFFERENCE), 1.0)
-    return all(abs(score - factor * passed) < NO_DIFFERENCE for score, passed in pairs)
-
-
-def decide(tests: Sequence[Difference], same: Sequence[tuple[Difference, Difference]] = ()) -> None:
-    """Adjusts the p values of all tests of a report by Holm's method, and names the runs shown to be better.
-
-    In `same`, the first of two differences is the same test as the second, in another unit.
-    """
-    tested = [test for test in tests if test.p is not None and not any(test is twin for twin, _ in same)]
-    for test, adjusted in zip(tested, holm([test.p or 0.0 for test in tested]), strict=True):
-        _conclude(test, adjusted)
-    for twin, original in same:
-        if original.adjusted_p is not None:
-            _conclude(twin, original.adjusted_p)
-
-
-def _conclude(test: Difference, adjusted: float) -> None:
-    test.adjusted_p = adjusted
-    if adjusted < SIGNIFICANT and test.mean_difference:
-        test.better = test.run_a if test.mean_difference > 0 else test.run_b
-    test.verdict = outcome_words(test.n, test.better)
-
-
-def outcome_words(n: int, better: str | None) -> str:
+def outcome_words(n: int, better: str | None, *, same: bool = False) -> str:
     """The outcome of one test in words."""
     if n == 0:
         return "no prompt is graded in both"
     if better is not None:
         return f"{better} better"
-    return "too few prompts to tell" if n < FEWEST else "no difference shown"
+    if n < FEWEST:
+        return "too few prompts to tell"
+    return f"equal on all {n} prompts" if same else "no difference shown"
 
 
 def flips(passes: PairedValues, border: float = 0.5) -> Flips:
@@ -302,18 +353,18 @@ def by_category(runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRu
     if not categories_of:
         return None
     parts: dict[str, list[RunRows]] = {}
-    for place, run in enumerate(runs):
+    for at, run in enumerate(runs):
         for id, row in run.rows.items():
             for category in categories_of.get(id, (NO_CATEGORY,)):
                 if category not in parts:
                     parts[category] = [other._replace(rows={}) for other in runs]
-                parts[category][place].rows[id] = row
-    found = {
+                parts[category][at].rows[id] = row
+    both = [(a, b) for part in parts.values() for a, b in combinations(part, 2)]
+    pairs = iter(decided([paired_values(a, b, lambda row: row.pass_rate) for a, b in both]))
+    return {
         category: Category(
             runs={run.label: figures(run) for run in part},
-            pairs=[difference(paired_values(a, b, lambda row: row.pass_rate)) for a, b in combinations(part, 2)],
+            pairs=[next(pairs) for _ in combinations(part, 2)],
         )
         for category, part in parts.items()
     }
-    decide([pair for category in found.values() for pair in category.pairs])
-    return found

@@ -19,16 +19,20 @@ from agenteval.statistics.power import (
     variances,
 )
 from agenteval.statistics.sequential import passes_of
+from agenteval.streams.digests import prompt_digest
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.streams.text import counted
 from agenteval.wire.plan import EvaluationPlan, PassVariance, PlanOption
 from agenteval.wire.records import Record
 
 
-def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> Pilot:
+def read_pilot(
+    source: Source, refusals: Refusals, *, resumed: bool = False, asked: dict[str, str] | None = None
+) -> dict[str, Passes]:
     """Reads results or trials; a prompt without a grade is left out, a second record of one refused.
 
-    Of a `resumed` file the last record of a prompt counts: its agent was run again.
+    Of a `resumed` file the last record of a prompt counts: its agent was run again. `asked` gets the digest of what
+    each prompt asked.
     """
     found: dict[str, Passes] = {}
 
@@ -38,6 +42,8 @@ def read_pilot(source: Source, refusals: Refusals, *, resumed: bool = False) -> 
             raise BadRecord(f'"id" {record["id"]} is there twice; the first one counts')
         if passes is not None:
             found[record["id"]] = passes
+        if asked is not None and "input" in record:
+            asked[record["id"]] = prompt_digest(record)
 
     for _ in read_checked(source, accept, refusals):
         pass

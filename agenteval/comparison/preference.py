@@ -1,9 +1,10 @@
 """The comparison grader of the custom strategy: it ranks the runs prompt by prompt → who is preferred, and is it luck.
 
 Each prompt is asked about twice, the second time with the runs in reverse order, because judges tend to prefer a place:
-an answer that depends on the order is a tie.
+an answer that depends on the order is a tie. Asked once, it is in an order by a hash of its id.
 """
 
+import hashlib
 import os
 from array import array
 from collections import deque
@@ -138,7 +139,7 @@ def rank_prompts(
 ) -> dict[str, PromptRanking]:
     """Asks about every prompt that two runs or more have; an error of the grader costs that prompt only.
 
-    With `reverse` it is asked again with the runs in reverse order: judges tend to prefer a place.
+    With `reverse` it is asked again with the runs in reverse order.
     """
     indexes = {run.label: RecordIndex(source) for run, source in zip(runs, sources, strict=True)}
     waiting: deque[tuple[str, list[str], bool]] = deque()  # the grader may read ahead of its answers
@@ -146,6 +147,8 @@ def rank_prompts(
 
     def payloads() -> Iterator[Record]:
         for id, rows in shared_prompts(runs):
+            if not reverse:
+                rows = dict(sorted(rows.items(), key=lambda run: shown_place(id, run[0])))
             payload = payload_of(id, {label: indexes[label].record(row.line) for label, row in rows.items()}, rows)
             waiting.append((id, list(rows), not reverse))
             yield payload
@@ -168,6 +171,11 @@ def rank_prompts(
     console.begin(sum(1 for _ in shared_prompts(runs)))
     ask(payloads(), answered)
     return rankings
+
+
+def shown_place(id: str, label: str) -> bytes:
+    """The place of a run among those that the grader is shown: as if by chance, but the same in every call."""
+    return hashlib.sha256(f"{id}\0{label}".encode()).digest()
 
 
 def read_ranking(answer: object, labels: Sequence[str]) -> PromptRanking:
@@ -237,21 +245,23 @@ def verdict(n: int, better: str | None) -> str:
 
 
 def position_bias(labels: Sequence[str], ranked: Sequence[PromptRanking]) -> PositionBias:
-    """Counts the pairs in which the place decided; every prompt was shown in both orders."""
-    n = consistent = first = second = 0
+    """Counts the pairs in which the place decided; a prompt of several pairs is one sign of the test."""
+    n = consistent = first = second = prompts_first = prompts_second = 0
     for ranking in ranked:
-        shown = [label for label in labels if label in ranking.ranks]
+        shown, lean = [label for label in labels if label in ranking.ranks], 0
         for a, b in combinations(shown, 2):  # A is shown first, and then B
             before, after = preferred(ranking.ranks, a, b), preferred(ranking.reversed_ranks or {}, a, b)
             if before is None or after is None:
                 continue
             n += 1
             consistent += before == after
+            lean += ((before, after) == (1, -1)) - ((before, after) == (-1, 1))
             first += (before, after) == (1, -1)
             second += (before, after) == (-1, 1)
-    return PositionBias(
-        n=n, consistent=consistent, first_preferred=first, second_preferred=second, p=sign_test(first, second)
-    )
+        prompts_first += lean > 0
+        prompts_second += lean < 0
+    p = sign_test(prompts_first, prompts_second)
+    return PositionBias(n=n, consistent=consistent, first_preferred=first, second_preferred=second, p=p)
 
 
 def strengths_of(labels: Sequence[str], ranked: Sequence[PromptRanking]) -> list[RunStrength]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 import zlib
@@ -22,12 +21,13 @@ from agenteval.adapters.trajectory import richness_of
 from agenteval.errors import BadRecord, UserError
 from agenteval.models.prices import estimated_cost
 from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.streams.agent_files import LONGEST_LINE
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import KeyUse, groups_at, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
-from agenteval.wire.records import Input, Richness
+from agenteval.wire.records import STOP_RULE, Input, Richness
 from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
 
 EXTENSIONS = (".jsonl", ".ndjson", ".json")
@@ -297,6 +297,8 @@ class RunRows(NamedTuple):
     rows: dict[str, ComparedRow]
     changed: Sequence[str] = ()
     clustered: bool = False  # whether prompts that belong together are one cluster (--cluster-by)
+    has_stop_rule: bool = False  # whether it could be stopped early (--stop-when-known)
+    stopped: bool = False  # whether it was
 
     def values(self, field: str) -> list[float]:
         """The field of each row in which it is known."""
@@ -336,8 +338,8 @@ def with_failures_graded(rows: dict[str, ComparedRow]) -> dict[str, ComparedRow]
 class RunSource(Source):
     """A source whose first lines can be peeked at."""
 
-    def __init__(self, path: str | None) -> None:
-        super().__init__(path)
+    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE) -> None:
+        super().__init__(path, max_line=max_line)
         self._peeked: list[Batch] = []
         self._batches: Iterator[Batch] | None = None
 
@@ -358,8 +360,9 @@ class RunSource(Source):
         """Copies a pipe to a temporary file, which has no name and ends with the process."""
         if self.regular:
             return
-        with open(self.fd, "rb", closefd=False) as pipe, tempfile.TemporaryFile() as spool:
-            shutil.copyfileobj(pipe, spool)
+        with tempfile.TemporaryFile() as spool:
+            while piece := self._read():
+                spool.write(piece)
             spool.flush()
             self.fd, self.regular = os.dup(spool.fileno()), True
         self.rewind()
@@ -398,6 +401,7 @@ def read_run(
 ) -> RunRows:
     """The rows of one file; a line that cannot be used is reported and left out."""
     rows: dict[str, ComparedRow] = {}
+    has_stop_rule = False
     for batch in source.lines():
         for number, line in batch:
             try:
@@ -409,9 +413,11 @@ def read_run(
                 console.refuse(f"{source.name}:{number}", why)
                 continue
             rows[row.id] = compared_row(row, number, options)
+            has_stop_rule = has_stop_rule or STOP_RULE in (row.metadata or {})
             for use in uses:
                 use.add(row.metadata)
-    return RunRows(label, with_failures_graded(rows), clustered=options.cluster_by is not None)
+    clustered = options.cluster_by is not None
+    return RunRows(label, with_failures_graded(rows), clustered=clustered, has_stop_rule=has_stop_rule)
 
 
 def _why_not_kept(row: Row, rows: Container[str], trials: bool) -> str | None:

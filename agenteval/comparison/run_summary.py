@@ -6,15 +6,17 @@ what was not graded or not measured counts in none.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from agenteval.statistics.intervals import bounds, clustered_rate_interval, wilson
-from agenteval.statistics.samples import commonest, pass_at, pass_exp
+from agenteval.statistics.intervals import bounds, clustered_rate_interval, prompt_rate_interval
+from agenteval.statistics.samples import MOST_PROMPTS, commonest, pass_at, pass_exp
+from agenteval.streams.text import counted
 from agenteval.wire.records import GraderResult, Interval
 from agenteval.wire.row import Attempt, Number, Row
 
@@ -44,25 +46,20 @@ class Mean(msgspec.Struct):
 
 
 class Grades(msgspec.Struct):
-    """How many grades pass, and their mean score."""
+    """How many grades pass, the mean score of the prompts, and how many of each prompt's grades pass."""
 
     passed: int = 0
+    count: int = 0
     score: Mean = msgspec.field(default_factory=Mean)
+    prompts: Counter[tuple[int, int]] = msgspec.field(default_factory=Counter)  # by their grades and passes
 
-    def add(self, grade: GraderResult) -> None:
-        """Adds a grade."""
-        self.passed += grade.pass_
-        self.score.add(grade.score)
-
-    def add_alike(self, passed: int, count: int) -> None:
-        """Adds grades of which it is only known how many pass: they score 1, the others 0."""
-        self.passed += passed
-        self.score = Mean(self.score.total + passed, self.score.count + count)
-
-    @property
-    def count(self) -> int:
-        """How many grades there are."""
-        return self.score.count
+    def add(self, passed: int, scores: Sequence[float]) -> None:
+        """Adds the grades of a prompt: one of a result, one for each trial; nothing if there are none."""
+        if scores:
+            self.passed += passed
+            self.count += len(scores)
+            self.score.add(math.fsum(scores) / len(scores))
+            self.prompts[len(scores), passed] += 1
 
     @property
     def failed(self) -> int:
@@ -71,22 +68,34 @@ class Grades(msgspec.Struct):
 
     @property
     def rate(self) -> float | None:
-        """The share that passes; None if there is no grade."""
-        return self.passed / self.count if self.count else None
+        """The mean of the prompts' pass rates; None if there is no grade."""
+        rates = [many * passed / graded for (graded, passed), many in self.prompts.items()]
+        return math.fsum(rates) / self.prompts.total() if rates else None
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of that share, if the grades are independent."""
-        return None if self.rate is None else wilson(self.rate, self.count)
+        """The 95 % interval of that rate: the trials of a prompt are a cluster."""
+        found = [prompt for prompt, many in self.prompts.items() for _ in range(many)]
+        return bounds(prompt_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
 
 
 class PassEstimate(NamedTuple):
-    """An unbiased estimate of pass@k or pass^k, with its interval and the number of prompts it is over."""
+    """An unbiased estimate of pass@k or pass^k, over `prompts` of the `graded` ones: those with k graded trials.
+
+    It has no interval if they are fewer than nine in ten: the others may be harder.
+    """
 
     name: str
     value: float
     interval: Interval | None
     prompts: int
+    graded: int
+
+    @property
+    def over(self) -> str:
+        """How many prompts it is over."""
+        of = f"{self.prompts:,} of " if self.prompts < self.graded else ""
+        return f"over {of}{counted(self.graded, 'prompt')}"
 
 
 class TrialPrompts:
@@ -109,25 +118,10 @@ class TrialPrompts:
         return self.counts.total()
 
     @property
-    def graded(self) -> int:
-        """How many trials are graded."""
-        return sum(graded * many for (_, graded, _), many in self.counts.items())
-
-    @property
-    def passed(self) -> int:
-        """How many trials passed."""
-        return sum(passed * many for (_, _, passed), many in self.counts.items())
-
-    @property
     def k(self) -> int:
         """The k of the run, of the prompts with a graded trial; 0 if there is none."""
         ks = [k for (k, graded, _), many in self.counts.items() for _ in range(many) if graded]
         return commonest(ks) if ks else 0
-
-    def interval(self) -> Interval | None:
-        """The interval of the share of trials that pass: those of a prompt are a cluster."""
-        found = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
-        return bounds(clustered_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
 
     def estimate(self, sign: str, j: int) -> PassEstimate | None:
         """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
@@ -140,8 +134,10 @@ class TrialPrompts:
         ]
         if not values:
             return None
-        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
-        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values))
+        graded = sum(many for (_, graded, _), many in self.counts.items() if graded)
+        enough = len(values) >= MOST_PROMPTS * graded
+        interval = bounds(clustered_rate_interval(values, [1] * len(values))) if enough else None
+        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values), graded)
 
     def estimates(self) -> list[PassEstimate]:
         """pass@1, pass@k and pass^k; only those that some prompt has enough trials for."""
@@ -157,12 +153,12 @@ class RunSummary(msgspec.Struct):
     records: int = 0  # answers: one of a result, several of a prompt's trials
     trials: TrialPrompts | None = None  # if they are trials
     grades: Grades = msgspec.field(default_factory=Grades)
+    with_failures: Grades = msgspec.field(default_factory=Grades)  # agents that failed score 0, if anything is graded
     graders: dict[str, Grades] = msgspec.field(default_factory=dict)
     ungraded: int = 0
     grader_errors: int = 0
     agent_failures: int = 0
     graded_failures: int = 0  # of these, the ones with a score
-    ungraded_failures: int = 0  # of these, the ones without a score, which count as 0 if anything is graded
     tool_errors: int = 0
     clocks_set_back: int = 0  # records whose duration is negative: it is not known
     durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
@@ -173,11 +169,14 @@ class RunSummary(msgspec.Struct):
         self.prompts += 1
         for attempt in row.attempts:
             self._add_attempt(attempt)
-            if attempt.grader_error or not row.has_only_rate:
-                self._add_grades(attempt)
         if row.has_only_rate:
-            self.grades.add_alike(row.passed, row.graded)
+            scores = [1.0] * row.passed + [0.0] * (row.graded - row.passed)  # known is only how many pass
+            self.grades.add(row.passed, scores)
+            self.with_failures.add(row.passed, scores)
             self.graded_failures += row.failed
+            self.grader_errors += row.grader_errors
+        else:
+            self._add_grades(row.attempts)
         if row.is_trials:
             self.trials = self.trials or TrialPrompts()
             self.trials.add(row)
@@ -194,33 +193,40 @@ class RunSummary(msgspec.Struct):
         for name, mean in self.measured.items():
             mean.add(getattr(timing, name))
 
-    def _add_grades(self, attempt: Attempt) -> None:
-        score = attempt.score
-        if attempt.grader_error:
-            self.grader_errors += 1
-        elif score is not None:
-            self.grades.add(score)
-            self.graded_failures += attempt.agent_failed
-        elif attempt.agent_failed:
-            self.ungraded_failures += 1
-        else:
-            self.ungraded += 1
-        for name, grade in (attempt.scores or {}).items():
-            grades = self.graders.setdefault(name, Grades())
-            if not attempt.is_grader_error(grade):
-                grades.add(grade)
+    def _add_grades(self, attempts: Sequence[Attempt]) -> None:
+        known: list[GraderResult] = []
+        failures = 0
+        by_grader: dict[str, list[GraderResult]] = {}
+        for attempt in attempts:
+            if attempt.grader_error:
+                self.grader_errors += 1
+            elif attempt.score is not None:
+                known.append(attempt.score)
+                self.graded_failures += attempt.agent_failed
+            elif attempt.agent_failed:
+                failures += 1
+            else:
+                self.ungraded += 1
+            for name, grade in (attempt.scores or {}).items():
+                grades = by_grader.setdefault(name, [])
+                if not attempt.is_grader_error(grade):
+                    grades.append(grade)
+        passed, scores = sum(grade.pass_ for grade in known), [grade.score for grade in known]
+        self.grades.add(passed, scores)
+        self.with_failures.add(passed, scores + [0.0] * failures)
+        for name, grades in by_grader.items():
+            self.graders.setdefault(name, Grades()).add(
+                sum(grade.pass_ for grade in grades), [grade.score for grade in grades]
+            )
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the pass rate; the trials of a prompt are a cluster."""
-        return self.trials.interval() if self.trials else self.overall().interval
+        """The 95 % interval of the pass rate."""
+        return self.overall().interval
 
     def overall(self) -> Grades:
         """The grades of all records; an agent that failed has not passed, with score 0, if anything is graded."""
-        if not self.grades.count:
-            return self.grades
-        scores = self.grades.score
-        return Grades(self.grades.passed, Mean(scores.total, scores.count + self.ungraded_failures))
+        return self.with_failures if self.grades.count else self.grades
 
 
 def add_to_groups(groups: dict[str, RunSummary], names: Iterable[str], row: Row, most: int = MOST_GROUPS) -> None:

@@ -139,18 +139,13 @@ def parse_grader(text: str, *, stream: bool) -> GraderSpec:
     stem = os.path.basename(head).removeprefix(PREFIX)
     default = re.sub(r"\.\w+$", "", stem).rpartition(":")[2] or stem
     shown, named = name or default, name is not None
-    if _is_bundled(head):
+    if head.startswith(PREFIX) and os.path.isfile(os.path.join(COMMAND_LINES, f"{head.removeprefix(PREFIX)}.py")):
         return GraderSpec(shown, named, find_program(head), words, streams=True, bundled=True)
     if host := _host_of(words):
         return GraderSpec(shown, named, host[0], host, streams=True, hosted=True)
     if "/" not in head and os.path.isfile(head):
         head = os.path.join(".", head)  # a file in this directory comes before one on PATH, as with sh grader.sh
     return GraderSpec(shown, named, find_program(head), words, streams=stream)
-
-
-def _is_bundled(program: str) -> bool:
-    name = program.removeprefix(PREFIX)
-    return name != program and os.path.isfile(os.path.join(COMMAND_LINES, f"{name}.py"))
 
 
 def _host_of(words: list[str]) -> list[str] | None:

@@ -22,6 +22,7 @@ from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat import ModelAnswer, ModelError, TokenUsage
 from agenteval.models.tokens import count_tokens
 from agenteval.statistics.samples import mean
+from agenteval.streams.agent_files import read_given, read_regular
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.text import clip
 from agenteval.wire.records import Rate, Record
@@ -68,8 +69,7 @@ SCHEMA: Record = {
 def read_text(path: str) -> str:
     """Returns the text of a file; raises UserError if it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
+        return read_given(path).decode().strip()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -312,8 +312,7 @@ class VerdictCache:
     def get(self, key: list[Any]) -> Verdict | None:
         """Returns the cached verdict; None if there is none that can be read."""
         try:
-            with open(self._path(key), "rb") as file:
-                verdict = check(decode(file.read()), Verdict)
+            verdict = check(decode(read_regular(self._path(key))), Verdict)
         except (OSError, BadRecord):
             return None
         verdict.cached = True

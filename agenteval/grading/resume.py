@@ -8,13 +8,15 @@ records that were replaced. Until then it holds both, so that nothing that was p
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import msgspec
 
 from agenteval.grading.verdict import without_verdicts
+from agenteval.streams.agent_files import lines_of
 from agenteval.streams.digests import digest
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.output import Output, lines_of, rewrite
+from agenteval.streams.output import Output, rewrite
 from agenteval.streams.redaction import Redactor
 from agenteval.wire.records import Record
 
@@ -42,7 +44,9 @@ class GradedRecords:
         self._read()
 
     def _read(self) -> None:
-        for offset, line in lines_of(self.output.absolute):
+        for offset, line in lines_of(self.output.absolute, follow=True):
+            if not line.strip():
+                continue
             record = decode_record(line)
             graders = digest((record.get("metadata") or {}).get("graderDigests"))
             place = GradedRecord(offset, len(line), self._answer(record), graders, _has_grader_error(record))
@@ -61,7 +65,9 @@ class GradedRecords:
     def _stays(self, record: Record) -> bool:
         written = self._left.get(record["id"], [])
         self._seen.add(record["id"])
-        answer, graders = self._answer(record), self._expected(record)
+        earlier = (record.get("metadata") or {}).get("graderDigests") if self.merges else None
+        graders = (digest({**(earlier or {}), **self.graders}), digest(None))  # an earlier version wrote none
+        answer = self._answer(record)
         same = [one for one in written if one.answer == answer]
         found = next((one for one in same if one.graders in graders and not one.erred), None)
         self._order.append(found)
@@ -75,18 +81,18 @@ class GradedRecords:
             self.done["graded again" if same else "changed and graded again"] += 1
         return False
 
-    def _expected(self, record: Record) -> tuple[str, ...]:
-        """Returns the digests of graders that a record with this verdict has; an earlier version wrote none."""
-        earlier = ((record.get("metadata") or {}).get("graderDigests") or {}) if self.merges else {}
-        return digest({**earlier, **self.graders}), digest(None)
-
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
-        new = ((offset, len(line)) for offset, line in lines_of(self.output.absolute, self._size))
+        new = (
+            (offset, len(line))
+            for offset, line in lines_of(self.output.absolute, self._size, follow=True)
+            if line.strip()
+        )
         gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
         wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
         wanted += [(one.offset, one.size) for one in gone]
-        if any(later < earlier for earlier, later in zip(wanted, wanted[1:], strict=False)) or self._has_replaced():
+        replaced = any(left for id, left in self._left.items() if id in self._seen)
+        if replaced or any(later < earlier for earlier, later in pairwise(wanted)):
             rewrite(self.output.absolute, wanted)
         os.utime(self.output.absolute)  # also if nothing was left to do: make compares times
         if not self._size:
@@ -97,9 +103,6 @@ class GradedRecords:
         if not any(what != "kept" for what in self.done):
             parts.append("nothing to do")
         return f"{self.output.name}: {', '.join(parts)}"
-
-    def _has_replaced(self) -> bool:
-        return any(left for id, left in self._left.items() if id in self._seen)
 
 
 def _has_grader_error(record: Record) -> bool:

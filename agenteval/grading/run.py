@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agenteval.errors import StrictStop, UserError
+from agenteval.errors import BadRecord, StrictStop, UserError
 from agenteval.grading.graders import Grader, GraderSpec, grader_digests, named_graders, open_graders
 from agenteval.grading.verdict import (
     GraderError,
@@ -76,6 +76,7 @@ class GraderSet:
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
         self._seconds_each: float | None = None  # that a record took last
+        self._checks_places = not all(spec.bundled for spec in specs)  # those of the suite do that themselves
 
     def grade(self, records: list[Record]) -> Iterator[Record]:
         """Yields the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
@@ -84,6 +85,8 @@ class GraderSet:
         have answered for all records before the first one comes out.
         """
         began = time.monotonic()
+        for record in records:
+            self._check_place(record)
         inputs = [None if has_failed(record) and not self.grade_failed else _encoded(record) for record in records]
         gradable = [data for data in inputs if isinstance(data, bytes)]
         *first, last = self.graders
@@ -100,6 +103,18 @@ class GraderSet:
         next(answers, None)  # lets the last grader see that all its answers were taken
         if gradable:
             self._seconds_each = (time.monotonic() - began) / len(gradable)
+
+    def _check_place(self, record: Record) -> None:
+        """Reports the first record whose workspace is gone or belongs to another run: graders may look at its files."""
+        metadata = record.get("metadata")
+        if self._checks_places and isinstance(metadata, dict) and metadata.get("workspaceDir"):
+            from agenteval.grading.workspace import directory_of
+
+            try:
+                directory_of(record)
+            except BadRecord as error:
+                self._checks_places = False
+                self.report(f"{_name_of(record)}: {error}; a grader that looks at files judges others, if any")
 
     def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
         """Returns the record with its verdicts; an unexpected error on the way is a grader error."""

@@ -17,6 +17,7 @@ from agenteval.errors import BadRecord
 from agenteval.processes.process import STDERR_TAIL, Command, find_program
 from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.files import create_file
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import first_few
 from agenteval.wire.records import Record
@@ -128,7 +129,7 @@ def run_in_copy(
         place = os.path.join(copy, os.path.relpath(cwd, top))
         if tests:
             copy_over(tests, place)
-        with open(stored, "wb") as file:
+        with os.fdopen(create_file(stored), "wb") as file:
             file.write(encode(record) + b"\n")
         env = {"AE_ID": str(record.get("id", "")), "AE_RECORD": stored}
         return _run(command, os.path.normpath(place), env, timeout, processes)

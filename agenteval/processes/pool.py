@@ -48,7 +48,7 @@ class Pool(Generic[T, R]):
         self._emit_failed = False
         self._state = threading.Condition()  # of what follows; never held while something else is waited for
         self._error: BaseException | None = None
-        self._taken = self._running = 0
+        self._taken = self._started = self._running = 0
         self._next = 0  # the first item of an ordered pool that is not finished
         self._waiting: dict[int, list[R]] = {}
         self._finished: set[int] = set()
@@ -64,7 +64,7 @@ class Pool(Generic[T, R]):
         threading.stack_size(STACK)
         self._done, self._signal_done = os.pipe()
         try:
-            self._start_workers()
+            self._start_worker()
             self._wait(watch, tick)
         except BaseException as error:  # a signal: no worker takes another item
             self._fail(error)
@@ -104,16 +104,20 @@ class Pool(Generic[T, R]):
 
     # --- workers ---
 
-    def _start_workers(self) -> None:
-        with self._state:  # none of them ends before all are counted
-            for _ in range(self.workers):
-                try:
-                    threading.Thread(target=self._serve, daemon=True).start()
-                except RuntimeError:  # the system has no more threads for us
-                    if not self._running:
-                        raise
-                    break
-                self._running += 1
+    def _start_worker(self) -> None:
+        """Starts another worker, unless all are at work; each starts the next one when it has taken its first item."""
+        with self._state:
+            if self._started == self.workers:
+                return
+            try:
+                threading.Thread(target=self._serve, daemon=True).start()
+            except RuntimeError:  # the system has no more threads for us
+                if not self._running:
+                    raise
+                self.workers = self._started
+                return
+            self._started += 1
+            self._running += 1
 
     def _serve(self) -> None:
         try:
@@ -127,7 +131,11 @@ class Pool(Generic[T, R]):
 
     def _work_through(self) -> None:
         """Works on items until there are no more."""
+        is_new = True
         while (taken := self._take_item()) is not None:
+            if is_new:
+                self._start_worker()
+                is_new = False
             index, item = taken
             if all(self._deliver(index, result) for result in self.work(item)) and self.ordered:
                 self._finish(index)

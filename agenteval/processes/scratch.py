@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import count
 
 from agenteval.processes.remove_tree import remove_tree
+from agenteval.streams.agent_files import open_regular
 
 PREFIX = "agenteval-"
 LOCK = "lock"
@@ -92,7 +93,7 @@ def take_file(path: str, size: int, *, wait: float) -> bytes:
     data = b""
     with suppress(OSError):
         if _is_written(path):
-            with open(path, "rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
                 data = file.read(size)
         os.unlink(path)
     return data
@@ -123,7 +124,7 @@ def _remove_abandoned(base: str) -> None:
     for lock in glob.glob(os.path.join(glob.escape(base), f"{PREFIX}*", LOCK)):
         folder = os.path.dirname(lock)
         with suppress(OSError):  # its owner is alive, or another user
-            fd = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = open_regular(lock, os.O_RDWR)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.lstat(folder).st_uid == os.getuid() and not os.path.islink(folder):

@@ -49,10 +49,26 @@ def percent_interval(found: ConfidenceInterval | None) -> str:
     return UNKNOWN if found is None else percent_span((found.low, found.high))
 
 
+def rank_text(places: tuple[int, int] | None) -> str:
+    """The places that are open to a run: `1`, or `1–3`."""
+    return UNKNOWN if places is None else "–".join(str(place) for place in dict.fromkeys(places))
+
+
 def breakdown(*parts: tuple[int, str]) -> str:
     """What a total is made of, to stand behind it: ` (1 passed, 2 did not pass)`; empty if all parts are 0."""
     shown = ", ".join(f"{count:,} {what}" for count, what in parts if count)
     return f" ({shown})" if shown else ""
+
+
+def outcomes(passed: int = 0, not_passed: int = 0, failed: int = 0, ungraded: int = 0, grader_errors: int = 0) -> str:
+    """How records ended, in the words of every report; to stand behind their number."""
+    return breakdown(
+        (passed, "passed"),
+        (not_passed, "did not pass"),
+        (failed, "agent failed" if failed == 1 else "agents failed"),
+        (ungraded, "ungraded"),
+        (grader_errors, "grader error" if grader_errors == 1 else "grader errors"),
+    )
 
 
 def dollars(value: float | None, digits: int = 4) -> str:

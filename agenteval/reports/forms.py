@@ -76,12 +76,13 @@ class ReportForms:
     def choose(self, asked: str | None, output: str | None, default: str) -> str:
         """The form that was asked for, else the one that the extension of the output names, else the default.
 
-        Raises UserError if there is an extension that no form has.
+        On a terminal the default is a table, if there is one. Raises UserError for an extension that no form has.
         """
         extension = os.path.splitext(output or "")[1].lower().removeprefix(".")
-        if asked or not extension:
-            return asked or default
         names = self.names()
+        if asked or not extension:
+            on_terminal = "table" in names and output in (None, "-") and os.isatty(1)
+            return asked or ("table" if on_terminal else default)
         form = next((name for name in EXTENSIONS.get(extension, (extension,)) if name in names), None)
         if form is None:
             raise UserError(f"-o {output}: no form has this extension; choose one with -f: {', '.join(names)}")

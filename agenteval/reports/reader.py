@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import ReportedAnswer, answers_in
-from agenteval.streams.files import Spool
 from agenteval.streams.rows import KeyUse, parse_row, row_of
 from agenteval.streams.source import Refusals, Source, read_checked, refuse
+from agenteval.streams.spool import Spool
 from agenteval.wire.records import Record
 from agenteval.wire.row import Row, RowWithSteps
 

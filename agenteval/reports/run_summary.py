@@ -1,26 +1,26 @@
 """The summary of a run, or of a group of it, as text: names and values of what is known."""
 
 from agenteval.comparison.run_summary import COST, Grades, RunSummary
-from agenteval.reports.figures import UNKNOWN, breakdown, duration_text, percent, percent_span, whole
+from agenteval.reports.figures import UNKNOWN, duration_text, outcomes, percent, percent_span, whole
 from agenteval.statistics.samples import percentile
-from agenteval.streams.text import counted
 from agenteval.wire.records import Interval
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOKENS = {"input_tokens": "Input tokens", "output_tokens": "Output tokens", "cached_tokens": "Cached tokens"}
-GROUP_TITLES = ("PASSED", "PASS RATE", "95% INTERVAL", "SCORE", "FAILED")
+# The figures of a group, in the order of its cells: title in a document → title on a terminal, which is narrow.
+GROUP_TITLES = {
+    "Passed": "PASSED",
+    "Pass rate": "PASS RATE",
+    "95% interval": "95% INTERVAL",
+    "Average score": "SCORE",
+    "Agents failed": "FAILED",
+}
 
 
 def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Names and values of what the graders found; without a grade there is no rate."""
-    grades, failed = summary.overall(), counted(summary.agent_failures, "agent") + " failed"
-    records = breakdown(
-        (grades.passed, "passed"),
-        (summary.grades.failed - summary.graded_failures, "did not pass"),
-        (summary.agent_failures, failed.partition(" ")[2]),
-        (summary.ungraded, "ungraded"),
-        (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors"),
-    )
+    grades, not_passed = summary.overall(), summary.grades.failed - summary.graded_failures
+    records = outcomes(grades.passed, not_passed, summary.agent_failures, summary.ungraded, summary.grader_errors)
     trials = summary.trials
     facts = [("Records", f"{summary.records:,}{records}")]
     if trials is not None:
@@ -28,8 +28,8 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
     if grades.count:
         facts.append(("Pass rate", pass_rate(grades, summary.interval)))
         for found in trials.estimates() if trials else ():
-            over = f"95% interval {percent_span(found.interval)} over {counted(found.prompts, 'prompt')}"
-            facts.append((found.name, f"{percent(found.value)}, {over}"))
+            sure = f"95% interval {percent_span(found.interval)} " if found.interval else ""
+            facts.append((found.name, f"{percent(found.value)}, {sure}{found.over}"))
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     return facts
 
@@ -54,8 +54,10 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
 
 
 def pass_rate(grades: Grades, interval: Interval | None) -> str:
-    """How many pass of how many, as a percentage, with its 95 % interval."""
-    return f"{grades.passed:,}/{grades.count:,} ({percent(grades.rate)}), 95% interval {percent_span(interval)}"
+    """How many pass of how many, the pass rate with its 95 % interval; of trials it is the mean of the prompts'."""
+    unequal = len({graded for graded, _ in grades.prompts}) > 1
+    rate = percent(grades.rate) + ", the mean of the prompts'" * unequal
+    return f"{grades.passed:,}/{grades.count:,} ({rate}), 95% interval {percent_span(interval)}"
 
 
 def group_cells(summary: RunSummary) -> tuple[str, ...]:

@@ -196,3 +196,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
         adjusted[place] = largest
     return adjusted
+
+
+def holm_levels(p_values: Sequence[float]) -> list[float]:
+    """The level of each interval at which it excludes 0 if and only if Holm's adjusted p is below 0.05.
+
+    A test that is rejected has the level of its step, all others that of the first that is not (Guilbaud 2008).
+    """
+    rejected = sum(p < SIGNIFICANT for p in holm(p_values))
+    levels = [LEVEL] * len(p_values)
+    for step, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        levels[place] = 1 - SIGNIFICANT / (len(p_values) - min(step, rejected))
+    return levels

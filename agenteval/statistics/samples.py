@@ -36,6 +36,9 @@ def commonest(counts: Iterable[int]) -> int:
 # --- pass@k and pass^k --------------------------------------------------------------------------
 
 
+MOST_PROMPTS = 0.9  # of the graded prompts must have k trials for an interval: those with more may be the hard ones
+
+
 def pass_at(n: int, c: int, j: int) -> float | None:
     """Unbiased pass@j, the chance that one of j trials passes, from c passes in n trials; None if n < j."""
     draws = comb(n, j)

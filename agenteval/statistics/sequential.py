@@ -7,14 +7,17 @@ probability of at most 0.05, so the test may be looked at after every value.
 
 `EarlyStop` runs prompts in a random order, the same in every run, and feeds their values to the test in that order, not
 as they finish: agents that fail often take longest. Once the answer is known, no further prompt is started. Until then
-only a few prompts are started ahead of the slowest, because they may turn out not to be needed.
+only a few prompts are started ahead of the slowest, because they may turn out not to be needed. Against a baseline the
+answer may also be that the run is at most `margin` worse. `sequential_test` is the same test for ae-compare.
 """
 
 import hashlib
 import math
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from agenteval.statistics.intervals import LEVEL, interval
+from agenteval.statistics.paired import STEPS, PairedTest
 from agenteval.statistics.power import Passes, Pilot
 from agenteval.streams.rows import row_of
 from agenteval.wire.records import Record
@@ -24,6 +27,8 @@ from agenteval.wire.row import Row
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 ALPHA = 0.05
 LARGEST = 700.0  # exponent that a float can hold
+FEWEST = 6  # prompts that a decision must rest on
+BETTING = "betting"
 
 
 class BettingTest:
@@ -54,22 +59,60 @@ class BettingTest:
         self.side = 0 if self.e_value < 1 / ALPHA else 1 if above else -1
 
 
+def sequential_test(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
+    """The analysis of differences within -1 and 1, in the order in which they were looked at, whenever that ended.
+
+    The interval has all means that the test never rejected, so it holds although the run stopped when it did.
+    """
+    if not differences:
+        return PairedTest()
+    centre = math.fsum(differences) / len(differences)
+    ends = []
+    for end in (-1.0, 1.0):
+        inside, outside = centre, end
+        for _ in range(STEPS // 2):
+            middle = (inside + outside) / 2
+            rejected = abs(middle) == 1 or largest_e_value(differences, middle) >= 1 / (1 - level)
+            inside, outside = (inside, middle) if rejected else (middle, outside)
+        ends.append(outside)
+    found = interval((ends[0], ends[1]), len(differences), BETTING, level)
+    return PairedTest(centre, found, 1 / max(1.0, largest_e_value(differences, 0.0)))
+
+
+def largest_e_value(differences: Iterable[float], mean: float) -> float:
+    """The largest e-value against a mean, of those that could have ended a run."""
+    test, largest = BettingTest(mean, -1.0, 1.0), 0.0
+    for count, value in enumerate(differences, 1):
+        test.add(value)
+        if count >= FEWEST:
+            largest = max(largest, test.e_value)
+    return largest
+
+
 # --- early stopping -----------------------------------------------------------------------------
 
 
-FEWEST = 6  # prompts that a decision must rest on
 PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started all the same
 
 
 class EarlyStop:
-    """Decides when to stop; `baseline` are the passes of another run, else the pass rate is tested for `threshold`."""
+    """Decides when to stop; `baseline` are the passes of another run, else the pass rate is tested for `threshold`.
+
+    Against a baseline it also stops once the run is known to be at most `margin` worse, if there is a margin.
+    """
 
     def __init__(
-        self, name: str, baseline: Pilot | None = None, threshold: float = 0.5, ahead: int | None = None
+        self,
+        name: str,
+        baseline: Pilot | None = None,
+        threshold: float = 0.5,
+        ahead: int | None = None,
+        margin: float | None = None,
     ) -> None:
-        self.name, self.baseline, self.ahead = name, baseline, ahead
+        self.name, self.baseline, self.ahead, self.margin = name, baseline, ahead, margin
         self._changed = threading.Condition()
         self.test = BettingTest(threshold, 0.0, 1.0) if baseline is None else BettingTest(0.0, -1.0, 1.0)
+        self.margin_test = None if baseline is None or margin is None else BettingTest(-margin, -1.0, 1.0)
         self.compared: list[tuple[Passes, Passes | None]] = []
         self._order: list[str] = []
         self._next = self._started = self._looked_at = 0
@@ -127,7 +170,9 @@ class EarlyStop:
         if found is None or (self.baseline is not None and other is None):
             return  # not graded here or there: it tells nothing
         self.compared.append((found, other))
-        self.test.add(found.rate - (other.rate if other else 0.0))
+        for test in (self.test, self.margin_test):
+            if test is not None:
+                test.add(found.rate - (other.rate if other else 0.0))
 
     @property
     def comparable(self) -> int:
@@ -136,8 +181,24 @@ class EarlyStop:
 
     @property
     def known(self) -> bool:
-        """Whether the test has decided."""
-        return len(self.compared) >= FEWEST and self.test.side != 0
+        """Whether a test has decided."""
+        return len(self.compared) >= FEWEST and (self.test.side != 0 or self._within_margin)
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is known to pass less often."""
+        return self.known and self.test.side < 0
+
+    @property
+    def _within_margin(self) -> bool:
+        return self.margin_test is not None and self.margin_test.side > 0
+
+    @property
+    def rule(self) -> Record:
+        """What the run is tested against, for the metadata of its records."""
+        if self.baseline is None:
+            return {"threshold": self.test.mean}
+        return {"against": self.name} | ({} if self.margin is None else {"margin": self.margin})
 
     def summary(self) -> str:
         """What is known, from how many prompts, and how many were not run."""
@@ -147,6 +208,8 @@ class EarlyStop:
             against, claims = f"{self.test.mean:g}", {1: "above", -1: "below"}
         else:
             against, claims = self.name, {1: "better than", -1: "worse than"}
+            if self.margin is not None:
+                claims[0] = f"at most {self.margin * 100:g} points worse than"
             rates += f", {self.name} {rate([other for _, other in self.compared if other])}"
         evidence = f"on {count} prompts it {rates}" if count else "no prompt could be compared"
         if not self.known:

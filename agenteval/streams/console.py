@@ -11,6 +11,7 @@ from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
 from agenteval.streams import descriptors
+from agenteval.streams.agent_files import LARGEST
 
 BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
@@ -38,6 +39,7 @@ class Console:
     ) -> None:
         self.tool = tool
         self.strict = strict
+        self.max_line = LARGEST
         self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
         self.done = 0

@@ -9,10 +9,11 @@ import json
 import os
 import re
 import shlex
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
+
+from agenteval.streams.agent_files import digest_of, open_regular, read_regular
 
 LENGTH = 16  # hexadecimal digits
 NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that change no verdict
@@ -54,9 +55,8 @@ def contents(words: Iterable[str], folder: str = os.curdir) -> list[tuple[str, s
 def file_digest(path: str) -> str | None:
     """Returns the digest of a file's content; None if it is not a regular file that can be read."""
     with suppress(OSError, ValueError):  # a word may have a null byte
-        if stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()[:LENGTH]
+        found = digest_of(path, follow=True)
+        return found and found[:LENGTH]
     return None
 
 
@@ -84,8 +84,8 @@ def with_imports(path: str, folder: str) -> list[tuple[str, str]]:
 
 def _python_imports(path: str, folder: str) -> list[str]:
     """Returns where the modules that a file imports would be, if they are in the folder."""
-    with open(path, "rb") as file, suppress(SyntaxError, ValueError):  # its host will report that
-        nodes = list(ast.walk(ast.parse(file.read())))
+    with suppress(OSError, SyntaxError, ValueError):  # its host will report that
+        nodes = list(ast.walk(ast.parse(read_regular(path, follow=True))))
         modules = [(folder, name.name) for node in nodes if isinstance(node, ast.Import) for name in node.names]
         for node in nodes:
             if isinstance(node, ast.ImportFrom):
@@ -98,8 +98,9 @@ def _python_imports(path: str, folder: str) -> list[str]:
 
 
 def _javascript_imports(path: str) -> list[str]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        names = JAVASCRIPT_IMPORT.findall(file.read())
+    names: list[str] = []
+    with suppress(OSError):
+        names = JAVASCRIPT_IMPORT.findall(read_regular(path, follow=True).decode("utf-8", "replace"))
     paths = [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in names]
     return [path + ending for path in paths for ending in JAVASCRIPT_ENDINGS]
 
@@ -127,6 +128,6 @@ def _is_source(path: str) -> bool:
         return False
     if path.lower().endswith(SOURCES) or os.access(path, os.X_OK):
         return True
-    with suppress(OSError), open(path, "rb") as file:
+    with suppress(OSError), os.fdopen(open_regular(path, follow=True), "rb") as file:
         return file.read(2) == b"#!"
     return False

@@ -3,13 +3,7 @@
 import errno
 import os
 import stat
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO
-
-from agenteval.errors import CannotGoOn
 
 PIECE = 1 << 16  # bytes that are written or read at a time
 NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -58,36 +52,3 @@ def describe_kind(mode: int) -> str | None:
         stat.S_IFSOCK: "a socket",
     }
     return None if stat.S_ISREG(mode) else kinds.get(stat.S_IFMT(mode), "a device")
-
-
-class Spool:
-    """Bytes that are kept until the input has ended, on disk: memory does not grow with the number of records."""
-
-    def __init__(self) -> None:
-        with _explained():
-            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
-
-    def keep(self, data: bytes) -> None:
-        """Keeps these bytes after those that came before."""
-        with _explained():
-            self.file.write(data)
-
-    def rewind(self) -> IO[bytes]:
-        """Returns the file, to be read from its start."""
-        with _explained():
-            self.file.seek(0)  # writes what is left in the buffer
-        return self.file
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yields what was kept, in pieces of any length."""
-        file = self.rewind()
-        return iter(lambda: file.read(PIECE), b"")
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        why = f"cannot keep the records of a report in a temporary file: {error.strerror}; set TMPDIR"
-        raise CannotGoOn(why) from None

@@ -11,8 +11,10 @@ import msgspec
 import orjson
 
 from agenteval.errors import BadRecord, UserError
+from agenteval.streams.agent_files import read_given
 from agenteval.wire.records import Record
 
+LONG_LINE = b"\0longer than --max-line allows\0"  # in place of one that is
 LONGEST_INTEGER = 4300  # digits; Python does not convert longer ones
 
 _decode = msgspec.json.Decoder().decode
@@ -47,8 +49,7 @@ def decode_record(line: bytes) -> Record:
 def read_json(path: str) -> Any:
     """Returns the JSON value of a small file; UserError if it cannot be read or is not JSON."""
     try:
-        with open(path, "rb") as file:
-            return decode(file.read())
+        return decode(read_given(path))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     except BadRecord as error:
@@ -62,6 +63,8 @@ def integer_of(digits: str) -> int | None:
 
 def _why_not_json(line: bytes | str, error: Exception) -> str:
     """Returns what is wrong with a line; from Python's json, if it refuses the line too: it knows the column."""
+    if line == LONG_LINE:
+        return "longer than --max-line allows"
     try:
         text = line.decode() if isinstance(line, bytes) else line
     except UnicodeDecodeError as bad:

@@ -8,10 +8,12 @@ write_record() turn an unexpected error in the work on one record into an error 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -21,6 +23,7 @@ import msgspec
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError, WorkspaceError
 from agenteval.streams import descriptors
+from agenteval.streams.agent_files import PIPE_PATIENCE, lines_of, open_regular
 from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, create_file, make_directories
 from agenteval.streams.jsonl import decode_record, encode
@@ -134,9 +137,10 @@ class Output:
         try:
             make_directories(self.path)
             self._made = not os.path.lexists(self.path)
-            self.fd = _open_to_write(self.path)
+            self.fd = open_to_append(self.path)
         except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}") from None
+            no_reader = "is a named pipe that no program reads" if error.errno == errno.ENXIO else None
+            raise UserError(f"{self.path}: {no_reader or error.strerror}") from None
         if stat.S_ISREG(os.fstat(self.fd).st_mode) and not _is_device(self.path):
             self._lock_file()
             self._replaces = not self._append
@@ -191,7 +195,7 @@ class Output:
     def records(self) -> Iterator[Record]:
         """Yields the records that are in the file."""
         if self.path is not None and os.path.isfile(self.absolute):
-            yield from (decode_record(line) for _, line in lines_of(self.absolute))
+            yield from (decode_record(line) for _, line in lines_of(self.absolute, follow=True) if line.strip())
 
     def sync(self) -> None:
         """Brings what was written to the disk, so that a power cut does not cost it; a pipe has no disk."""
@@ -255,16 +259,24 @@ class Output:
             pass  # a file system without locks
 
 
-def _open_to_write(path: str) -> int:
+def open_to_append(path: str) -> int:
     """Opens a file to append to it: if another program cuts it short, no hole comes before the next record.
 
     A regular file is opened for reading, too: its records can be had back after another program has removed it.
+    OSError if it is a named pipe that no program reads.
     """
-    flags = os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+    flags, give_up_at = os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY, None
     if os.path.isfile(path) or not os.path.exists(path):
         with suppress(PermissionError):
             return os.open(path, flags | os.O_RDWR, 0o666)
-    return os.open(path, flags | os.O_WRONLY, 0o666)
+    while True:
+        try:
+            return os.open(path, flags | os.O_WRONLY, 0o666)  # descriptors.write() waits until it can be written to
+        except OSError as error:
+            give_up_at = give_up_at or time.monotonic() + PIPE_PATIENCE
+            if error.errno != errno.ENXIO or time.monotonic() >= give_up_at:
+                raise
+        time.sleep(0.05)
 
 
 def _is_device(path: str) -> bool:
@@ -459,40 +471,26 @@ def has_failed(line: bytes) -> bool:
     return _parse(line).failed()
 
 
-def lines_of(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a file from an offset on, each with its own; without blank ones."""
-    with open(path, "rb") as file:
-        file.seek(start)
-        for line in file:
-            if line.strip():
-                yield start, line
-            start += len(line)
-
-
 def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
     """Returns what is in an output file; to `repair` it removes a last line that a crash cut off."""
     written = WrittenRecords()
     if not os.path.isfile(path):
         return written  # a pipe or a device
-    for offset, line in lines_of(path):
+    for number, (offset, line) in enumerate(lines_of(path, follow=True), 1):
+        whole = line.endswith(b"\n")
         try:
-            _note(_parse(line), offset, len(line), written)
+            if line.strip():
+                _note(_parse(line), offset, len(line), written)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if line.endswith(b"\n"):
-                number = _line_number(path, offset)
+            if whole:
                 raise UserError(f"{path}:{number}: not a record; fix or remove that line first") from None
             if repair:
                 os.truncate(path, offset)
         else:
-            if repair and not line.endswith(b"\n"):
+            if repair and not whole:
                 with open(path, "ab") as file:
                     file.write(b"\n")
     return written
-
-
-def _line_number(path: str, offset: int) -> int:
-    with open(path, "rb") as file:
-        return 1 + file.read(offset).count(b"\n")
 
 
 def _written(line: _Line, offset: int, size: int) -> WrittenRecord:
@@ -524,7 +522,9 @@ def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] 
 
     These are the records at the offsets `replaced` and, after a run that was killed, those that it has replaced.
     """
-    records = [_written(_parse(line), offset, len(line)) for offset, line in lines_of(path)]
+    records = [
+        _written(_parse(line), offset, len(line)) for offset, line in lines_of(path, follow=True) if line.strip()
+    ]
     last = {record.id: record for record in records}
     kept = [one for one in records if one.offset not in replaced and not _is_superseded(one, last[one.id])]
     if order is not None:
@@ -546,7 +546,7 @@ def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
     """
     path = os.path.realpath(path)
     new = f"{path}.new"
-    with open(path, "rb") as source, os.fdopen(create_file(new), "wb") as target:
+    with os.fdopen(open_regular(path), "rb") as source, os.fdopen(create_file(new), "wb") as target:
         os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
         target.writelines(os.pread(source.fileno(), size, offset) for offset, size in lines)
         target.flush()

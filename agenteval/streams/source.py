@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams import descriptors
-from agenteval.streams.jsonl import decode, decode_record
+from agenteval.streams.agent_files import LONGEST_LINE, is_null, open_given, read_first
+from agenteval.streams.jsonl import LONG_LINE, decode, decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
@@ -29,6 +30,7 @@ class Refusals(Protocol):
     """Reports refused lines, as a Console does; refuse() raises StrictStop if strict."""
 
     strict: bool
+    max_line: int  # bytes of a line of other programs' files
 
     def refuse(self, where: str, why: str) -> None: ...
 
@@ -36,11 +38,11 @@ class Refusals(Protocol):
 class Source:
     """A file or stdin, as batches of numbered lines."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE) -> None:
         self.path = None if path in (None, "-") else path
         self.name = self.path or "stdin"
         try:
-            self.fd = sys.stdin.fileno() if self.path is None else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self.fd = sys.stdin.fileno() if self.path is None else open_given(self.path)
         except (AttributeError, ValueError):
             raise UserError("stdin is closed: give a file") from None
         except OSError as error:
@@ -48,38 +50,65 @@ class Source:
         mode = os.fstat(self.fd).st_mode
         if stat.S_ISDIR(mode):
             raise UserError(f"{self.name}: is a directory")
+        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not os.isatty(self.fd) and not is_null(self.fd)):
+            raise UserError(f"{self.name}: is a device")
         self.regular = stat.S_ISREG(mode)
         self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
         self.first_line: int | None = None  # its number: lines before it are blank
+        self._ahead: list[bytes] = []  # chunks that first_text() has read
+        self.max_line = max_line
+        self._read_some = read_first  # then descriptors.read
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file or pipe records into it (--help shows how)")
 
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
-        """Yields lists of (line number, line) without blank lines: the lines that one read completed."""
-        number = 0
+        """Yields lists of (line number, line) without blank lines: the lines that one read completed.
+
+        In place of a line that is too long there is LONG_LINE, which decode() refuses.
+        """
+        number = size = 0
         begun: list[bytes] = []  # the pieces of a line that has not ended yet
         chunk = b"\n"
         while chunk:
             chunk = self._read()
             *lines, rest = (chunk or b"\n").split(b"\n")  # the last line may lack its end
             if lines:
-                lines[0] = b"".join([*begun, lines[0]])
-                begun = []
+                long = size + len(lines[0]) > self.max_line
+                lines[0] = LONG_LINE if long else b"".join([*begun, lines[0]])
+                begun, size = [], 0
                 if number == 0:
                     lines[0] = lines[0].removeprefix(BOM)
                 if batch := [(at, line) for at, line in enumerate(lines, number + 1) if line and not line.isspace()]:
                     self.first_line = self.first_line or batch[0][0]
                     yield batch
                 number += len(lines)
-            begun.append(rest)
+            size += len(rest)
+            if size <= self.max_line:
+                begun.append(rest)
+            elif size > LONGEST_LINE:
+                raise UserError(f"{self.name}:{number + 1}: the line has more than {LONGEST_LINE:,} bytes")
+
+    def first_text(self) -> bytes:
+        """Returns the first line that is not blank, which lines() yields all the same; b"" if there is none."""
+        while not (line := b"".join(self._ahead).lstrip().partition(b"\n"))[1]:
+            self._ahead.append(self._chunk())
+            if not self._ahead[-1]:
+                break
+        return line[0]
 
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
+        self._ahead.clear()
 
     def _read(self) -> bytes:
+        return self._ahead.pop(0) if self._ahead else self._chunk()
+
+    def _chunk(self) -> bytes:
         try:
-            return descriptors.read(self.fd, CHUNK)
+            data = self._read_some(self.fd, CHUNK)
+            self._read_some = descriptors.read
+            return data
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}") from None
 
@@ -203,9 +232,9 @@ def kind_of(record: object) -> str | None:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Source]:
+def opened(path: str, max_line: int = LONGEST_LINE) -> Iterator[Source]:
     """Opens a file or stdin (-) to read, and closes it."""
-    source = Source(path)
+    source = Source(path, max_line=max_line)
     try:
         yield source
     finally:
@@ -215,11 +244,16 @@ def opened(path: str) -> Iterator[Source]:
 
 def read_objects(path: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
     """Yields the objects of a file: one a line, or one that is the whole file; other lines are refused."""
-    with opened(path) as source:
+    with opened(path, refusals.max_line) as source:
         batches = source.lines()
         first = next(batches, [])
         if first and _goes_on(first[0][1]):
-            lines = [*first, *(line for batch in batches for line in batch)]
+            lines, size = [], 0
+            for number, line in chain(first, chain.from_iterable(batches)):
+                lines.append((number, line))
+                size += len(line)
+                if size > refusals.max_line:
+                    raise UserError(f"{path}: a JSON document of more than {refusals.max_line:,} bytes (--max-line)")
             if (document := _document(lines)) is not None:
                 yield document
                 return

@@ -115,6 +115,26 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
+def number_in(text: str) -> float:
+    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def parse_milliseconds(text: str) -> float:
+    """Returns a time above 0: milliseconds, or a number with a unit."""
+    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
+    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
+    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
+        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
+    return number
+
+
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
+
+
 def preview(text: str, limit: int) -> str:
     """The first `limit` characters, and ... where there are more."""
     return text[:limit] + "..." if len(text) > limit else text

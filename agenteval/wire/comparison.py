@@ -48,8 +48,12 @@ class ReportMeta(Wire):
     """For each run, the prompts left out because their `input` is not that of the first run that has them."""
     negative_durations: dict[str, Count] | None = None
     """For each run that has any: records with a negative duration, which is not known: the clock was set back."""
+    on: str = "passes"
+    """The measure that decides headlines and gate: `passes`, `score` or `pass^k`."""
     margin: float | None = None
-    """How much worse a pass rate may be and still count as no worse."""
+    """How much worse a run may be by that measure and still count as no worse."""
+    counted_as_failed: dict[str, list[str]] | None = None
+    """For each run, the prompts that it lacks and the first run has, if they count as not passed (`--missing fail`)."""
     grader_errors: Count | None = None
     """Prompts on which the comparison grader erred, with the custom strategy."""
     input_format: Literal["trials"] | None = None
@@ -154,27 +158,29 @@ class PassExpDifference(Difference, kw_only=True):
     """Difference of the unbiased pass^k, over the prompts with at least k graded trials in both."""
 
     k: Count
-    """The smaller k of the two runs."""
+    """The k that was asked for, else the smaller one of the two runs."""
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the scores, of trials those of the
-    pass rates; `better` and `verdict` look at passes first, then at scores."""
+    """Two runs, over the `n` prompts graded in both. Its own fields are those of the measure that decides (`meta.on`):
+    `better` is what the headline of every form and `--fail-if-worse` go by. Other measures never change it."""
 
+    stopped: bool = False
+    """Whether a run was stopped early (`--stop-when-known`): the direction is known, the size is overstated."""
     pass_rate: Difference
     """Difference of the pass rates."""
     mcnemar: McNemar | None = None
     """Of results: test of the prompts that only one of them passed."""
     score: Difference | None = None
-    """Of trials: difference of the mean scores, if there are any."""
+    """Difference of the mean scores, if there are any."""
     pass_exp: PassExpDifference | None = None
-    """Of trials: difference of pass^k, the chance that all of k trials pass; it is no part of the verdict."""
+    """Of trials: difference of pass^k, the chance that all of k trials pass."""
     flips: Flips
     """Prompts that only one of them passed; of trials, more often than not."""
     resources: Resources
     """What A took, divided by what B took."""
     sentences: list[str]
-    """The outcome for a reader, a sentence each: passes, scores, then time, tokens and cost."""
+    """What is behind the verdict, a sentence each: the measure that decides, the others, time, tokens and cost."""
 
 
 class RunStatistics(Wire):
@@ -202,6 +208,8 @@ class RunStatistics(Wire):
     """Share of the graded trials that passed; null if nothing is graded."""
     interval: ConfidenceInterval | None
     """95 % interval of the pass rate; null if nothing is graded."""
+    rank: tuple[int, int] | None = None
+    """First and last place that the adjusted verdicts leave open; of three runs or more."""
 
 
 class Statistics(Wire, kw_only=True):
@@ -211,6 +219,31 @@ class Statistics(Wire, kw_only=True):
     """Each run; a result is a prompt with one trial."""
     pairs: list[PairStatistics]
     """Every two runs."""
+
+
+class SeparatingPrompt(Wire):
+    """A prompt that passes in some runs, or some of the time."""
+
+    id: str
+    """The prompt's id."""
+    pass_rate: Rate
+    """Mean of its pass rates in the runs in which it is graded."""
+    information: Rate
+    """How far it tells the runs apart: four times the variance of these rates, 1 if half of the runs always pass it and
+    the others never."""
+    runs: dict[str, Rate]
+    """Its pass rate in each run."""
+
+
+class Separation(Wire):
+    """What the prompts that two runs or more have graded tell about these runs."""
+
+    prompts: list[SeparatingPrompt]
+    """Those that do not pass always or never, the one that tells most first."""
+    never_pass: list[str]
+    """Ids of those that pass in no run: they tell nothing apart."""
+    always_pass: list[str]
+    """Ids of those that always pass in every run: neither do they."""
 
 
 class Report(Wire, kw_only=True):
@@ -228,6 +261,8 @@ class Report(Wire, kw_only=True):
     """Tokens and cost, for each run; null if none has any."""
     by_category: dict[str, Category] | None = None
     """Each category by itself; null if no record has one."""
+    prompts: Separation | None = None
+    """Which prompts separate the runs, with `--prompts`."""
 
 
 class ScoreFigures(Wire):

@@ -26,7 +26,7 @@ class ConfidenceInterval(Wire):
 class Difference(Wire, kw_only=True):
     """Difference of a value between two runs, over the `n` prompts that have it in both: A, the earlier one, minus B.
 
-    Sentences, tables and pages give it the other way round, as B minus A: what has changed since A."""
+    Sentences, tables and pages give `change`, which is B minus A."""
 
     run_a: str
     """Name of run A."""
@@ -41,7 +41,11 @@ class Difference(Wire, kw_only=True):
     mean_difference: float | None
     """Mean of A minus that of B, so above 0 if A is better; null if there are no such prompts."""
     interval: ConfidenceInterval | None
-    """95 % interval of A minus B; null if there are no such prompts."""
+    """95 % interval of A minus B; of several pairs at a higher `level`, adjusted for their number as the verdict is."""
+    change: float | None = None
+    """Mean of B minus that of A: what has changed since A."""
+    change_interval: Interval | None = None
+    """The interval of the change."""
     wins: Count
     """Prompts on which A is better."""
     losses: Count
@@ -55,7 +59,7 @@ class Difference(Wire, kw_only=True):
     p: Rate | None = None
     """Chance of a difference this large if there were none: mid-p McNemar of passes, paired t of other values."""
     adjusted_p: Rate | None = None
-    """`p`, adjusted by Holm's method for all the tests of the report."""
+    """`p`, adjusted by Holm's method for the pairs of runs, or for all pairs of all categories."""
     better: str | None
     """The run that is shown to be better: `adjustedP` is below 0.05; null if neither is."""
     verdict: str
@@ -131,6 +135,10 @@ class Usage(Wire):
     """Input and output tokens."""
     cost: UsageAmount | None
     """US dollars."""
+    cost_of_pass: float | None = None
+    """US dollars of all graded prompts whose cost is known, divided by how many attempts of these passed."""
+    cost_of_pass_interval: ConfidenceInterval | None = None
+    """95 % interval of the cost of a pass."""
 
 
 # --- categories ---------------------------------------------------------------------------------
@@ -200,7 +208,7 @@ class PositionBias(Wire):
     second_preferred: Count
     """Pairs of which the run that was shown second won in both orders."""
     p: Rate
-    """Exact two-sided p value of the sign test of these two counts."""
+    """Exact two-sided p value of the sign test of the prompts, each of which is for one place, the other or neither."""
 
 
 class RunStrength(Wire):

@@ -315,7 +315,8 @@ def test_a_broken_line_costs_its_line_and_an_unreadable_file_its_file(tmp_path: 
     assert [(one["input"], one["output"]) for one in done.records] == [("q", "a"), ("again", "")]
     assert done.ids == ["s", "s-2"], "ids are unique"
     assert f"{folder}/a.jsonl:2: " in done.stderr and f"{folder}/a.jsonl:3: not a JSON object" in done.stderr
-    assert "several" in done.stderr and len(done.messages) == 3, done
+    assert "several" in done.stderr and len(done.messages) == 4, done
+    assert f"{folder}/d.jsonl: is a symbolic link, not a regular file" in done.stderr
     strict = run("ae-import", "claude", folder, "--strict", cwd=tmp_path).expect(1)
     assert len(strict.messages) == 2 and "--strict" in strict.messages[1] and strict.out == b"", strict
 

@@ -39,10 +39,10 @@ NOT_COMPARABLE: dict[str, tuple[list[Json], list[Json], str]] = {
         [{**record, "id": f"other-{record['id']}"} for record in BASELINE],
         "now cannot be compared with before: no prompt is graded in both",
     ),
-    "a part": (
-        BASELINE,
-        BASELINE[:30],
-        "only 30 of the 40 prompts graded in before are graded in both (75.0%, and --min-compared asks for 90%)",
+    "a few": (
+        BASELINE[:4],
+        BASELINE[:4],
+        "now cannot be compared with before: 4 prompts cannot show a difference, even if all change; 5 are needed",
     ),
     "no baseline": ([], BASELINE, "now cannot be compared with before: no prompt of before is graded"),
 }
@@ -61,31 +61,65 @@ def test_the_gate_does_not_fail_open(name: str, tmp_path: Path) -> None:
 def test_less_may_be_compared_if_the_user_says_so(tmp_path: Path) -> None:
     write(tmp_path / "before.jsonl", *BASELINE)
     write(tmp_path / "now.jsonl", *BASELINE[:30])
-    args = ("before.jsonl", "now.jsonl", "--fail-if-worse", "--min-compared", "0.75", "-o", "report.json")
-    run("ae-compare", *args, cwd=tmp_path).expect(0)
+    args = ("before.jsonl", "now.jsonl", "--fail-if-worse", "--missing", "skip", "-o", "report.json")
+    run("ae-compare", *args, "--min-compared", "0.75", cwd=tmp_path).expect(0)
+    done = run("ae-compare", *args, cwd=tmp_path).expect(1)
+    assert done.messages[-1].endswith(
+        "only 30 of the 40 prompts graded in before are graded in both (75.0%, and --min-compared asks for 90%)"
+    )
 
 
 def test_proof_is_asked_for_with_a_margin(tmp_path: Path) -> None:
     write(tmp_path / "before.jsonl", *BASELINE)
     write(tmp_path / "now.jsonl", *BASELINE)
     args = ("before.jsonl", "now.jsonl", "-o", "report.json")
-    run("ae-compare", *args, "--fail-if-worse", cwd=tmp_path).expect(0).says("cannot tell now from before")
+    run("ae-compare", *args, "--fail-if-worse", cwd=tmp_path).expect(0).says("now and before: equal on all 40 prompts")
     done = run("ae-compare", *args, "--require-proof", cwd=tmp_path).expect(1)
     _, reason = done.messages
-    assert "now is not shown to be at most 5 points worse than before: pass rate 90.0% against 90.0% on 40" in reason
-    assert reason.endswith("graded in both, difference +0.0 points, 95 % interval -8.8 to +8.8 points")
+    assert "now is not shown to be at most 5 points worse than before: pass rate 90.0% → 90.0%, +0.0 points" in reason
+    assert reason.endswith("(95 % interval -8.8 to +8.8), p 1, 40 prompts")
     run("ae-compare", *args, "--require-proof", "--margin", "0.1", cwd=tmp_path).expect(0)
     [pair] = json.loads((tmp_path / "report.json").read_text())["statistics"]["pairs"]
-    assert pair["sentences"][0].endswith("It is shown that now is at most 10 points worse.")
+    assert "Margin: now is shown to be at most 10 points worse." in pair["sentences"]
 
 
-def test_scores_are_reported_not_gated(tmp_path: Path) -> None:
+def test_the_measure_that_is_named_decides_headline_and_gate(tmp_path: Path) -> None:
     write(tmp_path / "before.jsonl", *(graded(i, True, score={"pass": True, "score": 0.9}) for i in range(40)))
     write(tmp_path / "now.jsonl", *(graded(i, True, score={"pass": True, "score": 0.6 + i / 400}) for i in range(40)))
-    done = run("ae-compare", "before.jsonl", "now.jsonl", "--fail-if-worse", cwd=tmp_path).expect(0, stderr="")
+    args = ("before.jsonl", "now.jsonl", "--fail-if-worse")
+    done = run("ae-compare", *args, cwd=tmp_path).expect(0, stderr="")
     [pair] = json.loads(done.stdout)["statistics"]["pairs"]
-    assert (pair["better"], pair["passRate"]["better"]) == ("before", None)
-    assert pair["sentences"][1].startswith("now scores lower than before: mean 0.900, then 0.649 on 40 prompts;")
+    assert (pair["better"], pair["verdict"]) == (None, "equal on all 40 prompts")
+    assert pair["score"]["better"] == "before", "reported beside it"
+    assert pair["sentences"][1].startswith("Score: 0.900 → 0.649, -25.1 points (95 % interval ")
+    assert run("ae-compare", *args, "-f", "table", cwd=tmp_path).expect(0).stdout.startswith("EQUAL  now and before")
+    done = run("ae-compare", *args, "--on", "score", cwd=tmp_path).expect(1)
+    assert done.messages[-1].startswith("ae-compare: now is worse than before: score 0.900 → 0.649, -25.1 points")
+    [pair] = json.loads(done.stdout)["statistics"]["pairs"]
+    assert (pair["better"], pair["meanA"], pair["change"]) == ("before", pytest.approx(0.9), pytest.approx(-0.25125))
+    assert pair["changeInterval"] == [-pair["interval"]["high"], -pair["interval"]["low"]]
+    for form, headline in (
+        ("table", "WORSE  now is worse than before."),
+        ("markdown", "**now is worse than before.**"),
+    ):
+        assert headline in run("ae-compare", *args, "--on", "score", "-f", form, cwd=tmp_path).expect(1).stdout
+
+
+def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *BASELINE)
+    for option, value, needs in (
+        ("--min-compared", "0.5", "--fail-if-worse"),
+        ("--seed", "7", "-s statistical"),
+        ("-j", "2", "-g GRADER"),
+        ("-t", "5s", "-g GRADER"),
+        ("--stream", "", "-g GRADER"),
+        ("--margin-exp", "0.1", "--on 'pass^K'"),
+    ):
+        args = ("a.jsonl", "b:a.jsonl", option, *([value] if value else []))
+        done = run("ae-compare", *args, cwd=tmp_path).expect(2)
+        assert f"has no effect without {needs}" in done.stderr, option
+    for on, message in (("pass^K", "is for trials"), ("speed", "is not a measure: passes, score, pass^K")):
+        assert message in run("ae-compare", "a.jsonl", "b:a.jsonl", "--on", on, cwd=tmp_path).expect(2).stderr
 
 
 def test_the_same_id_with_another_input_is_another_prompt(tmp_path: Path) -> None:
@@ -151,7 +185,7 @@ def test_tokens_and_cost_are_compared_and_estimates_say_so(tmp_path: Path) -> No
     assert tokens["n"] == 20
     assert tokens["ratio"] == pytest.approx((995 + 101) / (995 + 201), abs=0.01)
     assert tokens["interval"]["low"] < tokens["ratio"] < tokens["interval"]["high"]
-    assert "(estimated)" in report["statistics"]["pairs"][0]["sentences"][-1]
+    assert "estimated by list price" in report["statistics"]["pairs"][0]["sentences"][-1]
     markdown = run("ae-compare", "a.jsonl", "b.jsonl", "-f", "markdown", cwd=tmp_path).expect(0).stdout
     assert "Estimated costs are tokens times the list price" in markdown
 

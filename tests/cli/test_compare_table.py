@@ -44,8 +44,8 @@ def shown(*args: object, cwd: Path, columns: int = 80, **env: str) -> str:
 def test_two_runs(runs: Path) -> None:
     plain = shown("old.jsonl", "new.jsonl", cwd=runs)
     assert plain.startswith("WORSE  new is worse than old.\n")
-    assert re.search(r"^old +90\.0% +\S+ to \S+ +0\.900 +\S+ +\$0\.2000 +1\.50 s$", plain, re.M), plain
-    assert "90.0% → 40.0%, -50.0 points (95% interval -7" in plain
+    assert re.search(r"^old +90\.0% +\S+ to \S+ +20 +0\.900 +\S+ +\$0\.2000 +1\.50 s$", plain, re.M), plain
+    assert "90.0% → 40.0%, -50.0 points (95 % interval -7" in plain
     assert re.search(r"Pass lost +10: p8, p9, p10", plain)
     assert "Passes now" not in plain and "To settle" not in plain
     assert shown("new.jsonl", "old.jsonl", cwd=runs).startswith("BETTER  old is better than new.\n")
@@ -53,8 +53,10 @@ def test_two_runs(runs: Path) -> None:
 
 def test_what_would_settle_it(runs: Path) -> None:
     plain = shown("old.jsonl", "same.jsonl", cwd=runs)
-    assert plain.startswith("CANNOT TELL  same and old: no difference shown.\n")
-    assert re.search(r"To settle +about \d+ prompts would show a difference of this size 4 times in\s+5", plain), plain
+    assert plain.startswith("CANNOT TELL  same from old: no difference shown.\n")
+    seen = r"To settle +if the -5\.0 points seen are real \(they may be 0\), about \d+0\s+prompts would show them"
+    assert re.search(seen, plain), plain
+    assert "no difference in cost shown: $0.0100 → $0.0100 a prompt" in " ".join(plain.split())
     assert re.search(r"Pass lost +1: p0\n", plain)
 
 
@@ -93,7 +95,7 @@ def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
 
 def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:
     plain = shown("old.jsonl", "new.jsonl", "same.jsonl", cwd=runs, columns=40)
-    assert plain.startswith("WORSE  new is worse than old.\nCANNOT TELL  same and old: no")
+    assert plain.startswith("WORSE  new is worse than old.\nCANNOT TELL  same from old: no")
     assert "new against old" in plain and "same against old" in plain
     assert "same is better than new" in plain
     assert "Holm" in plain
@@ -106,7 +108,7 @@ def test_trials(tmp_path: Path) -> None:
     assert plain.startswith("WORSE  b is worse than a.\n")
     assert "100.0% → 25.0%, -75.0 points" in plain
     assert re.search(r"pass\^4 +100\.0% → 0\.0%", plain)
-    assert "100 ms → 100 ms a trial" in plain
+    assert "0.10 s → 0.10 s a trial, geometric mean 1.00 x" in " ".join(plain.split())
 
 
 def test_names_and_ids_of_others_do_not_reach_the_terminal(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_colours_only_on_a_terminal_that_has_them(runs: Path) -> None:
 def test_a_pipe_gets_json_and_a_file_leaves_the_verdict_on_stderr(runs: Path) -> None:
     assert json.loads(run("ae-compare", "old.jsonl", "new.jsonl", cwd=runs).expect(0, stderr="").stdout)["statistics"]
     done = run("ae-compare", "old.jsonl", "new.jsonl", "-o", "report.json", cwd=runs).expect(0)
-    done.says("new is worse than old (passed 90.0%, then 40.0% of 20 prompts, -50.0 points, 95 % interval -7")
+    done.says("new is worse than old (pass rate 90.0% → 40.0%, -50.0 points (95 % interval -7")
     assert json.loads((runs / "report.json").read_text())["statistics"]
     done = run("ae-compare", "old.jsonl", "new.jsonl", "same.jsonl", "-o", "report.md", cwd=runs).expect(0)
     done.says("new is worse than old; cannot tell same from old: no difference shown")
@@ -138,7 +140,7 @@ def test_a_pipe_gets_json_and_a_file_leaves_the_verdict_on_stderr(runs: Path) ->
 def test_nothing_graded(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", {"id": "x", "input": "x", "output": "y"})
-    assert "CANNOT TELL  b and a: no prompt is graded in both." in shown("a.jsonl", "b.jsonl", cwd=tmp_path)
+    assert "CANNOT TELL  b from a: no prompt is graded in both." in shown("a.jsonl", "b.jsonl", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

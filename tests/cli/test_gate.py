@@ -272,3 +272,10 @@ def test_the_job_summary_is_appended(tmp_path: Path) -> None:
 def test_a_refused_line_does_not_pass() -> None:
     done = run("ae-gate", "--min", "passRate=0.5", stdin=jsonl(*RESULTS, "{")).expect(1)
     assert done.stdout.startswith("pass  passRate") and "stdin:11: " in done.stderr
+
+
+def test_records_with_one_id_are_reported(tmp_path: Path) -> None:
+    graded = {"id": "a", "output": "x", "score": {"pass": True, "score": 1.0}}
+    file = write(tmp_path / "graded.jsonl", graded, graded, graded | {"id": "b"})
+    done = run("ae-gate", file.name, "--min", "passRate=0.5", cwd=tmp_path).expect(0)
+    done.says("graded.jsonl: 1 record with the id of an earlier one: a; each counts")

@@ -392,6 +392,45 @@ def test_ae_grade_again_after_a_grader_error(folder: Path) -> None:
     assert len(read(folder / "graded.jsonl")) == 3
 
 
+def test_a_kill_while_ae_grade_resumes_loses_no_verdict(folder: Path) -> None:
+    results(folder)
+    grade(folder).expect(0)
+    counted(folder)
+    before = read(folder / "graded.jsonl")
+    results(folder, a={"hint": "yes!"}, b={"hint": "yes!"})
+    script(folder / "grader.sh", f"{GRADER}[ $(wc -l < graded) -lt 2 ] || [ -e quick ] || sleep 60")
+    with Running("ae-grade", "results", "-g", "./grader.sh", "-o", "graded.jsonl", "--resume", cwd=folder) as running:
+        graded = folder / "graded"
+        until(lambda: graded.exists() and len(graded.read_text().split()) >= 2, "the second answer is being graded")
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+    assert read(folder / "graded.jsonl")[:3] == before, "the old records stay until they are replaced"
+    counted(folder)
+    (folder / "quick").touch()
+    grade(folder, "--resume").expect(0)
+    assert counted(folder)[1] == 2, "the verdict that was written is not given again"
+    assert [record["hint"] for record in read(folder / "graded.jsonl")] == ["yes!", "yes!", "yes"]
+
+
+def test_a_workspace_of_another_run_is_reported(folder: Path) -> None:
+    for name in ("one", "two"):
+        options = ["prompts", "--shell", f"echo {name} > file", "--workspace-dir", "ws", "-o", name]
+        run("ae-capture", *options, cwd=folder).expect(0)
+    said = run("ae-grade", "one", "-g", "./grader.sh", "-o", "graded.jsonl", cwd=folder).expect(0).says()
+    assert "a: " in said and "ws/prompt-a belongs to another run" in said
+    run("ae-grade", "two", "-g", "./grader.sh", "-o", "again.jsonl", cwd=folder).expect(0, stderr="")
+    said = run("ae-merge", "one", "two", "--prefer", "last", "-o", "merged", cwd=folder).expect(1).stderr
+    assert "two:1: is of another agent or command than one:1" in said
+
+
+def test_a_baseline_that_was_asked_something_else_is_not_compared(folder: Path) -> None:
+    options = ["--simple", "echo {}", "-g", "ae-grader-hint"]
+    run("ae-capture", "prompts", *options, "-o", "base", cwd=folder).expect(0)
+    some(folder, b={"input": "say d"})
+    done = run("ae-capture", "prompts", *options, "--against", "base", "--stop-when-known", cwd=folder).expect(0)
+    assert "base: not compared, because it was asked something else: b" in done.stderr, done
+
+
 # --- limits of a run ------------------------------------------------------------------------------
 
 USAGE = """echo x >> started
@@ -502,7 +541,7 @@ def test_debug_shows_the_lines_of_the_agent(tmp_path: Path) -> None:
         assert f"ae-run: {part}" in done.stderr, done
     assert re.search(r'1-2 +message +outputMode text +content="one three"', done.stderr), "the rule that took them"
     done = run("ae-capture", "prompts", "--debug", "--", sys.executable, ECHO_AGENT, cwd=tmp_path)
-    assert "exit code 0; session echo" in done.stderr and re.search(r"\d +\S+ +result ", done.stderr), done
+    assert "; session echo" in done.stderr and re.search(r"\d +\S+ +result ", done.stderr), done
 
 
 def test_a_dry_run_shows_the_trials_that_would_run(tmp_path: Path) -> None:
@@ -521,6 +560,12 @@ def test_the_command_line_is_corrected(tmp_path: Path) -> None:
     assert "ae-run" in done.says()
     done = run("ae-run", "prompts", "./agent", "more", cwd=tmp_path).expect(2)
     done.says("put -- before the agent's command: ae-run prompts -- ./agent more")
+    for line, meant in {
+        "prompts -- -s claude": "prompts -s claude",
+        "prompts -s claude -- --model x": "prompts -s claude --agent-arg=--model --agent-arg=x",
+        "-j 2 -- prompts cat": "prompts -j 2 -- cat",
+    }.items():
+        run("ae-run", *line.split(), cwd=tmp_path).expect(2).says(f"after -- comes the agent's command: ae-run {meant}")
     done = run("ae-run", "prompts", "--", "cat", "-o", "out", cwd=tmp_path)
     assert "to give it to ae-run: ae-run prompts -o out -- cat" in done.stderr, done
 

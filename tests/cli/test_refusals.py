@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import Record, jsonl, run, write
+from tests.support.tool import Record, jsonl, on_terminal, run, write
 
 GRADED: Record = {"id": "a", "input": "q", "output": "x", "score": {"pass": True, "score": 1.0}}
 PROMPTS: list[Record] = [{"id": "a", "input": "q", "metadata": {"category": "ui", "difficulty": "easy"}}]
@@ -62,6 +63,31 @@ def test_the_extension_chooses_the_form_of_a_summary(name: str, starts: str, fil
 )
 def test_an_option_that_the_form_ignores(form: str, option: str, meant: str, file: Path) -> None:
     run("ae-format", file.name, "-f", form, *option.split(), cwd=file.parent).expect(2).says(meant)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ae-calibrate -j 4",
+        "ae-calibrate --stream",
+        "ae-calibrate -t 5s",
+        "ae-capture --simple 'echo {}' --grade-failed",
+        "ae-trials --simple 'echo {}' --stream",
+    ],
+)
+def test_an_option_of_graders_without_one(line: str, file: Path) -> None:
+    tool, *options = shlex.split(line)
+    run(tool, file.name, *options, cwd=file.parent).expect(2).says("has no effect without -g GRADER")
+
+
+@pytest.mark.parametrize("tool", ["ae-format", "ae-compare", "ae-score", "ae-balance"])
+def test_a_report_is_a_table_on_a_terminal_and_json_elsewhere(tool: str, file: Path) -> None:
+    files = [file.name, file.name] if tool == "ae-compare" else [file.name]
+    if tool == "ae-balance":
+        files = [write(file.parent / "prompts.jsonl", *PROMPTS).name]
+    shown = on_terminal(tool, *files, cwd=file.parent, env={"NO_COLOR": "1"}).expect(0).stdout
+    piped = run(tool, *files, cwd=file.parent).expect(0).stdout
+    assert piped.startswith("{") and "{" not in shown and len(shown.splitlines()) > 1, shown
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def result(id: str) -> Record:
-    return {"id": id, "input": "?", "output": "x", "score": {"pass": True, "score": 1}}
+    return {"id": id, "input": id.replace("p", "q"), "output": "x", "score": {"pass": True, "score": 1}}
 
 
 def args(agent: str, *more: str) -> list[str]:
@@ -38,6 +38,26 @@ def test_a_run_that_is_worse_is_not_paid_for(folder: Path) -> None:
     again = run("ae-capture", *args(WRONG, "--against", "baseline.jsonl", "-o", "out.jsonl", "--resume"), cwd=folder)
     assert again.expect(0).stderr.count(f"known after {found[1]} prompts") == 1
     assert len(read(folder / "out.jsonl")) == len(written), "it was known"
+
+
+def test_the_exit_code_says_that_it_is_worse_and_ae_compare_agrees(folder: Path) -> None:
+    more = ("--against", "baseline.jsonl", "-o", "out.jsonl", "--fail-if-worse", "--margin", "0.1")
+    run("ae-capture", *args(WRONG, *more), cwd=folder).expect(1)
+    written = read(folder / "out.jsonl")
+    assert all(one["metadata"]["stopWhenKnown"] == {"against": "baseline.jsonl", "margin": 0.1} for one in written)
+    compared = ("baseline.jsonl", "out.jsonl", "--ignore-input")
+    done = run("ae-compare", *compared, "--fail-if-worse", cwd=folder).expect(1)
+    assert "stopped early: the direction is known, the size is overstated" in done.stderr
+    assert "out is worse than baseline: pass rate 100.0% → 0.0%" in done.stderr and "only" not in done.stderr
+
+
+def test_it_stops_once_it_is_known_to_be_hardly_worse(folder: Path) -> None:
+    more = ("--against", "baseline.jsonl", "--margin", "0.15", "-o", "out.jsonl", "--fail-if-worse")
+    done = run("ae-capture", *args(RIGHT, *more), cwd=folder).expect(0)
+    assert re.search(r"known after \d+ prompts: at most 15 points worse than baseline.jsonl", done.stderr), done
+    assert len(read(folder / "out.jsonl")) < COUNT - 10
+    compared = ("baseline.jsonl", "out.jsonl", "--ignore-input", "--margin", "0.15", "--require-proof")
+    run("ae-compare", *compared, cwd=folder).expect(0)
 
 
 def test_a_run_that_does_not_differ_is_run_to_its_end(folder: Path) -> None:
@@ -68,6 +88,8 @@ def test_interrupted_and_resumed_it_decides_the_same(folder: Path) -> None:
         (["--stop-when-known", "--threshold", "0.5"], "needs a grader"),
         (["--threshold", "0.5", "-g", "ae-grader-hint"], "--threshold needs --stop-when-known"),
         (["--against", "baseline.jsonl"], "--against needs --stop-when-known"),
+        (["--fail-if-worse"], "--fail-if-worse needs --stop-when-known"),
+        (["--stop-when-known", "--threshold", "0.5", "--margin", "0.1", "-g", "ae-grader-hint"], "--against FILE"),
         (["--stop-when-known", "--against", "-", "-g", "ae-grader-hint"], "needs a file"),
         (["--stop-when-known", "--against", "other.jsonl", "-g", "ae-grader-hint"], "no graded record of any"),
         (["--stop-when-known", "--threshold", "0.5", "-g", "ae-grader-hint", "--shard", "1/2"], "leave out --shard"),

@@ -91,6 +91,13 @@ def test_position_bias() -> None:
     assert (one_order.position_bias, one_order.orders) == (None, 1)
 
 
+def test_a_prompt_is_one_sign_of_position_bias() -> None:
+    """Three runs make three pairs of a prompt: four prompts are four signs, not twelve."""
+    found = preference_of(["a", "b", "c"], {str(n): ranking("abc", "cba") for n in range(4)}).position_bias
+    assert found is not None and (found.n, found.first_preferred) == (12, 12)
+    assert found.p == pytest.approx(2 / 2**4)
+
+
 # --- strengths ----------------------------------------------------------------------------------
 
 

@@ -283,20 +283,22 @@ def test_pairwise_counts_only_what_both_have_a_score_on() -> None:
 def test_pair_statistics_by_hand() -> None:
     a = run_of("a", [0.9, 0.8, 0.7, 0.2, 0.6, None])
     b = run_of("b", [0.4, 0.8, 0.3, 0.7, 0.1, 0.9])
-    found = compared_pair(a, b)  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
+    pair = compared_pair(a, b)
+    assert pair.score
+    found = pair.score  # d = .5, 0, .4, -.5, .5: mean .18, sd .4324
     assert (found.n, found.wins, found.losses, found.ties) == (5, 3, 1, 1)
     assert found.mean_difference == pytest.approx(0.18)
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == pytest.approx((0.18 - 0.53695, 0.18 + 0.53695), abs=1e-4)
     assert (found.interval.n, found.interval.level, found.interval.method) == (5, 0.95, "t")
     assert found.minimum_detectable_difference == pytest.approx(0.8394, abs=1e-4)
-    assert found.mcnemar
-    assert (found.mcnemar.b, found.mcnemar.c) == (3, 1)
-    assert found.mcnemar.exact_p == pytest.approx(0.625)
-    assert found.mcnemar.p == found.pass_rate.p == pytest.approx(0.625 - 4 / 16)
-    assert found.flips.only_a == ["p0", "p2", "p4"]
-    assert found.flips.only_b == ["p3"]
-    assert found.verdict == "no difference shown"
+    assert pair.mcnemar
+    assert (pair.mcnemar.b, pair.mcnemar.c) == (3, 1)
+    assert pair.mcnemar.exact_p == pytest.approx(0.625)
+    assert pair.mcnemar.p == pair.p == pair.pass_rate.p == pytest.approx(0.625 - 4 / 16)
+    assert pair.flips.only_a == ["p0", "p2", "p4"]
+    assert pair.flips.only_b == ["p3"]
+    assert pair.verdict == found.verdict == "no difference shown"
 
 
 @pytest.mark.parametrize(
@@ -305,14 +307,15 @@ def test_pair_statistics_by_hand() -> None:
         ([0.9, 0.8, 0.9, 0.7, 0.9, 0.8], [0.1, 0.2, 0.3, 0.1, 0.2, 0.3], "a better"),
         ([0.1, 0.2, 0.3, 0.1, 0.2, 0.3], [0.9, 0.8, 0.9, 0.7, 0.9, 0.8], "b better"),
         ([0.9, 0.1, 0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9, 0.2, 0.9], "no difference shown"),
-        ([0.5] * 6, [0.5] * 6, "no difference shown"),
+        ([0.5] * 6, [0.5] * 6, "equal on all 6 prompts"),
         ([1.0] * 6, [0.0] * 6, "a better"),
         ([1.0] * 4, [0.0] * 4, "too few prompts to tell"),
         # Four passes more of thirty: McNemar's chi square is significant, but by mid-p it is p = 0.0625.
         ([1.0] * 30, [0.0] * 4 + [1.0] * 26, "no difference shown"),
         ([1.0] * 30, [0.0] * 5 + [1.0] * 25, "a better"),
-        # Passes and scores disagree: each says its own.
-        ([0.51] * 12, [0.49] * 6 + [1.0] * 6, "a passes more, b scores higher"),
+        # Passes decide, whatever the scores say.
+        ([0.51] * 12, [0.49] * 6 + [1.0] * 6, "a better"),
+        ([0.9] * 12, [0.6] * 12, "equal on all 12 prompts"),
         ([0.5] * 12, [0.45] * 6 + [0.0] * 6, "a better"),
         ([None, None], [1.0, 1.0], "no prompt is graded in both"),
     ],
@@ -409,5 +412,5 @@ def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     text = b"".join(render(report, ReportContext())).decode()
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text
-    assert "**some and none: no prompt is graded in both.**" in text
+    assert "**cannot tell none from some: no prompt is graded in both.**" in text
     assert "| none | – | – | – | – | 0 | 0 | 0 | 0 | 0 | 0 |" in text

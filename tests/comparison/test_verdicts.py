@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
 
-from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.comparison import CompareSettings, remarks
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import GateSettings, gate_reasons
+from agenteval.comparison.verdicts import GateSettings, against_first, claim, dropped, gate_reasons, standing
+from agenteval.reports.comparison import table
+from agenteval.reports.forms import ReportContext
+from agenteval.statistics.sequential import largest_e_value, place, sequential_test
 from agenteval.wire.comparison import ComparisonReport
 from tests.support.compared import RESULTS, compare_results, compare_trials, result_row, trials_row
 
@@ -30,16 +35,14 @@ def compare(*runs: RunRows) -> ComparisonReport:
     return compare_results(runs, WEIGHTED)
 
 
-def test_passes_come_first_and_scores_have_a_sentence_of_their_own() -> None:
+def test_passes_decide_and_scores_have_a_sentence_of_their_own() -> None:
     """100 % against 77.5 % passed with p = .004 is not "no difference shown", whatever the scores say."""
     a, b = results("a", [0.6] * 40), results("b", [0.63] * 31 + [0.49] * 9)
     [pair] = compare(a, b).statistics.pairs
     assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
     assert pair.mcnemar and pair.mcnemar.p == pytest.approx(2**-9)
-    assert pair.sentences[0].startswith(
-        "b passes less often than a: a 100.0%, then b 77.5% of 40 prompts graded in both;"
-    )
-    assert pair.sentences[1].startswith("No difference shown in scores: mean 0.600, then 0.599 on 40 prompts; ")
+    assert pair.sentences[0] == "Pass rate: 100.0% → 77.5%, -22.5 points (95 % interval -37.5 to -11.8), p 0.002."
+    assert pair.sentences[1].startswith("Score: 0.600 → 0.599, -0.1 points (95 % interval -")
 
 
 def test_milliseconds_win_prompts_by_weight_but_not_by_grade() -> None:
@@ -97,10 +100,118 @@ def test_an_unchanged_agent_with_one_failure_more_is_no_alarm() -> None:
     before, now = trials("before", *[5] * 100, k=5), trials("now", *[5] * 99, 4, k=5)
     report = compare_trials([before, now], CompareSettings("custom"))
     assert gate_reasons(report, GateSettings()) == []
-    assert len(gate_reasons(report, GateSettings(proof=True, margin=0.001))) == 2
-    worse = compare_trials([before, trials("now", *[5] * 80, *[3] * 20, k=5)], CompareSettings("custom"))
-    reasons = gate_reasons(worse, GateSettings())
-    assert [reason.partition(":")[2].partition(" on ")[0] for reason in reasons] == [
-        " pass rate 92.0% against 100.0%",
-        " pass^5 80.0% against 100.0%",
+    strict = compare_trials([before, now], CompareSettings("custom", margin=0.001))
+    assert len(gate_reasons(strict, GateSettings(proof=True))) == 1
+    worse = [before, trials("now", *[5] * 80, *[3] * 20, k=5)]
+    for on, figures in (("passes", "pass rate 100.0% → 92.0%"), ("pass^K", "pass^5 100.0% → 80.0%")):
+        [reason] = gate_reasons(compare_trials(worse, CompareSettings("custom", on=on)), GateSettings())
+        assert reason.startswith(f"now is worse than before: {figures}, ")
+
+
+# --- one decision -------------------------------------------------------------------------------
+
+
+def drawn(label: str, draw: random.Random, shift: float) -> RunRows:
+    """Rubric scores in steps of a quarter, which pass from a half up; some prompts are missing, some ungraded."""
+    rows = {}
+    for number in range(30):
+        level = min(1.0, max(0.0, round(4 * draw.gauss(0.6 + shift, 0.3)) / 4))
+        if draw.random() > 0.05:
+            rows[f"p{number}"] = result_row(score=level if draw.random() > 0.02 else None, passed=level >= 0.5)
+    return RunRows(label, rows)
+
+
+def test_headline_gate_and_interval_never_disagree() -> None:
+    draw, seen = random.Random(26), Counter[str]()
+    for _ in range(120):
+        shift, on = draw.choice((0.0, -0.1, -0.3)), draw.choice(("passes", "score"))
+        runs = [drawn("a", draw, 0.0), *(drawn(label, draw, shift) for label in "bc"[: draw.randint(1, 2)])]
+        settings = WEIGHTED._replace(on=on, missing_fail=draw.random() < 0.5)
+        report = compare_results(runs, settings)
+        worse = [pair for pair in against_first(report)[0] if standing(pair) == "worse"]
+        reasons = gate_reasons(report, GateSettings(min_compared=0.5))
+        assert [reason.partition(":")[0] for reason in reasons] == [claim(pair) for pair in worse]
+        for pair in report.statistics.pairs:
+            measure = pair.score if on == "score" else pair.pass_rate
+            assert measure and (pair.better, pair.interval) == (measure.better, measure.interval)
+            for found in (pair.pass_rate, pair.score):
+                assert found and found.interval
+                assert (found.interval.low > 0 or found.interval.high < 0) == (found.better is not None)
+            seen[standing(pair)] += 1
+    assert min(seen["worse"], seen["cannot tell"]) > 20
+
+
+def test_intervals_are_adjusted_where_verdicts_are() -> None:
+    """Of eight runs, 28 pairs: an interval that excludes 0 beside "no difference shown" would be a contradiction."""
+    draw = random.Random(3)
+    runs = [drawn(f"r{number}", draw, 0.0) for number in range(8)]
+    pairs = compare(*runs).statistics.pairs
+    assert {pair.better for pair in pairs} == {None}
+    assert all(pair.interval and pair.interval.low <= 0 <= pair.interval.high for pair in pairs)
+    assert any((pair.p or 1) < 0.05 for pair in pairs), "without the adjustment one would be shown"
+    assert {round(pair.interval.level, 4) for pair in pairs if pair.interval} == {round(1 - 0.05 / 28, 4)}
+    assert all(pair.sentences[0].endswith(" adjusted.") for pair in pairs)
+
+
+def test_places_are_those_that_the_verdicts_leave_open() -> None:
+    runs = [results("a", [1.0] * 30), results("b", [1.0] * 29 + [0.0]), results("c", [0.0] * 30)]
+    report = compare(*runs)
+    assert {label: found.rank for label, found in report.statistics.runs.items()} == {
+        "a": (1, 2),
+        "b": (1, 2),
+        "c": (3, 3),
+    }
+    assert compare(*runs[:2]).statistics.runs["a"].rank is None
+
+
+def test_a_prompt_that_a_run_lacks_is_not_passed_in_a_gate() -> None:
+    """An agent that dies without a record on 20 % of prompts."""
+    before, now = results("before", [1.0] * 40), results("now", [1.0] * 40)
+    for number in range(8):
+        del now.rows[f"p{number}"]
+    [pair] = compare(before, now).statistics.pairs
+    assert (pair.better, pair.n) == (None, 32)
+    report = compare_results([before, now], WEIGHTED._replace(missing_fail=True))
+    [pair] = report.statistics.pairs
+    assert (pair.better, pair.n, pair.mean_b, len(pair.flips.only_a)) == ("before", 40, 0.8, 8)
+    assert "Missing: 8 prompts that now lacks count as not passed." in pair.sentences
+    assert report.meta.counted_as_failed == {"now": [f"p{number}" for number in range(8)]}
+    assert report.statistics.runs["now"].graded_prompts == 32, "the run itself is what its file has"
+
+
+def test_what_a_pass_costs_and_which_prompts_tell_nothing() -> None:
+    a = results("a", [1.0] * 10 + [0.0] * 10, cost_values=(0.5,))
+    b = results("b", [1.0] * 5 + [0.0] * 15, cost_values=(0.5,))
+    report = compare_results([a, b], WEIGHTED._replace(prompts=True))
+    assert report.usage and (report.usage["a"].cost_of_pass, report.usage["b"].cost_of_pass) == (1.0, 2.0)
+    found = report.prompts
+    assert found and len(found.always_pass) == 5 and len(found.never_pass) == 10
+    assert [(one.id, one.pass_rate, one.information) for one in found.prompts] == [
+        (f"p{number}", 0.5, 1.0) for number in range(5, 10)
     ]
+    assert dropped(found).startswith("Drop these 15: nothing passes or everything does")
+    text = b"".join(table.render(report, ReportContext())).decode()
+    assert "Drop these 15" in text and "COST OF A PASS" in text
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_run_that_was_stopped_is_judged_by_its_rule(passes: bool) -> None:
+    before = results("before", [1.0] * 80)
+    first = sorted(before.rows, key=place)[:24]
+    rows = {id: result_row(score=float(passes), passed=passes) for id in first}
+    now = RunRows("now", rows, has_stop_rule=True)
+    report = compare_results([before, now], WEIGHTED._replace(missing_fail=True))
+    [pair] = report.statistics.pairs
+    assert (pair.stopped, pair.n, pair.better) == (True, 24, None if passes else "before")
+    assert "Stopped: early: the direction is known, the size is overstated." in pair.sentences
+    assert pair.interval and pair.interval.method == "betting"
+    reasons = gate_reasons(report, GateSettings())
+    assert not reasons if passes else reasons[0].startswith("now is worse than before: ")
+    assert any("stopped early" in remark for remark in remarks(report))
+
+
+def test_the_interval_of_a_stopped_run_is_what_its_test_does_not_reject() -> None:
+    found = sequential_test([-1.0] * 9 + [0.0] * 4)
+    assert found.p == pytest.approx(1 / largest_e_value([-1.0] * 9 + [0.0] * 4, 0.0))
+    assert found.interval and found.interval.high < 0
+    assert sequential_test([-1.0] * 5).p == 1.0, "five prompts end no run"

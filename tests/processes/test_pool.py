@@ -114,6 +114,20 @@ def test_items_are_taken_one_by_one_as_workers_are_free() -> None:
     assert sorted(done) == list(range(40))
 
 
+def test_no_more_workers_are_started_than_there_are_items() -> None:
+    workers: set[int] = set()
+    all_at_work = threading.Barrier(3)
+
+    def work(number: int) -> Iterator[int]:
+        all_at_work.wait(PATIENCE)
+        workers.add(threading.get_ident())
+        workers.update(thread.ident or 0 for thread in threading.enumerate() if "_serve" in thread.name)
+        yield number
+
+    Pool(work, lambda _: None, workers=1000, ordered=False).run(iter(range(3)))
+    assert 3 <= len(workers) <= 4, "a fourth may look whether there is another item"
+
+
 def test_an_ordered_pool_does_not_run_away_from_a_slow_item() -> None:
     release = threading.Event()
     started: list[int] = []

@@ -53,7 +53,10 @@ def test_flips_come_first_and_the_figures_are_those_of_the_report(comparison: Pa
     assert page.locator(".sentences li").all_text_contents() == pair["sentences"]
     first = page.locator(".forest-row").first
     low, high = -pair["passRate"]["interval"]["high"], -pair["passRate"]["interval"]["low"]
-    assert " ".join(first.inner_text().split()) == f"Pass rate +0.000 {low:+.3f} to {high:+.3f}"
+    assert (
+        " ".join(first.inner_text().split())
+        == f"Pass rate +0.0 points {low * 100:+.1f} points to {high * 100:+.1f} points"
+    )
     names = page.locator(".forest .forest-name").all_text_contents()
     assert names[:4] == ["Pass rate", "Score", "a", "b"] and {"Time", "Tokens", "Cost"} <= set(names)
     assert page.locator("table.plain tbody tr").count() == 2

@@ -30,16 +30,16 @@ def test_every_form_has_the_same_sign(later: int, points: str, standing: str) ->
     assert rates.interval is not None
     assert (rates.mean_difference or 0) * float(points) < 0, "the JSON has A minus B"
     low, high = f"{-rates.interval.high * 100:+.1f}", f"{-rates.interval.low * 100:+.1f}"
-    words = f"{points} points, 95 % interval {low} to {high} points"
+    words = f"{points} points (95 % interval {low} to {high})"
     assert words in report.statistics.pairs[0].sentences[0]
     assert words in summary_line(report)
     for reason in gate_reasons(report, GateSettings()):
         assert words in reason
     context = ReportContext()
     terminal = b"".join(table.render(report, context)).decode()
-    assert " ".join(terminal.split()).count(f"{points} points (95% interval {low} to {high})") == 1
+    assert " ".join(terminal.split()).count(words) == 2, "of passes and of scores"
     text = b"".join(markdown.render(report, context)).decode()
-    value = f"{float(points) / 100:+.3f}"
+    value = f"{points} points"
     assert f"new is {standing} than old" in text and f"new is {standing} than old" in terminal
     [header] = (line for line in text.splitlines() if line.startswith("| A | B | Of |"))
     [cells] = (line for line in text.splitlines() if line.startswith("| old | new | pass rate |"))

@@ -24,6 +24,8 @@ from agenteval.wire.records import Gradable
 class Refused:
     """Collects refused lines; raises StrictStop as a Console does."""
 
+    max_line = 1 << 20
+
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.refused: list[tuple[str, str]] = []

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from agenteval.adapters.foreign import atif, inspect, otlp, promptfoo
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
+from agenteval.streams.agent_files import is_regular
 from agenteval.streams.console import Console
 from agenteval.streams.source import read_objects, report_unreadable
 from agenteval.wire.records import Record
@@ -23,7 +24,11 @@ def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterat
     """Yields the results of files and directories of this format; what cannot be read is reported."""
     results_of = MODULES[format_].results_of
     read_documents = inspect.read_documents if format_ == "inspect" else read_objects
+    paths = list(paths)
     for path in (file for one in paths for file in _files(one)):
+        if path not in paths and not is_regular(path):
+            console.refuse(path, "is not a regular file")
+            continue
         number = 0
         try:
             for number, document in enumerate(read_documents(path, console), 1):

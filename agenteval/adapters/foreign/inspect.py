@@ -3,6 +3,7 @@
 There is one result per sample and epoch.
 """
 
+import os
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from agenteval.adapters.imported import ImportedResult, as_object, objects, verdict
 from agenteval.adapters.values import as_text, epoch_milliseconds, stop_reason, total
 from agenteval.errors import BadRecord, MissingExtra, UserError
+from agenteval.streams.agent_files import open_regular
 from agenteval.streams.jsonl import decode
 from agenteval.streams.source import Refusals, read_objects
 from agenteval.streams.text import one_line
@@ -158,9 +160,12 @@ class _Sample:
 
 def is_archive(path: str) -> bool:
     """Returns whether the file is a zip file; UserError if it is only the beginning of one."""
-    if path == "-" or zipfile.is_zipfile(path):
-        return path != "-"
-    with open(path, "rb") as file:
+    if path == "-" or not os.path.isfile(path):
+        return False
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        if zipfile.is_zipfile(file):
+            return True
+        file.seek(0)
         if file.read(len(BEGINNING)) == BEGINNING:
             raise UserError(f"{path}: the archive is broken or not whole")
     return False

@@ -6,12 +6,13 @@ is met, and nested below that tool call.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -23,12 +24,17 @@ from agenteval.adapters.sessions.schema import CompiledTurn, Database, SessionSc
 from agenteval.adapters.trajectory import Step
 from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord, StrictStop, UserError
+from agenteval.streams.agent_files import LARGEST, is_regular, open_regular, read_regular
 from agenteval.streams.console import Console
+from agenteval.streams.files import describe_kind
 from agenteval.streams.jsonl import decode, encode
-from agenteval.streams.source import Refusals, opened, read_objects, report_unreadable
+from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record
 
 DEEPEST = 8  # sub-agents of sub-agents that are read
+LONGEST_PATH = 1 << 16
+ROW_SECONDS = 20.0  # that a database may take for one row
+STEPS = 100_000  # of SQLite's machine between two looks at the clock
 
 Usage = dict[str, int | float]
 
@@ -51,7 +57,11 @@ def default_root(schema: SessionSchema) -> str:
 
 def session_results(paths: Iterable[str], schema: SessionSchema, console: Console) -> Iterator[Record]:
     """Yields the result of each session in these files and directories; one without a turn of the user is left out."""
+    paths = list(paths)
     for file in (file for path in paths for file in log_files(path, schema)):
+        if file not in paths and not is_regular(file):
+            console.refuse(file, f"is {describe_kind(os.lstat(file).st_mode)}, not a regular file")
+            continue
         for session in read_sessions(file, schema, console):
             try:
                 found = session.result()
@@ -67,15 +77,29 @@ def log_files(path: str, schema: SessionSchema) -> Iterator[str]:
     if not os.path.isdir(path):
         yield path
         return
-    found = {
-        file
-        for pattern in schema.log.files
-        for file in glob.iglob(os.path.join(glob.escape(path), pattern), recursive=True, include_hidden=True)
-    }
-    if not found:
-        tail = schema.log.files[0].rpartition("/")[2]
-        found = set(glob.iglob(os.path.join(glob.escape(path), "**", tail), recursive=True, include_hidden=True))
-    yield from sorted(file for file in found if os.path.isfile(file) and not _is_child(file, schema))
+    tail = schema.log.files[0].rpartition("/")[2]
+    for patterns in (schema.log.files, [f"**/{tail}"]):
+        found = [file for pattern in patterns for file in _matching(path, pattern.split("/"))]
+        if found:
+            break
+    once = {(status.st_dev, status.st_ino): file for file in sorted(found, reverse=True) if (status := os.lstat(file))}
+    yield from sorted(file for file in once.values() if not _is_child(file, schema))
+
+
+def _matching(folder: str, pattern: list[str]) -> Iterator[str]:
+    """Yields what matches a pattern of names below a folder, but for folders; no link to a folder is followed."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and pattern[0] == "**":
+                yield from _matching(entry.path, pattern)
+            if fnmatchcase(entry.name, pattern[0]) and pattern[0] != "**":
+                if is_folder and len(pattern) > 1:
+                    yield from _matching(entry.path, pattern[1:])
+                elif not is_folder and len(pattern) == 1:
+                    yield entry.path
+    if pattern[0] == "**":
+        yield from _matching(folder, pattern[1:])
 
 
 def _is_child(file: str, schema: SessionSchema) -> bool:
@@ -86,34 +110,47 @@ def _is_child(file: str, schema: SessionSchema) -> bool:
     return any(before and name.startswith(before) and name.endswith(after) for before, after in names)
 
 
-def read_sessions(path: str, schema: SessionSchema, refusals: Refusals) -> Iterator[RecordedSession]:
+def read_sessions(path: str, schema: SessionSchema, console: Console) -> Iterator[RecordedSession]:
     """Yields the sessions in a log; what cannot be read is reported."""
     try:
         if schema.log.database is None:
-            yield _read_file(path, schema, refusals, 0)
+            yield _read_file(path, schema, console, 0, set())
         else:
-            yield from _read_database(path, schema, schema.log.database, refusals)
+            yield from _read_database(path, schema, schema.log.database, console)
     except StrictStop:
         raise
     except sqlite3.Error as error:
-        refusals.refuse(path, f"not a database of sessions: {error}")
+        console.refuse(path, f"not a database of sessions: {error}")
     except (UserError, OSError) as error:
-        report_unreadable(path, error, refusals)
+        report_unreadable(path, error, console)
+    except Exception as error:
+        console.fault(path, error)
 
 
-def _read_file(path: str, schema: SessionSchema, refusals: Refusals, depth: int) -> RecordedSession:
+def _read_file(
+    path: str, schema: SessionSchema, refusals: Refusals, depth: int, seen: set[tuple[int, int]]
+) -> RecordedSession:
+    """Reads a session with its sub-agents; `seen` are the files that were read for it, each once."""
+    if path != "-":
+        seen.add(_identity(path))
     session = RecordedSession(schema, path)
     for event in log_events(path, schema, refusals):
         session.add(event)
         agent, call = schema.agent(event), schema.call(event)
         if type(agent) is str and type(call) is str and depth < DEEPEST and session.can_nest(call):
             child = _child_file(path, session.session_id, agent, schema)
-            if child is not None:
-                session.nest(_read_file(child, schema, refusals, depth + 1), call)
+            if child is not None and _identity(child) not in seen:
+                session.nest(_read_file(child, schema, refusals, depth + 1, seen), call)
     if schema.log.cwd_file and session.cwd is None:
-        with suppress(OSError), open(os.path.join(os.path.dirname(path), schema.log.cwd_file)) as file:
-            session.cwd = file.read().strip()
+        with suppress(FileNotFoundError):
+            folder = read_regular(os.path.join(os.path.dirname(path), schema.log.cwd_file), LONGEST_PATH)
+            session.cwd = folder.decode("utf-8", "replace").strip()
     return session
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _child_file(path: str, session_id: Any, agent: str, schema: SessionSchema) -> str | None:
@@ -126,7 +163,7 @@ def _child_file(path: str, session_id: Any, agent: str, schema: SessionSchema) -
     for pattern in schema.log.sub_agents.files:
         file = pattern.replace("{stem}", os.path.splitext(name)[0])
         file = file.replace("{session}", session_id).replace("{id}", agent)
-        if os.path.isfile(found := os.path.join(folder, file)) and not os.path.samefile(found, path):
+        if is_regular(found := os.path.join(folder, file)):
             return found
     return None
 
@@ -196,16 +233,38 @@ def _with_whole_calls(events: Iterable[Event], schema: SessionSchema) -> Iterabl
 
 
 def connect(path: str) -> closing[sqlite3.Connection]:
-    """Opens a SQLite database to read."""
-    with opened(path):  # its error says why; SQLite's does not
-        return closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True))
+    """Opens a SQLite database to read; its views are not, for one may have rows without end."""
+    path = os.path.realpath(path)
+    os.close(open_regular(path))  # its error says why; SQLite's does not
+    database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+    database.set_authorizer(lambda *call: sqlite3.SQLITE_DENY if call[-1] else sqlite3.SQLITE_OK)
+    return closing(database)
+
+
+def rows(database: sqlite3.Connection, query: str, *values: str) -> Iterator[Any]:
+    """Yields the rows of a query; sqlite3.Error if one of them takes too long."""
+    deadline = time.monotonic() + ROW_SECONDS
+    sqlite3.enable_callback_tracebacks(
+        True
+    )  # the exception of a signal goes to sys.unraisablehook, which sends it again
+    database.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+    try:
+        for row in database.execute(query, values):
+            yield row
+            deadline = time.monotonic() + ROW_SECONDS
+    except sqlite3.OperationalError as error:
+        if "interrupted" not in str(error):
+            raise
+        time.sleep(0.1)  # for the signal
+        raise sqlite3.OperationalError("a query takes too long") from None
 
 
 def stored_events(
     database: sqlite3.Connection, query: Database, ident: str, where: str, refusals: Refusals
 ) -> Iterator[Event]:
     """Yields the events of a session in a database."""
-    for (text,) in database.execute(query.events, (ident,)):
+    for (text,) in rows(database, query.events, ident):
         try:
             event = decode(text)
         except BadRecord as error:
@@ -217,22 +276,24 @@ def stored_events(
 def _read_database(path: str, schema: SessionSchema, query: Database, refusals: Refusals) -> Iterator[RecordedSession]:
     """Yields the sessions in a SQLite database, each with those of its sub-agents."""
     with connect(path) as database:
-        found = database.execute(query.sessions).fetchall()
+        found = list(rows(database, query.sessions))
+        children = {(parent, call): child for child, parent, call in reversed(found) if call}
 
-        def read(ident: str, depth: int) -> RecordedSession:
+        def read(ident: str, depth: int, seen: set[str]) -> RecordedSession:
             session = RecordedSession(schema, f"{path}:{ident}")
-            children = [(child, call) for child, parent, call in found if parent == ident and call]
+            seen.add(ident)
             for event in stored_events(database, query, ident, session.name, refusals):
                 session.add(event)
-                for child, call in children if depth < DEEPEST else ():
-                    if schema.call(event) == call and session.can_nest(call):
-                        session.nest(read(child, depth + 1), call)
+                call = schema.call(event)
+                child = children.get((ident, call)) if type(call) is str and depth < DEEPEST else None
+                if child is not None and child not in seen and session.can_nest(call):
+                    session.nest(read(child, depth + 1, seen), call)
             return session
 
         known = {ident for ident, _, _ in found}
         for ident, parent, _ in found:
             if parent not in known:
-                yield read(ident, 0)
+                yield read(ident, 0, set())
 
 
 # --- one session ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import msgspec
 
 from agenteval.adapters.paths import Getter, Key, first_key
 from agenteval.adapters.reader import Adapter
-from agenteval.adapters.rules import Event, SchemaCompiler, Tests, all_hold, as_list, compile_match
+from agenteval.adapters.rules import Event, SchemaCompiler, Tests, all_hold, as_list, compile_match, first_of, values_at
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.adapters.values import json_object
 from agenteval.errors import UserError
@@ -237,10 +237,7 @@ class SessionSchema:
 
     def _find(self, paths: Paths | None, field: str) -> Getter:
         """Returns what finds the first of the paths that leads to something."""
-        getters = [self._compiler.path(text, f"session.{field}").get for text in as_list(paths)]
-        if len(getters) == 1:
-            return getters[0]
-        return lambda event: next((found for get in getters if (found := get(event)) is not None), None)
+        return first_of(values_at(self._compiler, paths, f"session.{field}"))
 
     def _tests(self, match: Condition | list[Condition] | None, field: str) -> Tests:
         return compile_match(self._compiler, match, f"session.{field}.match", with_items=False)[0]

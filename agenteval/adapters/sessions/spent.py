@@ -13,10 +13,11 @@ from contextlib import suppress
 from functools import cache
 
 from agenteval.adapters.rules import Event
-from agenteval.adapters.sessions.logs import RecordedSession, connect, log_events, log_files, roots, stored_events
+from agenteval.adapters.sessions.logs import RecordedSession, connect, log_events, log_files, roots, rows, stored_events
 from agenteval.adapters.sessions.schema import SessionSchema, load_session_schema
 from agenteval.adapters.values import total
 from agenteval.errors import UserError
+from agenteval.streams.agent_files import LARGEST, is_regular
 from agenteval.streams.source import read_objects
 from agenteval.wire.records import Record
 
@@ -47,7 +48,7 @@ def session_log(name: str, session_id: str, env: Mapping[str, str]) -> Record | 
 
 def _in_files(root: str, schema: SessionSchema, session_id: str) -> Iterator[RecordedSession]:
     """Yields the session, then its sub-agents."""
-    files = list(log_files(root, schema))
+    files = list(filter(is_regular, log_files(root, schema)))
     for file in files:
         if (
             session_id[:NAMED_BY] in os.path.basename(file)
@@ -79,7 +80,7 @@ def _beside(file: str, session_id: str, schema: SessionSchema) -> Iterator[Recor
         if found := next((word for word in names if word in pattern), None):
             beside = pattern.replace(found, glob.escape(names[found])).replace("{id}", "*")
             files = sorted(glob.glob(os.path.join(glob.escape(folder), beside)))
-            yield from (_read(child, schema) for child in files)
+            yield from (_read(child, schema) for child in files if is_regular(child))
 
 
 def _started_by(parents: set[str], files: Iterable[str], schema: SessionSchema) -> Iterator[RecordedSession]:
@@ -106,7 +107,7 @@ def _in_databases(root: str, schema: SessionSchema, session_id: str) -> Iterator
     assert query is not None
     for file in log_files(root, schema):
         with connect(file) as database:
-            family = database.execute(query.family, (session_id,)).fetchall() if query.family else [(session_id,)]
+            family = list(rows(database, query.family, session_id)) if query.family else [(session_id,)]
             for (ident,) in family:
                 yield _session(stored_events(database, query, ident, file, _Unreported()), schema)
 
@@ -115,6 +116,7 @@ class _Unreported:
     """Takes note of nothing: the last line of a log may be cut off if the agent was killed."""
 
     strict = False
+    max_line = LARGEST
 
     def refuse(self, where: str, why: str) -> None:
         """Ignores a line that cannot be read."""

@@ -18,11 +18,9 @@ from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import Judge, Panel, Prices, VerdictCache, instructions_from
 from agenteval.grading.offline_judge import judge as judge_by_rules
-from agenteval.grading.serve import MODEL_VARIABLE, answer_all
+from agenteval.grading.serve import DEFAULT_MODEL, MODEL_VARIABLE, answer_all
 from agenteval.models.chat import Model, ModelError
 from agenteval.models.tokens import OFFLINE
-
-DEFAULT_MODEL = "gpt-4o-mini"
 
 
 def prices_from(texts: Sequence[str]) -> Prices:
@@ -62,18 +60,10 @@ def open_models(names: Sequence[str], patience: float, retries: int) -> list[Mod
 @click.option("--prompt", metavar="FILE", help="How to judge, in place of the bundled instructions.")
 @click.option("--rubric", metavar="FILE|TEXT", help="Further criteria, added to the prompt.")
 @click.option(
-    "--threshold",
-    type=NumberRange(0, 1),
-    default=0.75,
-    metavar="X",
-    help="Lowest overall score that passes.",
+    "--threshold", type=NumberRange(0, 1), default=0.75, metavar="X", help="Lowest overall score that passes."
 )
 @click.option(
-    "--temperature",
-    type=NumberRange(0, 2),
-    default=0.1,
-    metavar="X",
-    help="Not sent to models that refuse it.",
+    "--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Not sent to models that refuse it."
 )
 @concurrency_option("Requests", default=4)
 @click.option("--cache", metavar="DIR", help="Cache verdicts here; a case that was judged before costs nothing.")
@@ -138,12 +128,7 @@ def main(
     rounds = -(-len(names) // concurrency)  # the time limit is for all rounds together
     patience = timeout / 1000 / rounds
     judge = partial(
-        Judge,
-        instructions=instructions,
-        temperature=temperature,
-        cache=cached,
-        any_model=any_model,
-        patience=patience,
+        Judge, instructions=instructions, temperature=temperature, cache=cached, any_model=any_model, patience=patience
     )
     prices = prices_from((*price, f"{OFFLINE}=0/0"))
     if offline:

@@ -30,10 +30,7 @@ class AdapterEntry(msgspec.Struct, rename="camel"):
 
 @tool("ae-adapters", exit_status=OF_LISTS)
 @click.argument(
-    "name",
-    metavar="[NAME]",
-    required=False,
-    type=Names(lambda: {entry.name: summary_of(entry) for entry in entries()}),
+    "name", metavar="[NAME]", required=False, type=Names(lambda: {entry.name: summary_of(entry) for entry in entries()})
 )
 @click.option("--json", "as_json", is_flag=True, help="The list, or the entry of NAME, as JSON.")
 @output_option

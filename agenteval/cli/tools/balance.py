@@ -4,15 +4,16 @@ import click
 
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import NumberRange, input_argument, output_option, strict_option
+from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
+from agenteval.reports.balance import FORMS
 from agenteval.reports.terminal import chart
 from agenteval.review.balance import PromptCounts
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse, grouped_metadata
 from agenteval.streams.source import Source
-from agenteval.streams.text import pretty_json
 
 
 @tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key of --key"})
@@ -26,10 +27,13 @@ from agenteval.streams.text import pretty_json
     metavar="PERCENT",
     help="A category with less than this share of an even distribution is underrepresented.",
 )
+@form_option(FORMS, "json")
 @output_option
 @strict_option
-def main(path: str | None, key: str | None, threshold: float, output: str | None, strict: bool, debug: bool) -> int:
-    """Report how evenly a set of prompts covers its categories, as one JSON object.
+def main(
+    path: str | None, key: str | None, threshold: float, form: str | None, output: str | None, strict: bool, debug: bool
+) -> int:
+    """Report how evenly a set of prompts covers its categories.
 
     PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key:
     a text, a number, or a list, which puts the prompt into each of its categories. Prompts without
@@ -39,13 +43,14 @@ def main(path: str | None, key: str | None, threshold: float, output: str | None
     is "positive" or "negative". Their ratio is null if there is no negative case.
 
     A line that is not a prompt, or has the id of an earlier one, is refused and not counted. On a
-    terminal, a bar chart is shown on stderr.
+    terminal, a bar is shown for each category; if the report goes elsewhere, on stderr.
 
     Examples:
       ae-balance prompts.jsonl -o balance.json
       ae-balance prompts.jsonl --key difficulty.level --threshold 80
       cat suite-a.jsonl suite-b.jsonl | ae-balance | jq -r '.suggestions[]'
     """
+    form = FORMS.choose(form, output, "json")
     console = Console("ae-balance", strict=strict, output=output)
     source = Source(path)
     target = Output(output, inputs=[source], lazy=True)
@@ -56,9 +61,9 @@ def main(path: str | None, key: str | None, threshold: float, output: str | None
         use.add(grouped_metadata(prompt, counts.key))
     found = counts.balance(threshold)
     target.open()
-    target.write_bytes(pretty_json(found))
-    target.close()
-    console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
+    FORMS.write(form, found, target)
+    if form != "table":
+        console.show(lambda columns: [*chart(found, columns), *(f"- {text}" for text in found.suggestions)])
     complaint = use.complaint() if key else None
     if complaint:
         console.say(complaint)

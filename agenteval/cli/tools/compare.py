@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from agenteval.cli.options import (
     NumberRange,
+    Parsed,
     grader_options,
-    number_in,
     output_option,
     progress_option,
     seed_option,
@@ -32,7 +33,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.rows import KeyUse
-from agenteval.streams.text import counted, first_few, whole_number
+from agenteval.streams.text import counted, first_few, number_in, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
@@ -74,6 +75,23 @@ def read_iterations(environment: Mapping[str, str]) -> int:
             f"COMPARE_BOOTSTRAP_ITERATIONS must be a whole number of at least {FEWEST_ITERATIONS}, got {text}"
         )
     return number
+
+
+def parse_measure(text: str) -> str:
+    """The measure that decides, as --on names it; ValueError says which there are."""
+    exponent = text.removeprefix("pass^")
+    if text in ("passes", "score") or (exponent != text and (exponent == "K" or whole_number(exponent))):
+        return text
+    raise ValueError(f"{text!r} is not a measure: passes, score, pass^K or pass^ with a number of trials")
+
+
+def refuse_idle(idle: Mapping[str, str]) -> None:
+    """Raises UserError for an option on the command line that has no effect without another; `idle` names both."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        name = param.name or ""
+        if name in idle and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"{param.opts[-1]} has no effect without {idle[name]}: leave it out, or add {idle[name]}")
 
 
 def read_settings(
@@ -137,7 +155,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
 @click.option("--one-order", is_flag=True, help="Ask the comparison grader once per prompt, not in both orders.")
 @grader_options
-@form_option(FORMS, "table on a terminal, json elsewhere")
+@form_option(FORMS, "json")
 @output_option
 @click.option(
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
@@ -146,14 +164,29 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @click.option("--by", metavar="KEY", help="Key below metadata: a breakdown by it.  [default: category]")
 @click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
 @click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
-@click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is shown to be worse than the first.")
+@click.option(
+    "--on",
+    metavar="MEASURE",
+    type=Parsed("measure", parse_measure),
+    default="passes",
+    help="What decides headline and gate: passes, score, pass^K or pass^ with a number of trials.",
+)
+@click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is worse than the first, as the headline says.")
 @click.option("--require-proof", is_flag=True, help="Exit 1 also if a run is not shown to be at most --margin worse.")
 @click.option(
     "--margin",
     metavar="D",
     type=NumberRange(0, 1),
     default=0.05,
-    help="How much lower a pass rate may be and still count as no worse.",
+    help="How much lower a pass rate or score may be and still count as no worse.",
+)
+@click.option(
+    "--margin-exp", metavar="D", type=NumberRange(0, 1), default=0.1, help="The same for pass^k, with --on pass^K."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["fail", "skip"]),
+    help="A prompt that the first run has and another lacks is not passed, or left out.  [default: fail in a gate]",
 )
 @click.option(
     "--min-compared",
@@ -162,6 +195,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
     default=0.9,
     help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
 )
+@click.option("--prompts", is_flag=True, help="Add which prompts separate the runs, and which tell nothing.")
 @progress_option
 @strict_grading_option
 def main(
@@ -178,10 +212,14 @@ def main(
     by: str | None,
     cluster_by: str | None,
     ignore_input: bool,
+    on: str,
     fail_if_worse: bool,
     require_proof: bool,
     margin: float,
+    margin_exp: float,
+    missing: str | None,
     min_compared: float,
+    prompts: bool,
     progress: bool | None,
     strict: bool,
     debug: bool,
@@ -191,27 +229,33 @@ def main(
 
     Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
     first record shows which, and all must be of one kind. Records are joined by `id`; a prompt whose
-    `input` has changed is reported and left out. The report has a verdict in sentences for every two
-    runs: passes first, then scores, then time, tokens and cost, each with its 95 % interval and over
-    the prompts that both have. With three runs or more, verdicts are adjusted for the number of tests
-    (Holm). Then the figures of each run with their intervals, by category, and who won which prompt.
+    `input` has changed is reported and left out. The report has a verdict for every two runs, then what is
+    behind it: passes, scores, time, tokens and cost, each with its 95 % interval and over the prompts that
+    both have. Then the figures of each run with their intervals, by category, and who won which prompt.
     Records without a grade, or whose grader erred, are counted but are in no mean.
+
+    One measure decides the headline and the gate: passes, of trials the pass rate. --on score or --on
+    'pass^K' names another; name it before you see the data. Others are reported and change nothing. With
+    three runs or more, verdicts and intervals are adjusted for the number of pairs (Holm), and each run
+    has the places that they leave open.
 
     Of trials: pass rate, pass@k and pass^k, unbiased, over the prompts that have so many trials. The
     trials of a prompt are a cluster: they count as one prompt, not as k. An agent that failed has not
     passed. docs/statistics.md explains every figure.
 
-    The gate, for CI: --fail-if-worse exits 1 if the pass rate of a run (of trials also pass^k, at the
-    smaller k) is shown to be lower than that of the first run: the upper bound of the difference is
-    below 0. --require-proof also exits 1 unless it is shown to be at most --margin lower. Either exits
-    1 if less than --min-compared of the first run's graded prompts are graded in both.
+    The gate, for CI: --fail-if-worse exits 1 if the headline says that a run is worse than the first one.
+    --require-proof also exits 1 unless it is shown to be at most --margin worse. In a gate a prompt that
+    the first run has and another lacks counts as not passed, in the headline, too (--missing skip leaves
+    it out). Either exits 1 if less than --min-compared of the first run's graded prompts are graded in
+    both, or if there are too few of them to show anything (four or fewer). A run that was stopped early
+    (ae-capture --stop-when-known) is judged by the rule by which it stopped.
 
     A run has the name of its file unless it is given as LABEL:PATH.
 
     Forms:
       {forms}
 
-    On a terminal the form is table: better, worse or cannot tell, both pass rates, by how much, how
+    On a terminal the form is table: better, worse, equal or cannot tell, both pass rates, by how much, how
     sure, how many prompts would settle it, tokens and cost, and the prompts that changed sides. With
     -o FILE the verdict is one line on stderr.
 
@@ -232,17 +276,26 @@ def main(
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl
-      ae-compare careful.jsonl hasty.jsonl -o report.md
       ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
       ae-compare baseline.jsonl now.jsonl --fail-if-worse --by difficulty -o report.md
+      ae-compare baseline.jsonl now.jsonl --on score --fail-if-worse
+      ae-compare a.jsonl b.jsonl c.jsonl --prompts  # which prompts tell the runs apart
       ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
     """
     strategy = choose_strategy(strategy, grader, one_order)
+    gated = fail_if_worse or require_proof
+    of_grader = dict.fromkeys(("concurrency", "timeout", "stream"), "-g GRADER") if not grader else {}
+    refuse_idle(
+        of_grader
+        | ({} if strategy == "statistical" else {"seed": "-s statistical"})
+        | ({} if gated else {"min_compared": "--fail-if-worse"})
+        | ({"margin": "--on passes or score"} if on.startswith("pass^") else {"margin_exp": "--on 'pass^K'"})
+    )
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
-    form = FORMS.choose(form, output, "table" if output in (None, "-") and os.isatty(1) else "json")
+    form = FORMS.choose(form, output, "json")
     refuse_ignored(form, {"--by": by is not None}, {"--by": ("html", "json", "markdown")})
     sources = [RunSource(path) for _, path in files]
     for source in sources if form == "html" or grader else ():
@@ -256,7 +309,14 @@ def main(
     by = by or "category"
     options, trials = RowOptions(by, cluster_by), find_format(sources, input_format) == "trials"
     comparison = Comparison(trials=trials, options=options)
-    settings = read_settings(strategy, comparison, os.environ, seed)._replace(margin=margin)
+    if on.startswith("pass^") and not trials:
+        raise UserError(f"--on '{on}' is for trials (ae-trials), and these are results: --on passes")
+    settings = read_settings(strategy, comparison, os.environ, seed)._replace(
+        on=on,
+        margin=margin_exp if on.startswith("pass^") else margin,
+        missing_fail=missing == "fail" or (gated and missing is None),
+        prompts=prompts,
+    )
     opened = [(label, source) for (label, _), source in zip(files, sources, strict=True)]
     runs = read_runs(opened, console, trials=trials, options=options, counted=ask is None, uses=uses)
     runs = runs if ignore_input else without_changed_inputs(runs)
@@ -271,8 +331,7 @@ def main(
     FORMS.write(form, report, out, **wishes)
     if out.path is not None:
         console.say(summary_line(report))
-    gated = fail_if_worse or require_proof
-    reasons = gate_reasons(report, GateSettings(require_proof, margin, min_compared)) if gated else []
+    reasons = gate_reasons(report, GateSettings(require_proof, min_compared)) if gated else []
     reasons += [complaint for use in uses if (complaint := use.complaint())]
     for reason in reasons:
         console.say(reason)

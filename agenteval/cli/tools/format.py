@@ -4,7 +4,14 @@ from typing import Any
 
 import click
 
-from agenteval.cli.options import count_option, input_argument, output_option, progress_option, strict_option
+from agenteval.cli.options import (
+    count_option,
+    input_argument,
+    max_line_option,
+    output_option,
+    progress_option,
+    strict_option,
+)
 from agenteval.cli.report_options import form_option, refuse_ignored, write_results
 from agenteval.cli.tool import tool
 from agenteval.reports.forms import ReportForms
@@ -27,6 +34,7 @@ READ_BY = {
 @tool(NAME)
 @input_argument("RESULTS")
 @form_option(FORMS, "jsonl", "--style")
+@max_line_option
 @output_option
 @click.option(
     "--by",
@@ -49,6 +57,7 @@ READ_BY = {
 def main(
     path: str | None,
     form: str | None,
+    max_line: int,
     output: str | None,
     by: str | None,
     raw_csv: bool,
@@ -103,6 +112,5 @@ def main(
     use = KeyUse("--by", by or "category") if groups else None
     wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
     wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader or ""}
-    return write_results(
-        NAME, FORMS, form, path, output, progress=progress, strict=strict, against=against, use=use, **wishes
-    )
+    wishes |= {"against": against, "use": use, "max_line": max_line}
+    return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)

@@ -10,9 +10,8 @@ from agenteval.cli.options import (
     NumberRange,
     Parsed,
     input_argument,
-    number_in,
+    max_line_option,
     output_option,
-    parse_milliseconds,
     strict_option,
 )
 from agenteval.cli.tool import tool
@@ -34,10 +33,10 @@ from agenteval.reports.markup import inline, table
 from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
-from agenteval.streams.output import Output
+from agenteval.streams.output import Output, open_to_append
 from agenteval.streams.rows import KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
-from agenteval.streams.text import one_line
+from agenteval.streams.text import counted, first_few, number_in, one_line, parse_milliseconds
 from agenteval.wire.row import Row
 
 NAME = "ae-gate"
@@ -77,6 +76,7 @@ def unknown_figure(name: str, rest: str) -> str:
     return f"there is no figure {name!r}; known are {', '.join(NAMES)}"
 
 
+SHOWN = 3  # ids in a message
 CONDITION = Parsed("condition", parse_condition)
 
 
@@ -86,12 +86,21 @@ CONDITION = Parsed("condition", parse_condition)
 def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[RunFigures, dict[str, RunFigures]]:
     """The figures of the whole file and, if wanted, of each category; none if no record has the key."""
     whole, groups = RunFigures(), dict[str, RunFigures]()
+    seen, repeated = set[int](), list[str]()
     for row in read_rows(source, Row, console, keys=[use.key] if use else []):
         whole.add(row)
+        if (mark := hash(row.id)) in seen:
+            repeated.append(row.id)
+        seen.add(mark)
         if use is not None:
             use.add(row.metadata)
             for group in groups_at(row.metadata, use.key) or [NO_GROUP]:
                 groups.setdefault(group, RunFigures()).add(row)
+    if repeated:
+        ids = first_few(repeated, SHOWN)
+        console.say(
+            f"{source.name}: {counted(len(repeated), 'record')} with the id of an earlier one: {ids}; each counts"
+        )
     return whole, {} if use and use.complaint() else groups
 
 
@@ -99,7 +108,7 @@ def append_summary(path: str, text: str) -> None:
     """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
     try:
         make_directories(path)
-        with open(path, "ab", buffering=0) as file:
+        with os.fdopen(open_to_append(path), "wb") as file:
             file.write(text.encode())
     except OSError as error:
         raise CannotGoOn(f"{path}: {error.strerror}") from None
@@ -160,6 +169,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
 @click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
 @click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
+@max_line_option
 @output_option
 @strict_option
 def main(
@@ -170,6 +180,7 @@ def main(
     confident: bool,
     by: str | None,
     summary: str | None,
+    max_line: int,
     output: str | None,
     strict: bool,
     debug: bool,
@@ -211,7 +222,7 @@ def main(
     conditions = [Threshold(*found, least=True) for found in least]
     conditions += [Threshold(*found, least=False) for found in most]
     console = Console(NAME, strict=strict, output=output)
-    source = Source(path)
+    source = Source(path, max_line=max_line)
     target = Output(output, inputs=[source])
     use = KeyUse("--by", by) if by else None
     whole, groups = read_figures(source, console, use)

@@ -13,6 +13,7 @@ from agenteval.cli.options import (
     Names,
     Parsed,
     count_option,
+    max_line_option,
     output_option,
     progress_option,
     redact_option,
@@ -48,6 +49,7 @@ def formats() -> dict[str, str]:
 @click.option("--cwd", metavar="DIR", help="Only sessions that worked in DIR or below it.")
 @count_option("--min-turns", least=1, default=1, help="Only sessions with N turns or more.")
 @redact_option
+@max_line_option
 @output_option
 @strict_option
 @progress_option
@@ -58,6 +60,7 @@ def main(
     cwd: str | None,
     min_turns: int,
     no_redact: bool,
+    max_line: int,
     output: str | None,
     strict: bool,
     progress: bool | None,
@@ -91,9 +94,15 @@ def main(
     console.redact = redact = Redactor(None if no_redact else os.environ, everywhere=True)
     target.encode = redact.line
     console.begin(None, "sessions")
+    console.max_line = max_line
     folder = os.path.realpath(cwd) if cwd is not None else None
     for record in with_unique_ids(records, console):
-        if is_wanted(record, since, folder, min_turns):
+        try:
+            wanted = is_wanted(record, since, folder, min_turns)
+        except Exception as error:
+            console.fault(record["id"], error)
+            continue
+        if wanted:
             write_record(target, record, console)
             console.advance(record["id"])
     console.finish()
@@ -121,22 +130,22 @@ def is_wanted(record: Record, since: float | None, folder: str | None, min_turns
         return False
     if folder is not None:
         where = record.get("cwd")
-        if not where or os.path.commonpath([folder, os.path.realpath(where)]) != folder:
+        if not where or "\0" in where or os.path.commonpath([folder, os.path.realpath(where)]) != folder:
             return False
     return len(record["input"]) >= min_turns if isinstance(record["input"], list) else min_turns == 1
 
 
 def with_unique_ids(records: Iterable[Record], console: Console) -> Iterator[Record]:
     """Yields the records; an id that was there already gets a number, and a message says so."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}  # id → the last number that it got
     for record in records:
-        ident, number = record["id"], 1
+        ident = record["id"]
         while record["id"] in seen:
-            number += 1
-            record["id"] = f"{ident}-{number}"
-        if number > 1:
+            seen[ident] += 1
+            record["id"] = f"{ident}-{seen[ident]}"
+        if record["id"] != ident:
             console.say(f"{ident}: there are several of this id; this one is {record['id']}")
             for step in record["trajectory"]:
                 step["stepId"] = step["stepId"].replace(ident, record["id"], 1)
-        seen.add(record["id"])
+        seen[record["id"]] = 1
         yield record

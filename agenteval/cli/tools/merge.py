@@ -3,7 +3,7 @@
 import click
 
 from agenteval.agents.prompts import Prompts
-from agenteval.cli.options import output_option, strict_option
+from agenteval.cli.options import max_line_option, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.cluster.merge import PREFERENCES, ShardFile, ShardIndex, in_order, report
 from agenteval.errors import FAILED, OK
@@ -23,10 +23,17 @@ EXIT_1 = "finished, but lines were refused, prompts have no record, or records o
     type=click.Choice(PREFERENCES),
     help="Which of several records of one id to keep, where they differ; ok: the one whose agent did not fail.",
 )
+@max_line_option
 @output_option
 @strict_option
 def main(
-    paths: tuple[str, ...], prompts: str | None, prefer: str | None, output: str | None, strict: bool, debug: bool
+    paths: tuple[str, ...],
+    prompts: str | None,
+    prefer: str | None,
+    max_line: int,
+    output: str | None,
+    strict: bool,
+    debug: bool,
 ) -> int:
     """Merge the shards of a run into one file: every id once.
 
@@ -44,7 +51,7 @@ def main(
     with -o all.jsonl --resume.
     """
     console = Console("ae-merge", strict=strict)
-    shards = [ShardFile(path) for path in paths or ("-",)]
+    shards = [ShardFile(path, max_line=max_line) for path in paths or ("-",)]
     expected = Source(prompts) if prompts is not None else None
     target = Output(output, inputs=[*shards, *([expected] if expected else [])], lazy=True)
     index = ShardIndex(shards, console, prefer)

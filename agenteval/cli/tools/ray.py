@@ -6,13 +6,13 @@ from secrets import token_hex
 
 import click
 
-from agenteval.cli.agent_options import parse_size
 from agenteval.cli.options import (
     Parsed,
     append_options,
     count_option,
     input_argument,
     output_option,
+    parse_size,
     progress_option,
 )
 from agenteval.cli.tool import tool

@@ -39,7 +39,13 @@ def main(name: str | None, as_json: bool, split: bool, as_list: bool, output: st
     if split:
         write_files(name, output)
         return OK
-    write(text_of(name) if name is not None else everything() if as_json else listing(), output)
+    if name is not None:
+        page = text_of(name)
+    elif as_json:
+        page = pretty_json({one: schema_of(one) for one in SCHEMAS})
+    else:
+        page = as_lines(aligned([(one, summary_of(one)) for one in SCHEMAS]))
+    write(page, output)
     return OK
 
 
@@ -66,13 +72,3 @@ def text_of(name: str) -> bytes:
     if name not in SCHEMAS:
         raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')
     return pretty_json(schema_of(name))
-
-
-def everything() -> bytes:
-    """All schemas, by name."""
-    return pretty_json({name: schema_of(name) for name in SCHEMAS})
-
-
-def listing() -> bytes:
-    """A line per schema: its name and what it describes."""
-    return as_lines(aligned([(name, summary_of(name)) for name in SCHEMAS]))

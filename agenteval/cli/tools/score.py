@@ -6,14 +6,7 @@ from typing import Any
 
 import click
 
-from agenteval.cli.options import (
-    F,
-    NumberRange,
-    input_argument,
-    output_option,
-    progress_option,
-    strict_option,
-)
+from agenteval.cli.options import F, NumberRange, input_argument, output_option, progress_option, strict_option
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError

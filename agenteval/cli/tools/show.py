@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import click
 
-from agenteval.cli.options import count_option, input_argument, output_option, strict_option
+from agenteval.cli.options import count_option, input_argument, max_line_option, output_option, strict_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK
 from agenteval.reports.answers import ReportedAnswer
@@ -46,12 +46,6 @@ class Selection:
         return chosen
 
 
-def lines(reader: RowReader, selection: Selection, view: View) -> Iterator[str]:
-    """The lines of the selected answers, one after another."""
-    for answer in filter(selection.takes, reader.answers()):
-        yield from timeline_lines(answer, view)
-
-
 def show(shown: Iterator[str], target: Output) -> None:
     """Writes the lines; on a terminal, those that do not fit on the screen go through $PAGER."""
     if target.path is None and target.isatty() and os.isatty(0):
@@ -75,6 +69,7 @@ def show(shown: Iterator[str], target: Output) -> None:
 )
 @click.option("--full", is_flag=True, help="Show long texts whole.")
 @count_option("--step", least=1, help="Show only this step, whole.")
+@max_line_option
 @output_option
 @strict_option
 def main(
@@ -83,6 +78,7 @@ def main(
     failed: bool,
     full: bool,
     step: int | None,
+    max_line: int,
     output: str | None,
     strict: bool,
     debug: bool,
@@ -105,12 +101,13 @@ def main(
       jq -c 'select(.toolErrors)' results.jsonl | ae-show
     """
     console = Console(NAME, strict=strict, output=output)
-    source = Source(path)
+    source = Source(path, max_line=max_line)
     target = Output(output, inputs=[source])
     selection = Selection(ids, failed)
     context = context_of(target)
     view = View(context.width, context.color, full, step)
-    show(lines(RowReader(source, console), selection, view), target)
+    answers = filter(selection.takes, RowReader(source, console).answers())
+    show((line for answer in answers for line in timeline_lines(answer, view)), target)
     target.close()
     if selection.missing:
         more = ", …" if len(selection.seen) > IDS_SHOWN else ""

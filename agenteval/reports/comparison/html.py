@@ -16,7 +16,7 @@ from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, Unit, 
 from agenteval.comparison.pairing import prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import change
+from agenteval.comparison.verdicts import points
 from agenteval.errors import BadRecord
 from agenteval.reports.figures import (
     dollars,
@@ -25,7 +25,7 @@ from agenteval.reports.figures import (
     percent,
     percent_interval,
     percent_span,
-    signed,
+    rank_text,
     whole,
 )
 from agenteval.reports.forms import ReportContext
@@ -53,6 +53,7 @@ SHOW: dict[Unit, Callable[[Any], str]] = {
     "ms": duration_text,
     "tokens": whole,
     "usd": lambda value: dollars(value, 2),
+    "rank": rank_text,
 }
 
 
@@ -192,11 +193,13 @@ def differences(report: Report) -> Iterator[Record]:
 
 def difference_bar(name: str, category: str, found: Difference) -> Record:
     """One line of the forest plot, as B minus A."""
-    return plot_bar(name, found, found.n, *change(found), signed, category=category, better=found.better)
+    return plot_bar(
+        name, found, found.n, found.change, found.change_interval, points, category=category, better=found.better
+    )
 
 
 def plot_bar(
-    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[float], str], **more: Any
+    name: str, pair: Any, n: int, value: Any, interval: Interval | None, show: Callable[[Any], str], **more: Any
 ) -> Record:
     """One line of a plot: a value with its interval."""
     sure = f"{show(interval[0])} to {show(interval[1])}" if interval else ""

@@ -6,8 +6,8 @@ from typing import Any
 
 from agenteval.comparison import figures
 from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, Unit, measures
-from agenteval.comparison.verdicts import change, p_text
-from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, signed, span, whole
+from agenteval.comparison.verdicts import claim, dropped, p_text, points
+from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, span, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
 from agenteval.streams.text import counted, first_few
@@ -16,6 +16,7 @@ from agenteval.wire.comparison import (
     Pairwise,
     PromptComparison,
     ReportMeta,
+    Separation,
     TrialsComparisonReport,
     TrialsPrompt,
 )
@@ -68,6 +69,7 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
         wins_section(report),
         differences_section(report),
         differing_prompts(((prompt, prompt.scores) for prompt in report.head_to_head.prompts), meta),
+        separation_section(report.prompts),
         missing_section(meta),
     ]
 
@@ -93,6 +95,7 @@ def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
         ["## Head to head", "", *wins_table(TRIALS_WON_BY[meta.strategy], report.head_to_head.overall)],
         differences_section(report),
         differing_prompts(((prompt, prompt.pass_rate) for prompt in report.per_prompt), meta),
+        separation_section(report.prompts),
         missing_section(meta),
     ]
 
@@ -135,14 +138,9 @@ def verdicts(pairs: Sequence[Pair]) -> list[str]:
     """For every two runs: which is better, then a sentence each on passes, scores, and what it takes."""
     lines = ["## Verdict"]
     for pair in pairs:
-        a, b = inline(pair.run_a), inline(pair.run_b)
-        if pair.better is None:
-            claim = f"{a} and {b}: {inline(pair.verdict)}."
-        else:
-            claim = f"{b} is {'better' if pair.better == pair.run_b else 'worse'} than {a}."
-        lines += ["", f"**{claim}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
+        lines += ["", f"**{inline(claim(pair))}.**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
     if len(pairs) > 1:
-        lines += ["", f"The verdicts are adjusted for all tests of the {len(pairs)} pairs (Holm's method)."]
+        lines += ["", f"Verdicts and intervals are adjusted for the {len(pairs)} pairs (Holm's method)."]
     return lines
 
 
@@ -299,13 +297,12 @@ def categories_section(categories: Mapping[str, Category] | None, meta: ReportMe
 DIFFERENCE_TITLES = ("n", "Mean A", "Mean B", "B - A", INTERVAL, "p", "Adjusted p")
 
 
-def difference_cells(found: Difference) -> list[str]:
+def difference_cells(found: Difference, show: Callable[[Any], str] = percent) -> list[str]:
     """Both means, their difference with its interval and p values, and the number of prompts that they are over."""
-    value, bounds = change(found)
-    sure = f"{signed(bounds[0])} to {signed(bounds[1])}" if bounds else UNKNOWN
-    means = [number(found.mean_a), number(found.mean_b), signed(value), sure]
-    tests = [p_text(p).removeprefix("p ") or UNKNOWN for p in (found.p, found.adjusted_p)]
-    return [str(found.n), *means, *tests]
+    change, bounds = found.change, found.change_interval
+    sure = f"{points(bounds[0]).removesuffix(' points')} to {points(bounds[1])}" if bounds else UNKNOWN
+    means = [show(found.mean_a), show(found.mean_b), points(change), sure]
+    return [str(found.n), *means, *(p_text(p).removeprefix("p ") or UNKNOWN for p in (found.p, found.adjusted_p))]
 
 
 def wins_section(report: ComparisonReport) -> list[str]:
@@ -333,12 +330,13 @@ def differences_section(report: Report) -> list[str]:
     """The paired differences of pass rates, pass^k and scores."""
     rows = []
     for pair in report.statistics.pairs:
-        for name, _, found in measures(pair):
+        for name, unit, found in measures(pair):
             if name != "pass^1":
                 counts = map(str, (found.wins, found.losses, found.ties))
                 of = name if name.startswith("pass^") else name.lower()
-                cells = [inline(pair.run_a), inline(pair.run_b), of, *difference_cells(found), *counts]
-                rows.append([*cells, number(found.minimum_detectable_difference)])
+                cells = [inline(pair.run_a), inline(pair.run_b), of, *difference_cells(found, SHOW[unit]), *counts]
+                least = found.minimum_detectable_difference
+                rows.append([*cells, UNKNOWN if least is None else f"{least * 100:.1f} points"])
     header = ["A", "B", "Of", *DIFFERENCE_TITLES, "A higher", "B higher", "Equal", "Would show"]
     return ["Paired by prompt:", "", *table(header, rows, names=3), "", WOULD_SHOW]
 
@@ -380,6 +378,16 @@ def spread(values: Mapping[str, float | None]) -> float:
     """How far apart the highest and the lowest value are."""
     known = [value for value in values.values() if value is not None]
     return max(known) - min(known) if known else 0.0
+
+
+def separation_section(found: Separation | None) -> list[str]:
+    """The prompts that tell the runs apart, with --prompts, and those that do not."""
+    if found is None:
+        return []
+    rows = [[inline(one.id), percent(one.pass_rate), number(one.information, 2)] for one in found.prompts]
+    lines = ["## Prompts that separate the runs", "", *table(["Prompt", "Pass rate", "Information"], rows), ""]
+    nothing = [(found.never_pass, "Never pass"), (found.always_pass, "Always pass")]
+    return [*lines, dropped(found), "", *(f"- {name}: {_ids(ids)}" for ids, name in nothing if ids)]
 
 
 def missing_section(meta: ReportMeta) -> list[str]:

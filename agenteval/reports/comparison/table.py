@@ -1,45 +1,51 @@
 """table: for a terminal: better, worse or cannot tell, and by how much, on one screen"""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from agenteval.comparison.figures import COST, ESTIMATED, TERMINAL, Pair, Report, Unit, measures, ratios
-from agenteval.comparison.pairing import FEWEST
+from agenteval.comparison.figures import COST, ESTIMATED, PRICE, TERMINAL, Pair, Report, Unit
 from agenteval.comparison.verdicts import (
     BETTER,
     CANNOT_TELL,
+    EQUAL,
     WORSE,
     against_first,
-    change,
     claim,
-    p_text,
-    points,
+    details,
+    dropped,
     standing,
 )
-from agenteval.reports.figures import UNKNOWN, dollars, duration_text, number, percent, percent_interval, whole
+from agenteval.reports.figures import (
+    UNKNOWN,
+    dollars,
+    duration_text,
+    number,
+    percent,
+    percent_interval,
+    rank_text,
+    whole,
+)
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
-from agenteval.wire.differences import Difference, PreferredRun, Ratio
+from agenteval.wire.comparison import Separation
 
-COLORS = {BETTER: GREEN, WORSE: RED, CANNOT_TELL: YELLOW}
-SHOW: dict[Unit, Callable[[float | None], str]] = {
+COLORS = {BETTER: GREEN, WORSE: RED, EQUAL: YELLOW, CANNOT_TELL: YELLOW}
+SHOW: dict[Unit, Callable[[Any], str]] = {
     "rate": percent,
     "score": number,
     "count": whole,
     "ms": duration_text,
     "tokens": whole,
     "usd": dollars,
+    "rank": rank_text,
 }
 RATE_INTERVAL = "95% interval"
-DROPPED = ("Time", "Score", RATE_INTERVAL, "Cost", "Tokens")  # in this order, where a terminal is narrow
+DROPPED = (PRICE.title, "Time", "Score", RATE_INTERVAL, "Cost", "Tokens")  # in this order, where a terminal is narrow
 MIN_NAME, MAX_NAME = 10, 30
 IDS_SHOWN = 20
 INDENT = "  "
 COLUMN = 14  # where the text of a detail begins
-
-
-Detail = tuple[str, str]
-"""One line below a pair: its title and text."""
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
@@ -52,8 +58,10 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     if others:
         lines.append("")
         lines += [line for pair in others for line in wrap(_clean(claim(pair)), context.width)]
+    if report.prompts:
+        lines += ["", *prompt_lines(report.prompts, context)]
     if len(report.statistics.pairs) > 1:
-        lines += ["", *wrap("Verdicts are adjusted for the number of tests (Holm).", context.width)]
+        lines += ["", *wrap("Verdicts and intervals are adjusted for the number of pairs (Holm).", context.width)]
     yield as_lines(lines)
 
 
@@ -72,14 +80,10 @@ def _name(label: str) -> str:
 
 def headline(pair: Pair, context: ReportContext) -> list[str]:
     """Better, worse or cannot tell, and what that means."""
-    found, a, b = standing(pair), _name(pair.run_a), _name(pair.run_b)
-    if pair.better is None:
-        text = f"{b} and {a}: {_clean(pair.verdict)}."
-    else:
-        text = f"{b} is {found} than {a}."
-    word = found.upper()
-    first, *more = wrap(f"{word}  {text}", context.width)
-    return [paint(word, COLORS[found] + BOLD, context.color) + first.removeprefix(word), *more]
+    word = standing(pair).upper()
+    text = _clean(claim(pair)).removeprefix(f"{CANNOT_TELL} ")
+    first, *more = wrap(f"{word}  {text}.", context.width)
+    return [paint(word, COLORS[standing(pair)] + BOLD, context.color) + first.removeprefix(word), *more]
 
 
 # --- each run -----------------------------------------------------------------------------------
@@ -87,14 +91,14 @@ def headline(pair: Pair, context: ReportContext) -> list[str]:
 
 def run_lines(report: Report, context: ReportContext) -> list[str]:
     """A line per run: pass rate with its interval, score, tokens, cost and time."""
-    first, *others = TERMINAL
-    titles = ["Run", first.title, RATE_INTERVAL, *(figure.title for figure in others)]
-    rows = []
-    for label in report.meta.runs:
-        cells = [SHOW[figure.unit](figure.value(report, label)) for figure in TERMINAL]
-        if ESTIMATED.value(report, label):
-            cells[TERMINAL.index(COST)] += "*"
-        rows.append([_name(label), cells[0], percent_interval(first.interval_of(report, label)), *cells[1:]])
+    titles, rows = ["Run"], [[_name(label)] for label in report.meta.runs]
+    for figure in TERMINAL:
+        titles += [figure.title, RATE_INTERVAL] if figure.unit == "rate" else [figure.title]
+        for label, cells in zip(report.meta.runs, rows, strict=True):
+            star = "*" if figure in (COST, PRICE) and ESTIMATED.value(report, label) else ""
+            cells.append(SHOW[figure.unit](figure.value(report, label)) + star)
+            if figure.unit == "rate":
+                cells.append(percent_interval(figure.interval_of(report, label)))
     sizes = [
         max(width(title), *(width(row[at]) for row in rows)) if any(row[at] != UNKNOWN for row in rows) else 0
         for at, title in enumerate(titles)
@@ -119,77 +123,36 @@ def _total(sizes: Sequence[int]) -> int:
 
 
 def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
-    """By how much, how sure, what would settle it, tokens and cost, and the prompts that changed sides."""
-    found = pair.pass_rate
-    title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(found.n, 'prompt')} graded in both"
+    """What is behind the verdict, and the prompts that changed sides."""
+    title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(pair.n, 'prompt')} graded in both"
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
-    for name, text in details(pair, report):
+    flips = [("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)]
+    shown = [
+        (name, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}") for name, ids in flips if ids
+    ]
+    for name, text in [*details(pair, report), *shown]:
         start = INDENT + name
-        shown = hanging(start, text, COLUMN, context.width)
-        lines += [paint(start, DIM, context.color) + shown[0].removeprefix(start), *shown[1:]]
+        first, *more = hanging(start, _clean(text), COLUMN, context.width)
+        lines += [paint(start, DIM, context.color) + first.removeprefix(start), *more]
     return lines
 
 
-def details(pair: Pair, report: Report) -> Iterator[Detail]:
-    """What is behind the verdict on two runs, the later one against the earlier."""
-    passes = pair.pass_rate
-    for name, unit, measured in measures(pair):
-        if measured.n and name != "pass^1":
-            yield name, before_and_after(measured, in_points=unit == "rate")
-    if pair.better is None and passes.n:
-        yield "To settle", to_settle(passes)
-    for name, unit, ratio in ratios(pair):
-        yield name, times(ratio, unit, "prompt" if pair.mcnemar else "trial")
-    for found in report.preference.pairs if report.preference else ():
-        if (found.run_a, found.run_b) == (pair.run_a, pair.run_b):
-            yield "Preferred", preferred(found)
-    for title, ids in (("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)):
+# --- prompts ------------------------------------------------------------------------------------
+
+
+def prompt_lines(found: Separation, context: ReportContext) -> list[str]:
+    """The prompts that tell most, with their pass rate over all runs, and those that tell nothing."""
+    rows = [["Prompt", "Pass rate", "Information"]]
+    rows += [
+        [one_line(one.id, 60), percent(one.pass_rate), number(one.information, 2)] for one in found.prompts[:IDS_SHOWN]
+    ]
+    sizes = [max(width(row[at]) for row in rows) for at in range(3)]
+    title, *lines = [in_columns(row, sizes, {1, 2}) for row in rows]
+    if len(found.prompts) > IDS_SHOWN:
+        lines.append(f"and {len(found.prompts) - IDS_SHOWN:,} more (-f json has all)")
+    lines += wrap(dropped(found), context.width)
+    for name, ids in (("Never pass", found.never_pass), ("Always pass", found.always_pass)):
         if ids:
-            yield title, f"{len(ids):,}: {first_few([one_line(id, 60) for id in ids], IDS_SHOWN)}"
-
-
-def before_and_after(found: Difference, *, in_points: bool) -> str:
-    """Both means, the change from the earlier to the later run, its interval and p value."""
-    show = points if in_points else "{:+z.3f}".format
-    mean = percent if in_points else number
-    value, bounds = change(found)
-    text = f"{mean(found.mean_a)} → {mean(found.mean_b)}, {show(value or 0.0)}"
-    if bounds is not None:
-        low, high = (show(bound).removesuffix(" points") for bound in bounds)
-        text += f" (95% interval {low} to {high})"
-    p = found.adjusted_p if found.adjusted_p is not None else found.p
-    return text + (f", {p_text(p)}" if p is not None else "")
-
-
-def to_settle(found: Difference) -> str:
-    """How many prompts would show a difference of this size, and what these many show."""
-    least, needed = found.minimum_detectable_difference, found.prompts_needed
-    if least is None and found.mean_difference and found.n < FEWEST:
-        return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
-    if least is None and found.mean_difference:
-        return "every prompt or cluster changed alike: more of them would show it"
-    if least is None:
-        return "every prompt has the same outcome in both: only other or harder prompts can tell them apart"
-    shows = f"{counted(found.n, 'prompt')} show {least * 100:.1f} points or more 4 times in 5"
-    if needed is None:
-        close = "too close for any number of prompts" if found.mean_difference else "equal"
-        return f"the pass rates are {close}; {shows}"
-    if needed <= found.n:
-        return shows
-    return f"about {counted(needed, 'prompt')} would show a difference of this size 4 times in 5; {shows}"
-
-
-def times(found: Ratio, unit: Unit, noun: str) -> str:
-    """Both means, and how many times the earlier run's the later run's is."""
-    show = SHOW[unit]
-    text = f"{show(found.mean_a)} → {show(found.mean_b)} a {noun}, {1 / (found.ratio or 1):.2f} x"
-    if found.interval and found.interval.low > 0:
-        text += f" (95% interval {1 / found.interval.high:.2f} to {1 / found.interval.low:.2f})"
-    return text + (", estimated by list price" if found.estimated else "")
-
-
-def preferred(found: PreferredRun) -> str:
-    """How often the comparison grader preferred each."""
-    a, b = _name(found.run_a), _name(found.run_b)
-    counts = f"{b} on {found.b_wins}, {a} on {found.a_wins} of {counted(found.n, 'prompt')}"
-    return f"{counts}, {counted(found.ties, 'tie')} ({p_text(found.adjusted_p)}): {_clean(found.verdict)}"
+            shown = first_few([one_line(id, 60) for id in ids], IDS_SHOWN)
+            lines += hanging(INDENT + name, shown, COLUMN + 1, context.width)
+    return [paint(title.upper(), BOLD, context.color), *lines]

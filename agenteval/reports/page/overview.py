@@ -16,7 +16,7 @@ from typing import Any
 from agenteval.comparison.run_summary import COST, Grades, RunSummary, add_to_groups
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import AGENT, AGENT_VERSION, LABEL, LATEST, MODEL, agent_name, first_text
-from agenteval.reports.figures import breakdown, duration_text, number, percent, percent_span, whole
+from agenteval.reports.figures import duration_text, number, outcomes, percent, percent_span, whole
 from agenteval.reports.page.rows import PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
@@ -94,8 +94,7 @@ class Overview:
         summary, noun = self.summary, "trial" if self.trials else "record"
         yield from self._rate_tiles()
         yield tile("Agents failed", whole(summary.agent_failures), f"of {counted(summary.records, noun)}")
-        errors = (summary.grader_errors, "grader error" if summary.grader_errors == 1 else "grader errors")
-        reasons = breakdown((summary.ungraded, "not graded"), errors).strip(" ()")
+        reasons = outcomes(ungraded=summary.ungraded, grader_errors=summary.grader_errors).strip(" ()")
         ungraded = summary.ungraded + summary.grader_errors
         yield tile("Ungraded", whole(ungraded), reasons or f"every {noun} has a grade")
         yield tokens_tile(summary)
@@ -120,7 +119,7 @@ class Overview:
         if trials:
             k = trials.k
             at, every = (trials.estimate(sign, k) for sign in "@^")
-            over = f"over {counted(at.prompts if at else 0, 'prompt')}"
+            over = at.over if at else "over 0 prompts"
             yield tile(f"pass@{k}", percent(at.value if at else None), f"at least one of {k} passes, {over}")
             yield tile(f"pass^{k}", percent(every.value if every else None), f"all {k} pass, {over}")
             yield tile("Flaky prompts", whole(self.statuses[FLAKY]), f"of {counted(trials.prompts, 'prompt')}")

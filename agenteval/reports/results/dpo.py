@@ -11,9 +11,9 @@ from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.reports.conversation import NO_REPLY, REASONS, Chat, chat_of, say_left_out
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
-from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
 from agenteval.streams.rows import parse_row
+from agenteval.streams.spool import Spool
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps

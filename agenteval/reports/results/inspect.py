@@ -10,8 +10,8 @@ from agenteval.reports.answers import LABEL, ReportedAnswer, agent_name, first_t
 from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
-from agenteval.streams.files import Spool
 from agenteval.streams.jsonl import encode
+from agenteval.streams.spool import Spool
 from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, Number
 

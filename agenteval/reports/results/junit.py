@@ -12,7 +12,7 @@ from agenteval.reports.answers import ReportedAnswer, answers_in
 from agenteval.reports.figures import group_name
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
-from agenteval.streams.files import Spool
+from agenteval.streams.spool import Spool
 from agenteval.streams.text import one_line, preview, visible
 from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attempt, Row
 

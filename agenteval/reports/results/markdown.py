@@ -7,9 +7,9 @@ from agenteval.reports.figures import number, percent, percent_span, verdict
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
 from agenteval.reports.reader import RowReader
-from agenteval.reports.run_summary import grade_facts, group_cells, run_facts
-from agenteval.streams.files import Spool
+from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, run_facts
 from agenteval.streams.rows import groups_at
+from agenteval.streams.spool import Spool
 from agenteval.streams.text import counted, preview, visible_bytes
 from agenteval.wire.records import GraderResult
 from agenteval.wire.row import Attempt, Row
@@ -43,7 +43,7 @@ def _head(summary: RunSummary, generated: str) -> list[str]:
     lines += [f"- **{name}**: {value}" for name, value in grade_facts(summary) + run_facts(summary)]
     if len(summary.graders) > 1:
         rows = [_grader_cells(name, grades) for name, grades in summary.graders.items()]
-        lines += ["", *table(["Grader", "Passed", "Pass rate", "95% interval", "Average score"], rows)]
+        lines += ["", *table(["Grader", *list(GROUP_TITLES)[:4]], rows)]
     return lines
 
 
@@ -59,8 +59,7 @@ def _group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
         return []
     key = inline(by.removeprefix("metadata."))
     rows = [[inline(name), *group_cells(found)] for name, found in sorted(groups.items())]
-    header = [key.capitalize(), "Passed", "Pass rate", "95% interval", "Average score", "Agents failed"]
-    return ["", f"## By {key}", "", *table(header, rows)]
+    return ["", f"## By {key}", "", *table([key.capitalize(), *GROUP_TITLES], rows)]
 
 
 # --- one record ---------------------------------------------------------------------------------

@@ -62,12 +62,13 @@ def _group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[
         return []
     name = one_line(context.by.removeprefix("metadata."), MAX_NAME).upper()
     rows = [(one_line(group, context.width) or NO_GROUP, *group_cells(found)) for group, found in groups.items()]
-    sizes = [max(map(width, column)) for column in zip((name, *GROUP_TITLES), *rows, strict=True)]
+    titles = (name, *GROUP_TITLES.values())
+    sizes = [max(map(width, column)) for column in zip(titles, *rows, strict=True)]
     sizes[0] = min(sizes[0], MAX_GROUP)
     for at in (5, 4, 3):
         if sum(size + len(GAP) for size in sizes if size) - len(GAP) > context.width:
             sizes[at] = 0
-    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in ((name, *GROUP_TITLES), *sorted(rows))]
+    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in (titles, *sorted(rows))]
     return [paint(title, BOLD, context.color), *lines, ""]
 
 

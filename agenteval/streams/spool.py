@@ -1,0 +1,42 @@
+"""Keeps what a report needs a second time in a temporary file."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from agenteval.errors import CannotGoOn
+from agenteval.streams.files import PIECE
+
+
+class Spool:
+    """Bytes that are kept until the input has ended, on disk: memory does not grow with the number of records."""
+
+    def __init__(self) -> None:
+        with _explained():
+            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
+
+    def keep(self, data: bytes) -> None:
+        """Keeps these bytes after those that came before."""
+        with _explained():
+            self.file.write(data)
+
+    def rewind(self) -> IO[bytes]:
+        """Returns the file, to be read from its start."""
+        with _explained():
+            self.file.seek(0)  # writes what is left in the buffer
+        return self.file
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yields what was kept, in pieces of any length."""
+        file = self.rewind()
+        return iter(lambda: file.read(PIECE), b"")
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = f"cannot keep the records of a report in a temporary file: {error.strerror}; set TMPDIR"
+        raise CannotGoOn(why) from None
