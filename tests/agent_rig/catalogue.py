@@ -517,6 +517,7 @@ max_context_length = 200000
     unreported=frozenset({TOKENS, RUNNING}),
     limit=("--max-turns", "1"),
     cannot={**NO_MEMORY, "sub-agent": "the model starts them from a program in TypeScript, and no tokens are reported"},
+    time_out=60_000,  # as aider
 )
 
 OPENHANDS = Agent(
