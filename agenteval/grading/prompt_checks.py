@@ -7,7 +7,6 @@ be applied raises BadRecord: the record gets no verdict.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -17,6 +16,7 @@ from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
 from agenteval.grading.workspace import directory_of, run_in_copy
 from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.agent_files import read_regular
 from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview
@@ -316,7 +316,7 @@ class Evidence:
         if (path := self._path(check.path)) is None:
             return Finding(False, f"{check.path} does not exist")
         try:
-            text = _file_text(path)
+            text = read_regular(path, FILE_LIMIT).decode("utf-8", "replace")
         except OSError as error:
             return Finding(False, f"{check.path} cannot be read: {error.strerror or error}")
         if check.regex is not None:
@@ -477,10 +477,3 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
     text = re.sub(r">\s*\S+", "", fold(call.text))  # a shell command may write the file
     folder, file = rf"(?:^|[/\s\"'=])skills/{re.escape(name)}[/\s\"';&]", re.escape(fold("SKILL.md"))
     return re.search(f"{folder}.*{file}", text, re.DOTALL) is not None
-
-
-def _file_text(path: str) -> str:
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe must not block
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("not a regular file")
-        return file.read(FILE_LIMIT).decode("utf-8", "replace")
