@@ -534,7 +534,7 @@ OPENHANDS = Agent(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
     unreported=frozenset({TOKENS, STOP}),
-    time_out=60_000,  # it takes 10 s of CPU time to start
+    time_out=120_000,  # it takes 10 s of CPU time to start, a minute on a busy machine
     cannot=NO_LIMIT | NO_MEMORY,
     sub_agent={"subagent_type": "default"},
 )

@@ -30,7 +30,7 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | max turns | the agent may send one request to the model | `stopReason`, the last message, the reason in `errors` |
 | second session | earlier ones filled the agent's memory, and saw it without the adapter's switch | this one does not |
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
-| time-out | the tool outlasts 20 s (Python: 60 s) | `timedOut`, `errors`, the unfinished step; ends within 6 s |
+| time-out | the tool outlasts the time | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
