@@ -428,7 +428,7 @@ extensions:
     },
     unreported=frozenset({CACHED, STOP}),
     limit=("--max-turns", "1"),
-    cannot=NO_MEMORY,
+    cannot={"second session": "its memory is an extension, which only the user's configuration adds"},
 )
 
 GROK = Agent(
