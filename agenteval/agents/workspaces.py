@@ -290,7 +290,11 @@ class Markers:
         """
         with self._opening:
             if self._locks is None:
-                self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
+                try:
+                    self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
+                except PermissionError:  # an agent may have changed its mode
+                    os.unlink(self._own("locks"))
+                    self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place_of(path))
         except OSError as error:
