@@ -36,8 +36,10 @@ class Prompts:
         shard: tuple[int, int] | None = None,
         wants: Callable[[Record, bool], bool] = lambda _prompt, in_shard: in_shard,
         clean: Callable[[Record], Record] = lambda record: record,
+        validate: Callable[[Record], object] = lambda _prompt: None,
     ) -> None:
-        self.source, self.console, self.shard, self.wants, self.clean = source, console, shard, wants, clean
+        self.source, self.console, self.shard, self.wants = source, console, shard, wants
+        self.clean, self.validate = clean, validate
         self.read = 0  # prompts so far, wanted or not
         self.total: int | None = None
         self._checked = self._check_file() if source.regular else None
@@ -94,6 +96,7 @@ class Prompts:
     def _accept(self, line: bytes, seen: set[int]) -> Record | None:
         prompt = decode_record(line)
         check(prompt, Prompt)
+        self.validate(prompt)
         mark = hash(prompt["id"])  # not the id itself: integers take less memory over a million prompts
         if mark in seen:
             raise BadRecord(f'duplicate id "{prompt["id"]}"')

@@ -174,11 +174,18 @@ class EarlyEnd(Protocol):
 class PromptRun:
     """One tool's run over its prompts."""
 
-    def __init__(self, tool: str, path: str | None, settings: RunSettings, graders: GraderPlan | None = None) -> None:
+    def __init__(
+        self,
+        tool: str,
+        source: Source,
+        settings: RunSettings,
+        graders: GraderPlan | None = None,
+        validate: Callable[[Record], object] = lambda _prompt: None,
+    ) -> None:
         self.settings, self.grader_plan = settings, graders
         self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say)
-        if moved := _options_before_dashes(tool, path, settings):
+        if moved := _options_before_dashes(tool, source.path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter
@@ -190,7 +197,6 @@ class PromptRun:
         self.sandbox = _sandbox_of(settings, self.agent, self.cwd, path)
         surroundings = _surroundings(settings, self.sandbox)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
-        source = Source(path)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
@@ -205,7 +211,7 @@ class PromptRun:
             refuse_another_agent(self.output.name, agents, self.identity)
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
-        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt)
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
         self.conditions = _conditions_of(settings, self.agent, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact

@@ -135,8 +135,8 @@ class Sandbox(msgspec.Struct, frozen=True):
         """Returns the ae-sandbox that starts a container; the engine needs the user's own HOME and environment."""
         env = {name: command.env[name] for name in named if name in command.env and name not in OF_THE_IMAGE}
         options = {
-            "--write": [place for place in writable if place not in (home, command.cwd)],
-            "--read": self.read,
+            "--writable": [place for place in writable if place not in (home, command.cwd)],
+            "--readable": self.read,
             "--env": sorted(env),
             "--engine-arg": self.arguments,
         }

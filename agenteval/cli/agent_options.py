@@ -13,6 +13,7 @@ from agenteval.cli.options import (
     Parsed,
     agent_arg_option,
     append_options,
+    checks_grader,
     combined,
     concurrency_option,
     count_option,
@@ -169,10 +170,21 @@ def agent_options(function: F) -> F:
     return AGENT_OPTIONS(function)
 
 
-def inline_graders(settings: RunSettings) -> GraderPlan | None:
-    """Returns the graders that run beside agents, None if -g names none; UserError if one cannot be found."""
+def validate_checks(prompt: Record) -> None:
+    """Raises BadRecord if the checks of a prompt are wrong, before any agent is started."""
+    if prompt.get("checks") is not None:
+        from agenteval.grading.prompt_checks import parsed_checks  # few prompts carry checks
+
+        parsed_checks(prompt)
+
+
+def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
+    """Returns the graders that run beside agents; UserError if one cannot be found.
+
+    They are those of -g; without it the checks grade if every prompt has some. None if nothing grades.
+    """
     specs = named_graders(
-        settings.grader,
+        settings.grader or checks_grader(source, Console(tool, progress=False).say),
         stream=settings.stream,
         limits=settings.limits,
         weights=settings.weights,

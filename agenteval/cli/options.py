@@ -10,8 +10,10 @@ from click.shell_completion import CompletionItem
 
 from agenteval.agents.sandbox import ENGINES, NETWORKS
 from agenteval.cli.completion import starting
-from agenteval.errors import UserError
-from agenteval.streams.text import whole_number
+from agenteval.errors import BadRecord, UserError
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
+from agenteval.streams.text import counted, number_in, parse_milliseconds, whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,16 +52,6 @@ class Parsed(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
-def parse_milliseconds(text: str) -> float:
-    """Returns a time above 0: milliseconds, or a number with a unit."""
-    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
-    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
-    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
-        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
-    return number
-
-
-UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
 MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
@@ -100,14 +92,6 @@ class Names(click.types.StringParamType):
 def count_option(*names: str, least: int, help: str, default: int | None = None) -> Decorator:
     """An option whose value is a whole number N."""
     return click.option(*names, type=click.IntRange(least), default=default, metavar="N", help=help)
-
-
-def number_in(text: str) -> float:
-    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 # --- input and output ---------------------------------------------------------------------------
@@ -201,7 +185,7 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
             flag_value="",
             type=click.Choice(["", *ENGINES]),
             metavar="[bwrap|podman|docker]",
-            help=f"{what} run behind a wall: they see their own directory, the system and nothing else (ae-sandbox).",
+            help=f"{what} run behind a wall: they see their own directory, the system and nothing else.",
         ),
         click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network behind it.  [default: {net}]"),
         click.option("--sandbox-image", metavar="IMAGE", help="Image to run in, for podman and docker."),
@@ -232,6 +216,36 @@ def grader_option(*, required: bool) -> Decorator:
         metavar="[NAME=]GRADER",
         help="Executable, Python or JavaScript; repeatable.",
     )
+
+
+CHECKS = "ae-grader-checks"
+
+
+def checks_grader(source: Source, say: Callable[[str], None], *, required: bool = False) -> tuple[str, ...]:
+    """Returns the grader to use without -g: that of checks, if every prompt has some; of a pipe, the first one."""
+    without = int(not _has_checks(source.first_text()))
+    if without and not required:
+        return ()
+    if source.regular and not without:
+        source.rewind()
+        without = sum(not _has_checks(line) for batch in source.lines() for _number, line in batch)
+        source.rewind()
+    if without and required:
+        raise UserError("-g GRADER is missing, and not every record has checks: name a grader")
+    if without:
+        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
+        return ()
+    say(f"graded by the checks of the prompts ({CHECKS})")
+    return (CHECKS,)
+
+
+def _has_checks(line: bytes) -> bool:
+    if b'"checks"' not in line:
+        return False
+    try:
+        return bool(decode_record(line).get("checks"))
+    except BadRecord:
+        return True  # is refused later
 
 
 stream_option: Decorator = click.option(

@@ -185,29 +185,36 @@ def output_problems(output: object, structure: Structure) -> list[str]:
 def load_structure(path: str) -> Structure:
     """Returns a function that compares a value with the schema in a file; UserError if the file has none."""
     try:
+        return structure_of(read_json(path), path)
+    except BadRecord as error:
+        raise UserError(str(error)) from None
+
+
+def structure_of(schema: object, name: str) -> Structure:
+    """Returns a function that compares a value with a JSON Schema; BadRecord, with the name, if it is not one."""
+    try:
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
         from jsonschema.validators import validator_for  # type: ignore[import-untyped]
         from referencing import Registry
         from referencing.exceptions import Unresolvable
     except ImportError:
-        raise MissingExtra("--json-schema needs the package jsonschema", "schema") from None
-    schema = read_json(path)
+        raise MissingExtra("a JSON Schema needs the package jsonschema", "schema") from None
     kind = validator_for(schema) if isinstance(schema, dict | bool) else None
     if kind is None:
-        raise UserError(f"{path}: a JSON Schema is an object")
+        raise BadRecord(f"{name}: a JSON Schema is an object")
     try:
         kind.check_schema(schema)
     except SchemaError as error:
-        raise UserError(f"{path}: not a JSON Schema: {error.json_path}: {error.message}") from None
+        raise BadRecord(f"{name}: not a JSON Schema: {error.json_path}: {error.message}") from None
     validator = kind(schema, registry=Registry())  # an empty one: nothing is fetched from the network
 
     def problems(value: object) -> list[str]:
         try:
             return [_problem(error) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
         except Unresolvable as error:
-            raise BadRecord(f"{path}: refers to something outside the file: {error}") from None
+            raise BadRecord(f"{name}: refers to something outside the file: {error}") from None
         except RecursionError:
-            raise BadRecord(f"{path}: the schema or the output is nested too deeply") from None
+            raise BadRecord(f"{name}: the schema or the output is nested too deeply") from None
 
     return problems
 

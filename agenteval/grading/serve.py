@@ -14,6 +14,7 @@ Grade = Callable[[Record], Record]
 
 ANNOUNCE_READY = "_AE_GRADER_READY"  # set by the tool that starts a bundled grader: a line comes before the answers
 MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"  # names the judge where --model does not
+DEFAULT_MODEL = "gpt-4o-mini"
 
 
 def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:

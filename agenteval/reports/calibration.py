@@ -13,6 +13,7 @@ from agenteval.streams.text import clip, counted, first_few, one_line, plain_tex
 from agenteval.wire.calibration import (
     Agreement,
     CalibrationReport,
+    CorrectedDifference,
     CorrectedPassRate,
     Label,
     ReviewSample,
@@ -39,12 +40,20 @@ For each record below tick one box, as in `[x]`, and add remarks after *Note:*. 
     ae-calibrate --read calibration.md >> labels.jsonl
     ae-calibrate graded.jsonl --labels labels.jsonl
 
-report how far the grader can be trusted. Records without a tick are left out."""
+report how far the grader can be trusted. Records without a tick are left out.{blind}"""
+BLIND = """
+
+Tick before you unfold the grader's verdict: whoever knows it agrees with it more often. At the end a tenth of the
+records is asked once more: judge them as if you had not seen them."""
 
 SECTIONS = {
     "label": ("Disagreements with the labels", "A grader disagrees with the label of a person."),
     "rescored": ("Verdicts that differ", "The second grader does not agree with the recorded verdict."),
     "sample": ("Sample", ""),
+    "again": (
+        "Once more",
+        "Judge these again, without looking back: the report says how often you agree with yourself.",
+    ),
 }
 RIGHT, WRONG = "the answer is right", "the answer is wrong"
 MEANINGS = {
@@ -64,14 +73,15 @@ def as_markdown(calibration: Calibration, _context: ReportContext) -> Iterator[b
     report = calibration.report()
     parts = [TITLE, "\n".join(head(report, calibration.ambiguous))]
     if report.recorded is not None:
-        parts += [*pass_rate_section(report.pass_rate), agreement_section(report.recorded, report.rescored)]
+        parts += [*pass_rate_section(report.pass_rate), *difference_section(report.difference)]
+        parts.append(agreement_section(report.recorded, report.rescored))
     if report.changes is not None:
         parts.append(changes_section(report.changes, report.sample))
     if report.items:
-        parts.append(HOW_TO)
+        parts.append(HOW_TO.format(blind=BLIND if calibration.blind else ""))
     yield ("\n\n".join(parts) + "\n").encode()
     place = 0
-    for name, items in calibration.shown.items():
+    for name, items in [*calibration.shown.items(), ("again", calibration.asked_again())]:
         title, why = SECTIONS[name]
         if name == "sample" and calibration.shown["rescored"]:
             title = "The rest of the sample"
@@ -79,7 +89,8 @@ def as_markdown(calibration: Calibration, _context: ReportContext) -> Iterator[b
             yield ("\n" + "\n\n".join(filter(None, [f"## {title} ({len(items):,})", why])) + "\n").encode()
         for item in items:
             place += 1
-            yield f"\n{section(place, item)}\n".encode()
+            blind = calibration.blind and item.human is None
+            yield f"\n{section(place, item, blind=blind, again=name == 'again')}\n".encode()
 
 
 FORMS = ReportForms(json=as_json, markdown=as_markdown)
@@ -103,6 +114,9 @@ def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
         (labels.ungraded, "for a record without a verdict"),
         (labels.unknown, "for an unknown id"),
     )
+    if twice := report.self_agreement:
+        share = f"{percent(twice.same / twice.n)}, 95 % interval {percent_span(twice.interval)}"
+        yield f"- **Judged twice**: {twice.same:,} of {twice.n:,} the same ({share}): expect no more of a grader"
     if ambiguous:
         yield f"- **Ambiguous tasks**: {first_few([_id(name) for name in ambiguous], IDS_SHOWN)}"
 
@@ -147,6 +161,24 @@ def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
     estimated = f"**A person would pass {percent(found.corrected)}** (95 % interval {percent_span(found.interval)})"
     labels = f"{found.labelled_passes:,} of recorded passes and {found.labelled_failures:,} of recorded failures"
     return [f"## Pass rate\n\n{recorded} {estimated}, estimated from labels: {labels}."]
+
+
+def difference_section(found: CorrectedDifference | None) -> list[str]:
+    """How much better the run is than the baseline by the grader, and as the person would see it."""
+    if found is None:
+        return []
+    recorded = f"By the grader's verdicts the run passes {_points(found.recorded)} more than the baseline"
+    recorded += f" on {counted(found.n, 'prompt')} that both have."
+    if found.corrected is None or found.interval is None:
+        missing = "What a person would see is not known: label passes and failures of both runs (`--all`)."
+        return [f"## Against the baseline\n\n{recorded} {missing}"]
+    low, high = (_points(end) for end in found.interval)
+    sure = f"95 % interval {low.removesuffix(' points')} to {high}"
+    return [f"## Against the baseline\n\n{recorded} **A person would see {_points(found.corrected)}** ({sure})."]
+
+
+def _points(difference: float) -> str:
+    return f"{difference * 100:+z.1f} points"
 
 
 def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
@@ -210,8 +242,8 @@ def two_by_two(recorded: str, other: str, passes: tuple[int, int], failures: tup
 # --- one record ---------------------------------------------------------------------------------
 
 
-def section(place: int, item: Item) -> str:
-    """One record: input, output, trajectory, verdicts, and boxes to tick."""
+def section(place: int, item: Item, *, blind: bool = False, again: bool = False) -> str:
+    """One record: input, output, trajectory, verdicts, boxes to tick; `blind` folds the verdicts after the boxes."""
     row, attempt = item.row, item.attempt
     parts = [f"### {place}. {_id(item.name)}"]
     facts = [
@@ -234,7 +266,11 @@ def section(place: int, item: Item) -> str:
     parts += [f"❌ **Error**: {inline(preview(failure, CELL))}" for failure in attempt.failures]
     if attempt.trajectory:
         parts.append(trajectory_block(attempt.trajectory))
-    parts += [*verdict_parts(item), "**Review**", boxes(item)]
+    review, verdicts = ["**Review**", boxes(item, blind=blind, again=again)], verdict_parts(item)
+    if blind:
+        parts += [*review, "<details><summary>The grader's verdict</summary>", *verdicts, "</details>"]
+    else:
+        parts += [*verdicts, *review]
     return "\n\n".join([*parts, "---"])
 
 
@@ -315,12 +351,14 @@ def _verdict_row(name: str, grade: GraderResult) -> list[str]:
     return [name, verdict(grade), inline(preview(grade.reasoning or "", CELL))]
 
 
-def boxes(item: Item) -> str:
-    """The boxes to tick; ticked if there is a label."""
-    verdicts = set(item.verdicts)
+def boxes(item: Item, *, blind: bool, again: bool) -> str:
+    """The boxes to tick; ticked if there is a label. What they mean for the grader would betray its verdict."""
+    verdicts = set() if blind else set(item.verdicts)
     meanings = MEANINGS[verdicts.pop() if len(verdicts) == 1 else None]
     meanings = {**meanings, "ambiguous": "the task leaves open what is right"}
     word = None if item.human is None else "pass" if item.human else "fail"
     note = item.label.note if item.label else None
-    label = Label(id=item.name, label=word, note=note, output_hash=output_hash(item.attempt.output))
+    label = Label(
+        id=item.name, label=word, note=note, output_hash=output_hash(item.attempt.output), again=again or None
+    )
     return review_block(label, meanings)

@@ -11,12 +11,19 @@ labels: that of equally weighted ones with the same variance (by the delta metho
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from agenteval.statistics.distributions import t_quantile
-from agenteval.statistics.intervals import TAIL, Z, wilson
-from agenteval.wire.calibration import Agreement, AgreementIntervals, AgreementTable, CorrectedPassRate, VerdictCounts
+from agenteval.statistics.intervals import TAIL, Z, mean_interval, wilson
+from agenteval.wire.calibration import (
+    Agreement,
+    AgreementIntervals,
+    AgreementTable,
+    CorrectedDifference,
+    CorrectedPassRate,
+    VerdictCounts,
+)
 from agenteval.wire.records import Interval
 
 Scope = Literal["all", "passes", "failures"]  # the recorded verdicts that have labels
@@ -289,3 +296,65 @@ def corrected_pass_rate(found: LabelledVerdicts, records: VerdictCounts) -> Corr
         labelled_passes=found.passes.n,
         labelled_failures=found.failures.n,
     )
+
+
+# --- two runs -------------------------------------------------------------------------------------
+
+
+class JudgedRun(NamedTuple):
+    """The verdicts on the answers of each prompt, and the labels of some of them."""
+
+    prompts: Mapping[str, VerdictCounts]
+    labels: LabelledVerdicts
+
+    def right(self) -> list[tuple[float, float]]:
+        """For answers recorded as passes and as failures: how many labels there are, and how many of them pass."""
+        passes, failures = self.labels.passes, self.labels.failures
+        return [(passes.n, passes.human_passes), (failures.n, failures.human_passes)]
+
+
+def corrected_difference(run: JudgedRun, baseline: JudgedRun) -> CorrectedDifference | None:
+    """Returns how much more the person would pass in a run than in the baseline; None if they share no prompt.
+
+    The estimate is prediction-powered: the grader's verdict on every answer is replaced by the share of right answers
+    that the labels show for such a verdict, in each run apart, and the prompts are paired. Interval: the distances by
+    Wilson of each of these shares, and that of the paired prompts, are added as squares.
+    """
+    ids = [
+        id for id in run.prompts if id in baseline.prompts and graded(run.prompts[id]) and graded(baseline.prompts[id])
+    ]
+    if not ids:
+        return None
+    sides = [(run, [shares(run.prompts[id]) for id in ids]), (baseline, [shares(baseline.prompts[id]) for id in ids])]
+    recorded = math.fsum(ours[0] - theirs[0] for ours, theirs in zip(sides[0][1], sides[1][1], strict=True)) / len(ids)
+    imputed: list[list[float]] = []
+    down = up = 0.0
+    for sign, (side, verdicts) in zip((1, -1), sides, strict=True):
+        rates = []
+        for at, (labels, right) in enumerate(side.right()):
+            weight = math.fsum(found[at] for found in verdicts) / len(ids)
+            if weight and not labels:
+                return CorrectedDifference(n=len(ids), recorded=recorded, corrected=None, interval=None)
+            rate = right / labels if labels else 0.0
+            low, high = wilson(rate, labels) if labels else (0.0, 0.0)
+            below, above = (rate - low, high - rate) if sign > 0 else (high - rate, rate - low)
+            down, up = down + (weight * below) ** 2, up + (weight * above) ** 2
+            rates.append(rate)
+        imputed.append([rates[0] * passed + rates[1] * failed for passed, failed in verdicts])
+    differences = [ours - theirs for ours, theirs in zip(*imputed, strict=True)]
+    value = math.fsum(differences) / len(ids)
+    paired = mean_interval(differences)
+    if paired is not None:
+        down, up = down + (value - paired.low) ** 2, up + (paired.high - value) ** 2
+    interval = max(-1.0, value - math.sqrt(down)), min(1.0, value + math.sqrt(up))
+    return CorrectedDifference(n=len(ids), recorded=recorded, corrected=value, interval=interval)
+
+
+def graded(counts: VerdictCounts) -> int:
+    """How many answers have a verdict, those of agents that failed included."""
+    return counts.passed + counts.failed + counts.errors
+
+
+def shares(counts: VerdictCounts) -> tuple[float, float]:
+    """The shares of a prompt's answers that are recorded as passes and as failures; the rest are of failed agents."""
+    return counts.passed / graded(counts), counts.failed / graded(counts)

@@ -12,7 +12,14 @@ import msgspec
 
 from agenteval.errors import BadRecord
 from agenteval.grading.verdict import answers_in
-from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
+from agenteval.review.agreement import (
+    JudgedRun,
+    LabelledVerdicts,
+    agreement_of,
+    corrected_difference,
+    corrected_pass_rate,
+)
+from agenteval.statistics.intervals import bounds, rate_interval
 from agenteval.streams.rows import row_of
 from agenteval.streams.source import Refusals, Source, read_checked
 from agenteval.wire.calibration import (
@@ -23,6 +30,7 @@ from agenteval.wire.calibration import (
     ListedRecord,
     RecordedVerdict,
     ReviewSample,
+    SelfAgreement,
     VerdictChanges,
     VerdictCounts,
 )
@@ -31,6 +39,7 @@ from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attemp
 from agenteval.wire.validation import check
 
 COUNTED_AS = {PASS: "passed", FAIL: "failed", ERROR: "errors", UNGRADED: "ungraded", GRADER_ERROR: "grader_errors"}
+TWICE = 10  # of so many records to review, one is asked twice
 T = TypeVar("T")
 
 
@@ -51,15 +60,30 @@ def check_label(record: Record) -> Label:
 
 
 class Labels(dict[str, Label]):
-    """Labels by id; the last one for an id counts."""
+    """Labels by id; the last one for an id counts. `again` has those that the person gave a second time."""
 
-    changed = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = 0
+        self.again: dict[str, Label] = {}
 
     def add(self, label: Label) -> None:
         """Adds a label; `changed` counts those that contradict an earlier one."""
+        if label.again:
+            self.again[label.id] = label
+            return
         if label.id in self and self[label.id].verdict != label.verdict:
             self.changed += 1
         self[label.id] = label
+
+    @property
+    def self_agreement(self) -> SelfAgreement | None:
+        """How often the second label of an answer is the first one; None if there is no second one."""
+        pairs = [(self[id], again) for id, again in self.again.items() if id in self]
+        known = [(first, again) for first, again in pairs if first.output_hash == again.output_hash]
+        same = sum(first.verdict == again.verdict for first, again in known)
+        interval = bounds(rate_interval(same, len(known)))
+        return SelfAgreement(n=len(known), same=same, interval=interval) if known else None
 
 
 def read_labels(source: Source, refusals: Refusals) -> Labels:
@@ -134,8 +158,18 @@ class Item(NamedTuple):
 class Calibration:
     """One pass over graded results: `candidates` selects records, `settle` counts them once all verdicts are in."""
 
-    def __init__(self, labels: Labels | None, graders: list[str], *, size: int, seed: int, everything: bool) -> None:
-        self.labels = labels
+    def __init__(
+        self,
+        labels: Labels | None,
+        graders: list[str],
+        *,
+        size: int,
+        seed: int,
+        everything: bool,
+        blind: bool = True,
+        paired: bool = False,
+    ) -> None:
+        self.labels, self.blind, self.paired = labels, blind, paired
         self.records = VerdictCounts()
         self.reservoir: Reservoir[Item] = Reservoir(size, seed)
         self.sample = ReviewSample(drawn_from="all" if everything else "failures", seed=seed)
@@ -144,6 +178,8 @@ class Calibration:
         self.recorded, self.rescored = LabelledVerdicts(), LabelledVerdicts()
         self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
         self.ambiguous: list[str] = []
+        self.prompts: dict[str, VerdictCounts] = {}
+        self.baseline: Calibration | None = None
         self._seen: set[str] = set()  # ids with a label
         self._labelled: set[str] = set()  # those whose label is for this output
 
@@ -151,9 +187,9 @@ class Calibration:
         """Yields the records with a label, as they come, then the sample of the others."""
         for _record, items in read_checked(source, self._accept, refusals):
             for item in items:
-                self.records.total += 1
-                field = COUNTED_AS[item.attempt.status]
-                setattr(self.records, field, getattr(self.records, field) + 1)
+                count_record(self.records, item.attempt)
+                if self.paired:
+                    count_record(self.prompts.setdefault(item.row.id, VerdictCounts()), item.attempt)
                 grade, label = item.attempt.grade, item.label
                 if grade is None or item.attempt.agent_failed:
                     self.label_counts.ungraded += label is not None
@@ -220,6 +256,11 @@ class Calibration:
         """The ids of labels without a record."""
         return [label for label in self.labels or () if label not in self._seen]
 
+    def asked_again(self) -> list[Item]:
+        """Returns a tenth of the records without a label, drawn at random: the person judges them twice."""
+        blind = [*self.shown["rescored"], *self.shown["sample"]]
+        return random.Random(self.sample.seed).sample(blind, len(blind) // TWICE)
+
     def items(self) -> list[Item]:
         """Returns all records to show, in order."""
         return [item for items in self.shown.values() for item in items]
@@ -236,12 +277,26 @@ class Calibration:
             records=self.records,
             sample=self.sample,
             labels=self.label_counts if labelled else None,
+            self_agreement=self.labels.self_agreement if self.labels is not None else None,
             recorded=agreement_of(self.recorded, self.records) if labelled else None,
             rescored=agreement_of(self.rescored, self.records, recorded=False) if labelled and regraded else None,
             pass_rate=corrected_pass_rate(self.recorded, self.records) if labelled else None,
+            difference=corrected_difference(self.judged, self.baseline.judged) if self.baseline else None,
             changes=self.changes if regraded else None,
             items=[listed(item) for item in self.items()],
         )
+
+    @property
+    def judged(self) -> JudgedRun:
+        """The verdicts of each prompt, and what the labels say of them."""
+        return JudgedRun(self.prompts, self.recorded)
+
+
+def count_record(counts: VerdictCounts, attempt: Attempt) -> None:
+    """Counts a record by its verdict."""
+    counts.total += 1
+    field = COUNTED_AS[attempt.status]
+    setattr(counts, field, getattr(counts, field) + 1)
 
 
 def listed(item: Item) -> ListedRecord:

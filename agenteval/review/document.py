@@ -35,7 +35,8 @@ _END = "<!-- ae-calibrate end -->"
 
 def review_block(label: Label, meanings: dict[str, str]) -> str:
     """Returns the boxes of one record, ticked according to the label, each with its meaning."""
-    payload = {"id": label.id} | ({"outputHash": label.output_hash} if label.output_hash else {})
+    payload: Record = {"id": label.id} | ({"outputHash": label.output_hash} if label.output_hash else {})
+    payload |= {"again": True} if label.again else {}
     ticked = label.label
     boxes = [f"- [{'x' if word == ticked else ' '}] **{word}**: {meaning}" for word, meaning in meanings.items()]
     note = f"Note: {harmless(visible(' '.join((label.note or '').split())))}".rstrip()
@@ -78,15 +79,18 @@ class Part(NamedTuple):
 
 
 def read_reviews(lines: Iterable[str]) -> Iterator[Review]:
-    """Yields the reviews of a document in order; a repeated id must have the same tick, and is read once."""
-    known: dict[str, Record] = {}
+    """Yields the reviews of a document in order; a repeated id must have the same tick, and is read once.
+
+    Those that are asked once more may differ: how often they do is a figure of the report.
+    """
+    known: dict[tuple[str, bool], Record] = {}
     for part in parts_of("\n".join(lines)):
         try:
             label = label_in(part)
         except BadRecord as error:
             yield Review(part.line, mistake=str(error))
             continue
-        earlier = known.setdefault(label["id"], label) if label else None
+        earlier = known.setdefault((label["id"], "again" in label), label) if label else None
         if label is None or earlier is None or earlier is label:
             yield Review(part.line, label)
         elif earlier["pass"] != label["pass"]:
@@ -128,7 +132,8 @@ def label_in(part: Part) -> Record | None:
     label: Record = {"id": about.id, "pass": VERDICTS[ticked[0]]}
     if note and (words := " ".join(part.text[note.end() :].split())):
         label["note"] = words
-    return label | ({"outputHash": about.output_hash} if about.output_hash else {})
+    label |= {"outputHash": about.output_hash} if about.output_hash else {}
+    return label | ({"again": True} if about.again else {})
 
 
 def ticked_words(boxes: str) -> list[str]:

@@ -49,7 +49,7 @@ class Redactor:
         """Returns the text without secrets."""
         if any(sign in text for sign in self._signs):
             text = self._pattern.sub(lambda found: f"[redacted:{self.secrets[found[0]]}]", text)
-        if self.works and any(sign.search(text) for sign in _signs()):
+        if self.works and _looks_like_token(text):
             text = _token().sub(lambda found: f"[redacted:{found.lastgroup}]", text)
         return text
 
@@ -102,7 +102,7 @@ class Redactor:
         """Returns whether there may be a secret in this JSON."""
         if any(sign in data for sign in self._signs_in_json):
             return True
-        return self.works and any(sign.search(data) for sign in _signs_in_json())
+        return self.works and _looks_like_token(data)
 
     def value(self, value: Any) -> Any:
         """Returns the JSON value without secrets."""
@@ -263,33 +263,35 @@ PATTERNS = {
     "GITLAB_TOKEN": _WORD + r"glpat-[A-Za-z0-9_-]{16,}",
     "SLACK_TOKEN": _WORD + r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "AWS_ACCESS_KEY": _WORD + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "AWS_SECRET_KEY": r"(?i:(?<=aws_secret_access_key)|(?<=secretaccesskey))"
+    "AWS_SECRET_KEY": r"(?:(?<=aws_secret_access_key)|(?<=AWS_SECRET_ACCESS_KEY)|(?<=ecretAccessKey))"
     r"[\"'\\]{0,4}\s*[=:]\s*[\"'\\]{0,4}[A-Za-z0-9/+]{40}",
     "GOOGLE_API_KEY": _WORD + r"AIza[A-Za-z0-9_-]{30,}",
     "HUGGINGFACE_TOKEN": _WORD + r"hf_[A-Za-z0-9]{20,}",
     "NPM_TOKEN": _WORD + r"npm_[A-Za-z0-9]{30,}",
     "PYPI_TOKEN": _WORD + r"pypi-[A-Za-z0-9_-]{30,}",
-    "BEARER_TOKEN": r"(?i:(?<=bearer ))[A-Za-z0-9._~+/-]{16,}=*",
+    "BEARER_TOKEN": r"(?:(?<=bearer )|(?<=Bearer )|(?<=BEARER ))[A-Za-z0-9._~+/-]{16,}=*",
     "PASSWORD": r"(?<=://)(?!\[redacted:)[^\s/@:\"'\\]*:(?!\[redacted:)[^\s/@\"'\\]{3,}(?=@)",
 }
-# Every text that matches a pattern matches one of these, which begin with a literal: that makes them 20 times as fast.
+# Every text that matches a pattern matches one of these. They begin with a literal, a rare one where there is a choice:
+# that makes them 20 times as fast.
 _SIGNS = (
-    *("PRIVATE KEY-----", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ", "ecret", "ECRET", "earer ", "EARER "),
+    *("PRIVATE KEY-----", r"\.eyJ", "bearer ", "Bearer ", "BEARER "),
     r"-(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)|(?<=glpat-)|(?<=xox[abeoprs]-)|(?<=pypi-))",
-    r"_(?=[A-Za-z0-9_]{20})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=hf_)|(?<=npm_))",
-    r"A(?:[KS]IA[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{30})",
-    r"://[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}@",
+    r"_(?:(?=[A-Za-z0-9_]{20})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=hf_)|(?<=npm_))|access_key|ACCESS_KEY)",
+    r"A(?:[KS]IA[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{30}|ccessKey)",
 )
+_PASSWORD_SIGN = r"://[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}@"
+
+
+def _looks_like_token(text: str | bytes) -> bool:
+    *signs, password = _signs(type(text))
+    at: Any = "@" if isinstance(text, str) else b"@"
+    return any(sign.search(text) for sign in signs) or (at in text and password.search(text) is not None)
 
 
 @cache
-def _signs() -> list[re.Pattern[str]]:
-    return [re.compile(sign) for sign in _SIGNS]
-
-
-@cache
-def _signs_in_json() -> list[re.Pattern[bytes]]:
-    return [re.compile(sign.encode()) for sign in _SIGNS]
+def _signs(kind: type) -> list[re.Pattern[Any]]:
+    return [re.compile(sign if kind is str else sign.encode()) for sign in (*_SIGNS, _PASSWORD_SIGN)]
 
 
 @cache

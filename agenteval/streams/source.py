@@ -55,6 +55,7 @@ class Source:
         self.regular = stat.S_ISREG(mode)
         self._start = os.lseek(self.fd, 0, os.SEEK_CUR) if self.regular else 0
         self.first_line: int | None = None  # its number: lines before it are blank
+        self._ahead: list[bytes] = []  # chunks that first_text() has read
         self.max_line = max_line
         self._read_some = read_first  # then descriptors.read
         if self.path is None and os.isatty(self.fd):
@@ -87,11 +88,23 @@ class Source:
             elif size > LONGEST_LINE:
                 raise UserError(f"{self.name}:{number + 1}: the line has more than {LONGEST_LINE:,} bytes")
 
+    def first_text(self) -> bytes:
+        """Returns the first line that is not blank, which lines() yields all the same; b"" if there is none."""
+        while not (line := b"".join(self._ahead).lstrip().partition(b"\n"))[1]:
+            self._ahead.append(self._chunk())
+            if not self._ahead[-1]:
+                break
+        return line[0]
+
     def rewind(self) -> None:
         """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
+        self._ahead.clear()
 
     def _read(self) -> bytes:
+        return self._ahead.pop(0) if self._ahead else self._chunk()
+
+    def _chunk(self) -> bytes:
         try:
             data = self._read_some(self.fd, CHUNK)
             self._read_some = descriptors.read

@@ -14,20 +14,32 @@ NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 # C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# A carriage return that ends no line and bidi controls let a text cover or reorder what stands beside it.
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]|\r(?!\n)")
+# The same without the escape sequences for colours, which are ours.
+_ON_TERMINAL = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]|\r(?!\n)|\x1b(?!\\[[0-9;]*m)")
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 
 
 def visible(text: str) -> str:
-    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
+    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends.
+
+    Those that change the direction of writing become U+FFFD.
+    """
     return text if text.isprintable() else _CONTROLS.sub(_picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
     """The same in UTF-8."""
     return visible(text).encode()
+
+
+def for_terminal(text: str) -> str:
+    """The same for all that goes to a terminal, where only colours are left: the one way out for text of others."""
+    return text if text.isprintable() else _ON_TERMINAL.sub(_picture, text)
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -113,6 +125,26 @@ def as_lines(lines: Iterable[str]) -> bytes:
 def whole_number(text: str) -> int | None:
     """The number written in ASCII digits; None for other text, and for more digits than a count has."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def number_in(text: str) -> float:
+    """Returns the number in a text, or nan, which compares with nothing, if it is not a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def parse_milliseconds(text: str) -> float:
+    """Returns a time above 0: milliseconds, or a number with a unit."""
+    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
+    number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
+    if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
+        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
+    return number
+
+
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both end in s
 
 
 def preview(text: str, limit: int) -> str:

@@ -111,6 +111,19 @@ class CorrectedPassRate(Wire):
     """Labels of records that are recorded as failures."""
 
 
+class CorrectedDifference(Wire):
+    """How much higher the pass rate of the run is than the baseline's, as the person would grade both."""
+
+    n: int
+    """Prompts with a verdict in both."""
+    recorded: float
+    """The difference by the grader's verdicts."""
+    corrected: float | None
+    """The difference as the person would see it; null unless passes and failures of both have labels."""
+    interval: Interval | None
+    """95 % interval of that difference."""
+
+
 VERDICTS = {"pass": True, "fail": False, "ambiguous": None}
 
 
@@ -127,6 +140,8 @@ class Label(Wire):
     """Why, in the person's words."""
     output_hash: str | None = None
     """Digest of the output that was judged, so that the label is not applied to another."""
+    again: bool | None = None
+    """Whether the person judged the answer once more: compared with the first label, it counts for nothing else."""
 
     @property
     def verdict(self) -> bool | None:
@@ -190,6 +205,17 @@ class LabelCounts(Wire, omit_defaults=False):
     """For an id that is not among the records."""
 
 
+class SelfAgreement(Wire):
+    """How well the person agrees with their own labels."""
+
+    n: int
+    """Answers that the person judged twice."""
+    same: int
+    """Answers that got the same verdict both times."""
+    interval: Interval | None
+    """95 % interval of their share."""
+
+
 class VerdictChanges(Wire, omit_defaults=False):
     """How often the second grader's verdict differs from the recorded one."""
 
@@ -250,12 +276,16 @@ class CalibrationReport(Wire):
     """The sample drawn for review."""
     labels: LabelCounts | None = None
     """The labels by use."""
+    self_agreement: SelfAgreement | None = None
+    """The answers that the person judged twice; omitted if there are none."""
     recorded: Agreement | None = None
     """The recorded verdicts, compared with the labels."""
     rescored: Agreement | None = None
     """The second grader's verdicts, compared with the labels."""
     pass_rate: CorrectedPassRate | None = None
     """The pass rate of the run, corrected by the labels."""
+    difference: CorrectedDifference | None = None
+    """The difference from the baseline, corrected by the labels of both."""
     changes: VerdictChanges | None = None
     """The second grader's verdicts, compared with the recorded ones."""
     items: list[ListedRecord] = []

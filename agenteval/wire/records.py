@@ -28,6 +28,9 @@ GraderErrorText = str | bool | None
 LARGEST = 2**53  # beyond it, integers are not exact as floats, and some do not fit one
 AGENT_FAILED = "agent failed: "  # starts the reasoning of a record that no grader saw
 StepType = Literal["thought", "message", "tool_call", "plan"]
+ON_OUTPUT = frozenset(  # the types of checks that look at nothing but the output
+    ("contains", "not-contains", "equals", "starts-with", "regex", "not-regex", "json-schema", "judge")
+)
 Richness = Literal["full", "messages-only", "minimal"]  # of a trajectory
 
 
@@ -46,6 +49,8 @@ class Prompt(Wire):
     """Anything: category, difficulty, tags."""
     timeout: Annotated[float, Meta(gt=0)] | None = None
     """Milliseconds per turn; takes precedence over any other limit."""
+    checks: list[dict[str, Any]] | None = None
+    """What a good answer passes, for ae-grader-checks: objects with a `type` (see Check)."""
 
 
 class Asked(Wire):

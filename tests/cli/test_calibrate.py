@@ -29,8 +29,8 @@ def calibrate(*args: object, stdin: str | None = None, cwd: Path) -> Done:
 
 
 def listed(text: str) -> list[str]:
-    """The ids in the headings of a document."""
-    return re.findall(r"^### \d+\. (.*)$", text, re.MULTILINE)
+    """The ids in the headings of a document, without those that are asked once more."""
+    return re.findall(r"^### \d+\. (.*)$", text.partition("## Once more")[0], re.MULTILINE)
 
 
 def report(*args: object, cwd: Path) -> Any:
@@ -122,7 +122,7 @@ def test_a_record_as_a_reviewer_sees_it(tmp_path: Path) -> None:
         gradedFailed=True,
         trajectory=steps * 20,
     )
-    text = calibrate(stdin=jsonl(record), cwd=tmp_path).expect(0, stderr="").stdout
+    text = calibrate("--show-verdicts", stdin=jsonl(record), cwd=tmp_path).expect(0, stderr="").stdout
     for part in (
         "**Metadata**: category: geo\n",
         "**Input, turn 1**: first turn\n",
@@ -144,10 +144,62 @@ def test_a_record_as_a_reviewer_sees_it(tmp_path: Path) -> None:
 
 
 def test_a_pass_is_reviewed_in_other_words(tmp_path: Path) -> None:
-    text = calibrate("--all", stdin=jsonl(result("a", PASS)), cwd=tmp_path).expect(0).stdout
+    text = calibrate("--all", "--show-verdicts", stdin=jsonl(result("a", PASS)), cwd=tmp_path).expect(0).stdout
     assert (
         "- [ ] **pass**: the answer is right, a valid pass\n- [ ] **fail**: the answer is wrong, a grader bug" in text
     )
+
+
+def test_the_person_is_blind_and_is_asked_a_tenth_twice(tmp_path: Path) -> None:
+    file = write(tmp_path / "graded.jsonl", *(result(f"f{n}", PASS if n % 3 else FAIL) for n in range(20)))
+    calibrate(file, "--all", "-s", 20, "-o", "sheet.md", cwd=tmp_path).expect(0)
+    text = (tmp_path / "sheet.md").read_text()
+    for record in text.split("### ")[1:]:
+        shown, folded = record.split("<details>")
+        assert "**ambiguous**" in shown and "PASS" not in shown and "FAIL" not in shown and "grader bug" not in shown
+        assert "**Verdict**: " in folded and folded.rstrip().startswith("<summary>")
+    again = text.partition("## Once more (2)")[2]
+    assert text.count("### ") == 22 and again.count("again") == 3
+    # Ticked: everything passes, but one of the two that are asked once more.
+    before, marker, after = text.rpartition("- [ ] **fail**")
+    ticked = before.replace("- [ ] **pass**", "- [x] **pass**", 21) + marker.replace("[ ]", "[x]") + after
+    (tmp_path / "ticked.md").write_text(ticked)
+    calibrate("--read", "ticked.md", "-o", "labels.jsonl", cwd=tmp_path).expect(0)
+    labels = read(tmp_path / "labels.jsonl")
+    assert [label.get("again") for label in labels] == [None] * 20 + [True] * 2
+    found = report(file, "--labels", "labels.jsonl", cwd=tmp_path)
+    assert found["selfAgreement"]["n"] == 2 and found["selfAgreement"]["same"] == 1
+    assert found["labels"]["total"] == 20
+    text = calibrate(file, "--labels", "labels.jsonl", cwd=tmp_path).expect(0).stdout
+    assert "- **Judged twice**: 1 of 2 the same (50.0%, 95 % interval 9.5% to 90.5%)" in text
+
+
+def test_the_difference_from_a_baseline_as_a_person_would_see_it(tmp_path: Path) -> None:
+    """A grader that passes every answer of the new agent, of which half are wrong, and fails half of the old ones."""
+    for name, passed in (("new", 100), ("old", 50)):
+        write(tmp_path / f"{name}.jsonl", *(result(f"p{n}", PASS if n < passed else FAIL) for n in range(100)))
+    write(tmp_path / "new-labels.jsonl", *({"id": f"p{n}", "pass": n % 2 == 0} for n in range(40)))
+    write(tmp_path / "old-labels.jsonl", *({"id": f"p{n}", "pass": n < 50} for n in range(30, 70)))
+    args = [
+        "new.jsonl",
+        "--labels",
+        "new-labels.jsonl",
+        "--baseline",
+        "old.jsonl",
+        "--baseline-labels",
+        "old-labels.jsonl",
+    ]
+    found = report(*args, cwd=tmp_path)["difference"]
+    assert (found["n"], found["recorded"]) == (100, 0.5) and found["corrected"] == pytest.approx(0.0)
+    low, high = found["interval"]
+    assert -0.3 < low < 0 < high < 0.3
+    text = calibrate(*args, cwd=tmp_path).expect(0).stdout
+    assert (
+        "the run passes +50.0 points more than the baseline on 100 prompts that both have. **A person would see" in text
+    )
+    write(tmp_path / "old-labels.jsonl", {"id": "p1", "pass": True})
+    assert report(*args, cwd=tmp_path)["difference"]["corrected"] is None, "no failure of the baseline has a label"
+    calibrate(*args[:5], cwd=tmp_path).expect(2).says("--baseline needs labels of both runs")
 
 
 def test_nothing_to_review(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agenteval.cli.options import parse_milliseconds
+from agenteval.streams.text import parse_milliseconds
 from tests.support.tool import Record, jsonl, run, write
 
 PROMPT: Record = {"id": "a", "input": "x"}

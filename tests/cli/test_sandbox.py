@@ -72,7 +72,7 @@ def test_what_a_command_sees(tmp_path: Path) -> None:
     )
     (tmp_path / "hidden").write_text("hint\n")
     env = {"HOME": str(home), "SECRET": "not-for-it", "PLAIN": "a b", "XDG_CONFIG_HOME": str(home)}
-    done = run("ae-sandbox", "--read", other, "--env", "PLAIN", "--", "sh", "-c", seen, stdin="in\n", cwd=work, env=env)
+    done = run("ae-sandbox", "--readable", other, "--env", "PLAIN", "--", "sh", "-c", seen, stdin="in\n", cwd=work, env=env)
     gone = "No such file or directory"
     assert done.expect(7).stdout.splitlines() == [
         "in",
@@ -87,7 +87,7 @@ def test_what_a_command_sees(tmp_path: Path) -> None:
     assert done.messages[0] == "err"
     assert (work / "file").read_text() == "mine\nnew\n"
     assert not (other / "new").exists()
-    kept = run("ae-sandbox", "--home", home, "--write", other, "--", "sh", "-c", f"touch ~/h {other}/o", cwd=work)
+    kept = run("ae-sandbox", "--home", home, "--writable", other, "--", "sh", "-c", f"touch ~/h {other}/o", cwd=work)
     kept.expect(0, stderr="")
     assert (home / "h").exists() and (other / "o").exists()
 
@@ -117,6 +117,7 @@ def test_without_root(tmp_path: Path) -> None:
         pytest.skip("every test here runs without root")
     tool = (
         f"import os, sys; sys.path[0] = {str(Path(__file__).parents[2])!r}\n"
+        "import encodings.ascii, encodings.latin_1, encodings.unicode_escape\n"  # is not readable later on
         "from agenteval.cli.tools.sandbox import main\n"
         f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
         "main(sys.argv[1:])"
@@ -240,7 +241,7 @@ def test_agents_see_neither_prompts_nor_each_other(tmp_path: Path) -> None:
     assert one["metadata"]["sandbox"] == "bwrap net=host"
     # Behind another wall it is another agent, and --resume does not mix the two.
     other = run(*command, "--resume", "--sandbox-net", "none", cwd=tmp_path, env=env)
-    other.expect(2).says("another agent")
+    other.expect(2).says("another command")
     run(*command, "--resume", cwd=tmp_path, env=env).expect(0)
     plan = run("ae-run", prompts, *options, "--dry-run", cwd=tmp_path, env=env).expect(0).records[0]
     assert plan["command"][0] == "bwrap" and {"--unshare-pid", str(launcher)} < set(plan["command"])

@@ -8,7 +8,14 @@ import pytest
 
 from agenteval.comparison.plan import make_plan
 from agenteval.comparison.preference import PromptRanking, preference_of
-from agenteval.review.agreement import LabelledVerdicts, agreement_of, corrected_pass_rate
+from agenteval.review.agreement import (
+    JudgedRun,
+    LabelledVerdicts,
+    agreement_of,
+    corrected_difference,
+    corrected_pass_rate,
+)
+from agenteval.statistics.intervals import wilson
 from agenteval.statistics.paired import sign_test
 from agenteval.statistics.power import Question
 from agenteval.statistics.sequential import BettingTest
@@ -41,6 +48,25 @@ def test_corrected_pass_rate() -> None:
     assert found.interval is not None
     shown = f"**{found.corrected:.3f}**, 95 % interval {found.interval[0]:.3f} to {found.interval[1]:.3f}"
     assert shown in example("Pass rate as a person would grade it")
+
+
+def test_corrected_difference() -> None:
+    new, old = LabelledVerdicts(), LabelledVerdicts()
+    new.passes = AgreementTable(true_pass=20, false_pass=20)
+    old.passes, old.failures = AgreementTable(true_pass=20), AgreementTable(true_fail=20)
+    ids = [str(at) for at in range(100)]
+    verdicts = [VerdictCounts(passed=1) if at < 50 else VerdictCounts(failed=1) for at in range(100)]
+    found = corrected_difference(
+        JudgedRun(dict.fromkeys(ids, VerdictCounts(passed=1)), new),
+        JudgedRun(dict(zip(ids, verdicts, strict=True)), old),
+    )
+    assert found is not None and found.interval is not None
+    low, high = found.interval
+    text = example("The difference of two runs as a person would see it")
+    assert f"= **{found.corrected:.3f}**, interval **{low:.3f}** to **{high:.3f}**" in text
+    assert f"The grader said {found.recorded:.3f}" in text
+    low, high = wilson(0.9, 20)
+    assert f"**{low * 100:.1f}** to **{high * 100:.1f}** %" in example("How well a person agrees with their own labels")
 
 
 def test_agreement() -> None:

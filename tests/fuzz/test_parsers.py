@@ -18,13 +18,14 @@ from agenteval.agents.acp.rpc import find_message
 from agenteval.agents.kinds import split_words
 from agenteval.agents.session import parse_rate
 from agenteval.cli.agent_options import parse_pattern
-from agenteval.cli.options import parse_milliseconds, parse_size
+from agenteval.cli.options import parse_size
 from agenteval.cluster.shards import parse_shard
 from agenteval.errors import BadRecord, UserError
 from agenteval.grading.verdict import read_answer
 from agenteval.review.document import read_reviews
 from agenteval.streams import text as texts
 from agenteval.streams.jsonl import decode, decode_record, encode
+from agenteval.streams.text import parse_milliseconds
 from agenteval.wikipedia.score import parse_minimum
 from agenteval.wire.records import GraderAnswer
 from tests.fuzz.checks import examples

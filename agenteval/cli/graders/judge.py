@@ -18,11 +18,9 @@ from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.judge import Judge, Panel, Prices, VerdictCache, instructions_from
 from agenteval.grading.offline_judge import judge as judge_by_rules
-from agenteval.grading.serve import MODEL_VARIABLE, answer_all
+from agenteval.grading.serve import DEFAULT_MODEL, MODEL_VARIABLE, answer_all
 from agenteval.models.chat import Model, ModelError
 from agenteval.models.tokens import OFFLINE
-
-DEFAULT_MODEL = "gpt-4o-mini"
 
 
 def prices_from(texts: Sequence[str]) -> Prices:

@@ -143,7 +143,11 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
     except UserError:
         return  # not one of our documents
     known: Mapping[str, Label] = labels or {}
-    lost = [label for label in found if label["id"] not in known or known[label["id"]].verdict != label["pass"]]
+    lost = [
+        label
+        for label in found
+        if "again" not in label and (label["id"] not in known or known[label["id"]].verdict != label["pass"])
+    ]
     if lost:
         what = "a tick that is" if len(lost) == 1 else f"{len(lost)} ticks that are"
         raise UserError(f"{path}: has {what} in no label file; save them with --read first, or write to another file")
@@ -160,6 +164,9 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @grader_options
 @verdict_options()
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
+@click.option("--baseline", metavar="FILE", help="Graded results of another agent, to compare as a person would.")
+@click.option("--baseline-labels", metavar="FILE", help="A person's verdicts on these.")
+@click.option("--show-verdicts", is_flag=True, help="Show the grader's verdict above the boxes, not folded below.")
 @click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
@@ -173,6 +180,9 @@ def main(
     seed: int,
     everything: bool,
     labels: str | None,
+    baseline: str | None,
+    baseline_labels: str | None,
+    show_verdicts: bool,
     min_agreement: float | None,
     min_kappa: float | None,
     read: bool,
@@ -191,6 +201,10 @@ def main(
     person would grade the run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with
     its 95 % interval, and first of all the records on which they disagree.
     A second grader (-g) judges the same records again: both verdicts side by side.
+    The verdict of the grader is folded below the boxes, so that it does not sway the person, and a tenth of
+    the records is asked twice: the report says how often both answers agree.
+    With --baseline and labels of both runs it says how much better the run is than the baseline as a person
+    would grade them, with its interval, however lenient the grader is with either.
 
     A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" works too. A label that
     was read from a document has the digest of its output, and is left out if the output has changed.
@@ -207,6 +221,7 @@ def main(
       ae-calibrate graded.jsonl --labels labels.jsonl --all -o next.md
       ae-calibrate graded.jsonl --labels labels.jsonl -g ./new-grader.py -j 4 -o compared.md
       ae-calibrate graded.jsonl --labels labels.jsonl -s 0 -f json --min-kappa 0.6 | jq .recorded
+      ae-calibrate new.jsonl --labels new-labels.jsonl --baseline old.jsonl --baseline-labels old-labels.jsonl
     """
     console = Console(NAME, progress=progress, strict=strict, output=output)
     if read:
@@ -221,6 +236,8 @@ def main(
         raise UserError("--min-agreement and --min-kappa need --labels")
     if not graders["grader"]:
         refuse_without("-g GRADER", "stream", "concurrency", "timeout", "no_redact")
+    if (baseline is None) != (baseline_labels is None) or (baseline is not None and labels is None):
+        raise UserError("--baseline needs labels of both runs: --labels FILE --baseline-labels FILE")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
     chosen = {name: graders[name] for name in ("stream", "limits", "weights", "informational")}
@@ -231,8 +248,14 @@ def main(
     known = read_labels(label_source, console) if label_source else None
     keep_ticks(target.path, known)
     size = SAMPLE if sample is None else sample
-    calibration = Calibration(known, names, size=size, seed=seed, everything=everything)
+    paired = baseline is not None
+    drawn: dict[str, Any] = {"seed": seed, "paired": paired}
+    calibration = Calibration(known, names, size=size, everything=everything, blind=not show_verdicts, **drawn)
     go_through(calibration, source, target, console, **graders, debug=debug)
+    if baseline is not None and baseline_labels is not None:
+        other = Calibration(read_labels(Source(baseline_labels), console), [], size=0, everything=True, **drawn)
+        go_through(other, Source(baseline), target, console, **graders | {"grader": ()}, debug=debug)
+        calibration.baseline = other
     report = calibration.report()
     target.open()
     FORMS.write(form, calibration, target)

@@ -10,10 +10,12 @@ from agenteval.cli.agent_options import (
     inline_graders,
     stop_early,
     stop_options,
+    validate_checks,
 )
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.grading.verdict import ending_of, passed
+from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 
@@ -51,8 +53,8 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
     why, and the exit code is 1.
     """
-    settings = RunSettings(**options)
-    run = PromptRun("ae-capture", path, settings, inline_graders(settings))
+    settings, source = RunSettings(**options), Source(path)
+    run = PromptRun("ae-capture", source, settings, inline_graders(settings, source, "ae-capture"), validate_checks)
     stop_early(run)
 
     def capture(prompt: Record) -> list[Record]:

@@ -13,7 +13,6 @@ from agenteval.cli.options import (
     NumberRange,
     Parsed,
     grader_options,
-    number_in,
     output_option,
     progress_option,
     seed_option,
@@ -34,7 +33,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.rows import KeyUse
-from agenteval.streams.text import counted, first_few, whole_number
+from agenteval.streams.text import counted, first_few, number_in, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"

@@ -6,6 +6,7 @@ from typing import Any
 from agenteval.agents.resume import refuse_another_kind
 from agenteval.cli.options import (
     append_options,
+    checks_grader,
     grade_failed_option,
     grader_option,
     grader_options,
@@ -28,7 +29,7 @@ from agenteval.wire.records import Record
 
 @tool("ae-grade", exit_status=OF_GRADING)
 @input_argument("RESULTS")
-@grader_option(required=True)
+@grader_option(required=False)
 @grader_options
 @verdict_options()
 @grade_failed_option
@@ -68,6 +69,7 @@ def main(
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
+    graders["grader"] = graders["grader"] or checks_grader(source, console.say, required=True)
     refuse_another_kind(output if resume or append else None, "ae-grade")
     target = open_output(output, source, append=append, resume=resume)
     run = GraderRun(target, console, **graders, debug=debug)

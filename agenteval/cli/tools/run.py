@@ -3,10 +3,11 @@
 from typing import Any
 
 from agenteval.agents.run import PromptRun, RunSettings
-from agenteval.cli.agent_options import agent_options
+from agenteval.cli.agent_options import agent_options, validate_checks
 from agenteval.cli.options import input_argument
 from agenteval.cli.tool import tool
 from agenteval.streams.console import Ending
+from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 
@@ -34,7 +35,7 @@ def main(path: str | None, **options: Any) -> int:
     Agents run with your rights, and the adapters of the suite switch off their questions: give them
     directories of their own (--workspace-dir), or a container (examples/container).
     """
-    run = PromptRun("ae-run", path, RunSettings(**options))
+    run = PromptRun("ae-run", Source(path), RunSettings(**options), validate=validate_checks)
 
     def run_prompt(prompt: Record) -> list[Record]:
         raw, _graded = run.earlier(prompt)

@@ -26,8 +26,8 @@ EXIT_STATUS = {
 )
 @click.option("--net", type=click.Choice(NETWORKS), default="none", help="Network: none, or that of this machine.")
 @click.option("--image", metavar="IMAGE", help="Image of the container, for podman and docker; it needs /bin/sh.")
-@click.option("--write", multiple=True, metavar="DIR", help="A directory that it may write to; repeatable.")
-@click.option("--read", multiple=True, metavar="PATH", help="A file or directory that it may read; repeatable.")
+@click.option("--writable", multiple=True, metavar="DIR", help="A directory that it may write to; repeatable.")
+@click.option("--readable", multiple=True, metavar="PATH", help="A file or directory that it may read; repeatable.")
 @click.option("--home", metavar="DIR", help="Its HOME.  [default: an empty directory, removed afterwards]")
 @click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable.")
 @click.option("--engine-arg", multiple=True, metavar="ARG", help="A word for podman run or docker run; repeatable.")
@@ -35,8 +35,8 @@ def main(
     engine: str | None,
     net: str,
     image: str | None,
-    write: tuple[str, ...],
-    read: tuple[str, ...],
+    writable: tuple[str, ...],
+    readable: tuple[str, ...],
     home: str | None,
     env: tuple[str, ...],
     engine_arg: tuple[str, ...],
@@ -45,8 +45,8 @@ def main(
 ) -> int:
     """Run a command behind a wall: it sees its own directory, the system and nothing else.
 
-    It can write to the current directory, to --write DIR and to its HOME; it can read the system
-    (/usr, /etc, …), the files that its program was installed with, and --read PATH. It sees no other
+    It can write to the current directory, to --writable DIR and to its HOME; it can read the system
+    (/usr, /etc, …), the files that its program was installed with, and --readable PATH. It sees no other
     files and no other processes, and has no network but with --net host. Of the environment it gets PATH,
     LANG and the like, and what --env names. Stdin, stdout, stderr and the exit code are those of the
     command; on SIGTERM, SIGINT and SIGHUP all that it has started gets SIGTERM, and SIGKILL two seconds later.
@@ -62,14 +62,14 @@ def main(
     """
     if not command:
         raise UserError("name the command after --, as in ae-sandbox -- make test")
-    for place in (*write, *filter(None, [home])):
+    for place in (*writable, *filter(None, [home])):
         if not os.path.isdir(place):
             raise UserError(f"{place}: no such directory to write to")
     sandbox = find_sandbox(
         engine or "",
         net,
         image,
-        read=read,
+        read=readable,
         arguments=engine_arg,
         programs=programs_of(command),
         option="--engine",
@@ -80,7 +80,7 @@ def main(
     variables = {name: value for name, value in variables.items() if name in environment.chosen or name != "TMPDIR"}
     program = find_program(command[0]) if walled else command[0]
     started = Command(program, command, os.getcwd(), variables, alone=walled)
-    places = [os.path.abspath(place) for place in write]
+    places = [os.path.abspath(place) for place in writable]
     return run_behind(sandbox, started, home and os.path.abspath(home), places)
 
 

@@ -14,6 +14,7 @@ from agenteval.cli.agent_options import (
     inline_graders,
     stop_early,
     stop_options,
+    validate_checks,
 )
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
@@ -21,6 +22,7 @@ from agenteval.comparison.run_summary import TrialPrompts
 from agenteval.errors import UserError
 from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
 from agenteval.reports.figures import percent, percent_span
+from agenteval.streams.source import Source
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 
@@ -199,8 +201,8 @@ def main(path: str | None, k: int, **options: Any) -> int:
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
-    settings = RunSettings(**options)
-    run = PromptRun("ae-trials", path, settings, inline_graders(settings))
+    settings, source = RunSettings(**options), Source(path)
+    run = PromptRun("ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks)
     _refuse_another_k(run, k)
     stop_early(run)
     return Trials(run, k)()

@@ -6,6 +6,7 @@ from typing import Any
 
 from agenteval.agents.prompts import Prompts
 from agenteval.cli.options import (
+    checks_grader,
     grader_option,
     grader_options,
     input_argument,
@@ -22,7 +23,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import clip, counted, first_few
-from agenteval.wire.records import Record
+from agenteval.wire.records import ON_OUTPUT, Record
 
 NAME = "ae-validate-refs"
 BATCH = 64
@@ -30,9 +31,19 @@ IDS_SHOWN = 5
 ID_WIDTH = 40
 
 
+def is_on_output(check: Record) -> bool:
+    """Whether a check looks at nothing but the output."""
+    return check.get("type") in ON_OUTPUT
+
+
 def answered(prompt: Record) -> Record:
-    """Returns the result of an agent that answers the prompt with its reference and does nothing else."""
+    """Returns the result of an agent that answers the prompt with its reference and does nothing else.
+
+    Of the prompt's checks it has those of the output: a reference says nothing about tools and files.
+    """
     result = {"output": prompt["reference"], "trajectory": [], "toolErrors": False}
+    if prompt.get("checks"):
+        result["checks"] = list(filter(is_on_output, prompt["checks"]))
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
@@ -53,8 +64,9 @@ class ValidationCounts:
         self.not_passed: list[str] = []
 
     def wants(self, prompt: Record, _in_shard: bool) -> bool:
-        """Returns whether a prompt has a reference, and counts those that have none."""
-        has_one = prompt.get("reference") is not None
+        """Returns whether a prompt has a reference that can be graded, and counts those that have none."""
+        checks = prompt.get("checks")
+        has_one = prompt.get("reference") is not None and (not checks or any(map(is_on_output, checks)))
         self.without += not has_one
         return has_one
 
@@ -89,7 +101,7 @@ class ValidationCounts:
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
 @input_argument("PROMPTS")
-@grader_option(required=True)
+@grader_option(required=False)
 @grader_options
 @verdict_options()
 @output_option
@@ -113,6 +125,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     """
     console = Console(NAME, progress=progress, strict=strict, output=output)
     source = Source(path)
+    graders["grader"] = graders["grader"] or checks_grader(source, console.say, required=True)
     target = Output(output, inputs=[source], lazy=True)
     counts = ValidationCounts()
     references = Prompts(source, console, wants=counts.wants)

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from agenteval.cli.options import Parsed, count_option, parse_milliseconds
+from agenteval.cli.options import Parsed, count_option
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.models.chat import Model, ModelError
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source, text_lines
+from agenteval.streams.text import parse_milliseconds
 from agenteval.wikipedia.agent import MODES, AgentConversation, AskModel, SearchableWiki, wiki_tools
 from agenteval.wikipedia.offline import OfflineWiki, bundled
 from agenteval.wikipedia.offline import ask as ask_rules

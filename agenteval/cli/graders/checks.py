@@ -1,0 +1,95 @@
+"""ae-grader-checks: does the answer pass the checks that its prompt carries?"""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+
+import click
+
+from agenteval.agents.workspace_git import forget_repository
+from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
+from agenteval.cli.tool import OF_GRADING, tool
+from agenteval.errors import BadRecord
+from agenteval.grading.offline_judge import judge as judge_by_rules
+from agenteval.grading.prompt_checks import Opinion, grade_checks
+from agenteval.grading.rubrics import RubricJudge
+from agenteval.grading.serve import DEFAULT_MODEL, MODEL_VARIABLE, answer_all
+from agenteval.models.chat import Model, ModelError
+from agenteval.models.tokens import OFFLINE
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.wire.records import Record
+
+
+@tool("ae-grader-checks", exit_status=OF_GRADING)
+@input_argument("RECORDS")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help=f"The judge of `judge` checks.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
+)
+@click.option("--offline", is_flag=True, help="Judge by rules, without a model, a key or a network.")
+@click.option("--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Of the judge.")
+@click.option("--timeout", type=MILLISECONDS, default=50_000, help="Limit of the judge per record.")
+@concurrency_option("Records", default=4)
+@output_option
+def main(
+    path: str | None,
+    model: str | None,
+    offline: bool,
+    temperature: float,
+    timeout: float,
+    concurrency: int,
+    output: str | None,
+    debug: bool,
+) -> int:
+    """Grade answers by the checks that their prompts carry, without any code.
+
+    A prompt's `checks` is a list of objects with a `type`:
+
+    \b
+      contains, not-contains         value (a list: any of them)
+      equals, starts-with            value (a list: any of them)
+      regex, not-regex               value
+      json-schema                    schema
+      tool-called, tool-not-called   tool, input (regex), min, max
+      tool-order                     tools
+      skill-used, skill-not-used     skill
+      file-exists                    path
+      file-contains                  path, and value or regex
+      command                        run, timeout, tests (in a copy of the workspace)
+      max-duration                   value (30s)
+      max-tokens, max-cost           value
+      judge                          rubric, threshold (one call for all of a record)
+      group                          checks, threshold (share that must pass)
+
+    Each may have `name`, `weight` (1), `required` (true) and `ignoreCase` (false). A record passes if all
+    required checks pass; the score is the share of checks that pass, by weight. `outcome.checks` has each
+    with its reason. A record without checks, or with one that is wrong, is a grader error.
+
+    Where every prompt has checks, ae-capture, ae-trials and ae-grade use this grader if -g is left out.
+
+    Examples:
+      ae-capture prompts.jsonl -s claude --workspace-dir ws -o results.jsonl
+      ae-grade results.jsonl -g ae-grader-checks | ae-format -f table
+      echo '{"id":"a","output":"It is 42.","checks":[{"type":"contains","value":"42"}]}' | ae-grader-checks
+    """
+    forget_repository(os.environ)
+    processes = ProcessSupervisor()
+
+    @cache
+    def judge() -> RubricJudge:
+        if offline:
+            return RubricJudge(OFFLINE, judge_by_rules, temperature)
+        name, limit = model or os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL, timeout / 1000
+        try:
+            return RubricJudge(name, Model(name, timeout=limit / 2, retries=4, patience=limit).ask, temperature)
+        except ModelError as error:
+            raise BadRecord(f"{error} (--offline judges by rules, without a key)") from None
+
+    def ask(record: Record, rubrics: Sequence[str]) -> tuple[Sequence[Opinion], Record]:
+        return judge()(record, rubrics)
+
+    try:
+        return answer_all(lambda record: grade_checks(record, processes, ask), path, output, ahead=concurrency)
+    finally:
+        processes.close()

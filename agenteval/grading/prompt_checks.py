@@ -1,0 +1,479 @@
+"""Grades a record by the checks that its prompt carries (`checks`), for ae-grader-checks.
+
+Data flow: `checks` → typed checks, each valid (parsed_checks) → what each finds in the record: the output, the tool
+calls, the files of the workspace, times and tokens (Evidence) → pass, score and `outcome.checks`. A check that cannot
+be applied raises BadRecord: the record gets no verdict.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any, NamedTuple, get_args
+
+from agenteval.errors import BadRecord, nearest
+from agenteval.grading.checks import output_problems, structure_of
+from agenteval.grading.workspace import directory_of, run_in_copy
+from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.streams.agent_files import read_regular
+from agenteval.streams.jsonl import encode
+from agenteval.streams.patterns import Pattern
+from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview
+from agenteval.wire import checks as kinds
+from agenteval.wire.checks import AnyCheck
+from agenteval.wire.records import Record
+from agenteval.wire.validation import check as convert
+
+KINDS = {kind.__struct_config__.tag: kind for kind in get_args(AnyCheck)}
+COMMAND_TIMEOUT = 50_000.0  # milliseconds
+FILE_LIMIT = 16 << 20  # bytes of a file that is searched
+SHOWN = 60  # characters of what a check looks for
+WRITES = re.compile(r"write|edit|create|patch|replace", re.IGNORECASE)  # tools that do not read the file they name
+
+
+class Finding(NamedTuple):
+    """Whether a check passes, and why."""
+
+    passes: bool
+    reason: str
+
+
+class Opinion(NamedTuple):
+    """A judge's score for one rubric."""
+
+    score: float
+    reason: str
+
+
+AskJudge = Callable[[Record, Sequence[str]], tuple[Sequence[Opinion], Record]]
+"""Takes a record and all its rubrics; returns an opinion for each, and what the judge used (tokens, cost)."""
+
+
+# --- reading checks -----------------------------------------------------------------------------
+
+
+def parsed_checks(record: Record) -> list[AnyCheck]:
+    """Returns the checks of a record; raises BadRecord if there are none, or one of them is wrong."""
+    given = record.get("checks")
+    if given is None:
+        raise BadRecord('the record has no "checks"')
+    if not isinstance(given, list) or not given:
+        raise BadRecord('"checks" must be a list of checks that is not empty')
+    return [_parsed(one, f"checks[{number}]") for number, one in enumerate(given)]
+
+
+def _parsed(given: object, place: str) -> AnyCheck:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if not isinstance(kind, str):
+        raise BadRecord(f'"{place}" must be an object with a "type", such as {{"type": "contains", "value": "…"}}')
+    if kind not in KINDS:
+        raise BadRecord(f"{place}: unknown type {kind!r}; {nearest(kind, KINDS)}")
+    try:
+        check: AnyCheck = convert(given, KINDS[kind])
+    except BadRecord as error:
+        raise BadRecord(f"{place} ({kind}): {error}") from None
+    if problem := next(_problems(check), None):
+        raise BadRecord(f"{place} ({kind}): {problem}")
+    return check
+
+
+def _problems(check: AnyCheck) -> Iterator[str]:
+    """Yields what is wrong with a check that its type does not tell."""
+    try:
+        for text in _patterns(check):
+            Pattern(text)
+        if isinstance(check, kinds.JsonSchema):
+            structure_of(check.schema, "schema")
+        if isinstance(check, kinds.MaxDuration | kinds.CommandSucceeds):
+            _milliseconds(check.value if isinstance(check, kinds.MaxDuration) else check.timeout)
+    except (ValueError, BadRecord) as error:
+        yield str(error)
+    if isinstance(check, kinds.FileExists | kinds.FileContains) and (
+        os.path.isabs(check.path) or ".." in check.path.split("/") or "\0" in check.path
+    ):
+        yield f'"path" must be a path within the workspace, got {check.path!r}'
+    if isinstance(check, kinds.FileContains) and (check.value is None) == (check.regex is None):
+        yield 'give one of "value" and "regex"'
+    if isinstance(check, kinds.ToolCalled) and check.max is not None and check.max < check.min:
+        yield f'"max" is {check.max}, less than "min" ({check.min})'
+    if isinstance(check, kinds.Group):
+        for one in check.checks:
+            yield from (f"{kind_of(one)}: {problem}" for problem in _problems(one))
+
+
+def _patterns(check: AnyCheck) -> Iterator[str]:
+    if isinstance(check, kinds.Regex | kinds.NotRegex):
+        yield check.value
+    elif isinstance(check, kinds.ToolCalled | kinds.ToolNotCalled) and check.input is not None:
+        yield check.input
+    elif isinstance(check, kinds.FileContains) and check.regex is not None:
+        yield check.regex
+
+
+def _milliseconds(value: float | str | None) -> float:
+    return COMMAND_TIMEOUT if value is None else parse_milliseconds(value) if isinstance(value, str) else value
+
+
+# --- the verdict --------------------------------------------------------------------------------
+
+
+def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge) -> Record:
+    """Passes if all required checks pass; the score is the share of checks that pass, by weight."""
+    try:
+        checks = parsed_checks(record)
+        evidence = Evidence(record, processes)
+        rubrics = [one.rubric for one in _flat(checks) if isinstance(one, kinds.Judged)]
+        opinions, used = ask(record, rubrics) if rubrics else ((), {})
+        evidence.opinions = iter(opinions)
+        findings = [evidence.find(check) for check in checks]
+    except BadRecord as error:
+        return {"error": str(error)}
+    pairs = list(zip(checks, findings, strict=True))
+    passing = sum(finding.passes for finding in findings)
+    failing = [f"{label_of(check)}: {finding.reason}" for check, finding in pairs if not finding.passes]
+    tally = f"{passing}/{counted(len(checks), 'check')}"
+    return {
+        "pass": all(finding.passes for check, finding in pairs if check.required),
+        "score": _share(pairs),
+        "reasoning": "; ".join([tally, *failing]),
+        "outcome": {"checks": [_outcome(check, finding) for check, finding in pairs], **used},
+    }
+
+
+def _flat(checks: Iterable[AnyCheck]) -> Iterator[AnyCheck]:
+    for check in checks:
+        yield from _flat(check.checks) if isinstance(check, kinds.Group) else (check,)
+
+
+def _share(pairs: Iterable[tuple[AnyCheck, Finding]]) -> float:
+    """Returns the share of checks that pass, by weight."""
+    weights = [(check.weight, finding.passes) for check, finding in pairs]
+    return sum(weight for weight, passes in weights if passes) / sum(weight for weight, _ in weights)
+
+
+def _outcome(check: AnyCheck, finding: Finding) -> Record:
+    outcome: Record = {"name": label_of(check), "type": kind_of(check), "pass": finding.passes}
+    outcome |= {} if check.weight == 1 else {"weight": check.weight}
+    outcome |= {} if check.required else {"required": False}
+    return outcome | {"reason": finding.reason}
+
+
+def kind_of(check: AnyCheck) -> str:
+    """Returns the type of a check, as it is written."""
+    return str(check.__struct_config__.tag)
+
+
+def label_of(check: AnyCheck) -> str:
+    """Returns the name of a check, else its type and what it looks for."""
+    if check.name:
+        return check.name
+    subject = next((getattr(check, field) for field in check.__struct_fields__ if field in _SUBJECTS), None)
+    if subject is None or isinstance(subject, dict | bool):
+        return kind_of(check)
+    text = ", ".join(map(str, subject)) if isinstance(subject, list) else str(subject)
+    return f"{kind_of(check)} {preview(one_line(text, SHOWN), SHOWN)}"
+
+
+_SUBJECTS = ("value", "tool", "tools", "skill", "path", "run", "rubric")
+
+
+# --- the evidence -------------------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """A tool call, with its input as JSON without escapes."""
+
+    name: str
+    text: str
+    values: list[str]  # the texts in its input
+    failed: bool
+
+
+class Evidence:
+    """What a record and its workspace say about each check; what no check asks for is not looked at."""
+
+    opinions: Iterator[Opinion] = iter(())
+
+    def __init__(self, record: Record, processes: ProcessSupervisor) -> None:
+        self.record, self.processes = record, processes
+
+    def find(self, check: AnyCheck) -> Finding:
+        """Returns whether a check passes; raises BadRecord if that cannot be told."""
+        found: Finding = _TESTS[type(check)](self, check)
+        return found
+
+    @cached_property
+    def output(self) -> str:
+        """The answer; one that is missing is empty."""
+        output = self.record.get("output")
+        if not isinstance(output, str | None):
+            raise BadRecord('"output" must be a string')
+        return output or ""
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The tool calls in order."""
+        steps = self.record.get("trajectory")
+        if not isinstance(steps, list):
+            raise BadRecord('"trajectory" is missing: the tool calls are not known')
+        return [
+            Call(str(step.get("name")), _unescaped(step.get("input")), list(_texts(step.get("input"))), _failed(step))
+            for step in steps
+            if isinstance(step, dict) and step.get("type") == "tool_call"
+        ]
+
+    @cached_property
+    def directory(self) -> str:
+        """Where the agent worked."""
+        return os.path.realpath(directory_of(self.record))
+
+    @property
+    def timing(self) -> Record:
+        """Times, tokens and cost."""
+        timing = self.record.get("timing")
+        return timing if isinstance(timing, dict) else {}
+
+    # --- the output ---
+
+    def contains(self, check: kinds.Contains | kinds.NotContains) -> Finding:
+        """Looks for a text in the output."""
+        found = _first_in(check.value, self.output, ignore_case=check.ignore_case)
+        said = f"the output contains {found!r}" if found else f"the output does not contain {_either(check.value)}"
+        return Finding((found is not None) == isinstance(check, kinds.Contains), said)
+
+    def equals(self, check: kinds.Equals) -> Finding:
+        """Compares the output with a text."""
+        fold = _folding(check.ignore_case)
+        same = fold(self.output).strip() in [fold(value).strip() for value in _listed(check.value)]
+        return Finding(same, f"the output is {'' if same else 'not '}{_either(check.value)}")
+
+    def starts_with(self, check: kinds.StartsWith) -> Finding:
+        """Compares the beginning of the output with a text."""
+        fold = _folding(check.ignore_case)
+        begins = fold(self.output).lstrip().startswith(tuple(map(fold, _listed(check.value))))
+        said = "begins" if begins else "does not begin"
+        return Finding(begins, f"the output {said} with {_either(check.value)}")
+
+    def regex(self, check: kinds.Regex | kinds.NotRegex) -> Finding:
+        """Searches the output."""
+        found = Pattern(check.value, ignore_case=check.ignore_case).search(self.output)
+        said = f"found {preview(one_line(found[0], SHOWN), SHOWN)!r}" if found else "not found in the output"
+        return Finding((found is not None) == isinstance(check, kinds.Regex), said)
+
+    def json_schema(self, check: kinds.JsonSchema) -> Finding:
+        """Compares the JSON in the output with a schema."""
+        problems = output_problems(self.output, structure_of(check.schema, "schema"))
+        said = f"the output does not match the schema: {first_few(problems, 3, '; ')}"
+        return Finding(not problems, said if problems else "the output matches the schema")
+
+    # --- the tool calls ---
+
+    def tool_called(self, check: kinds.ToolCalled) -> Finding:
+        """Counts the calls of a tool."""
+        count = len(self._calls_of(check))
+        wanted = f", at least {check.min} wanted" if check.min > 1 else ""
+        wanted = f", at most {check.max} allowed" if check.max is not None and count > check.max else wanted
+        enough = check.min <= count and (check.max is None or count <= check.max)
+        return Finding(enough, f"{_times_called(count)}{'' if enough else wanted}")
+
+    def tool_not_called(self, check: kinds.ToolNotCalled) -> Finding:
+        """Looks for calls of a tool."""
+        calls = self._calls_of(check)
+        return Finding(not calls, _times_called(len(calls)))
+
+    def _calls_of(self, check: kinds.ToolCalled | kinds.ToolNotCalled) -> list[Call]:
+        fold = _folding(check.ignore_case)
+        calls = [call for call in self.calls if fnmatchcase(fold(call.name), fold(check.tool))]
+        if check.input is None:
+            return calls
+        pattern = Pattern(check.input, ignore_case=check.ignore_case)
+        return [call for call in calls if pattern.search(call.text)]
+
+    def tool_order(self, check: kinds.ToolOrder) -> Finding:
+        """Looks for calls in the order given."""
+        fold, rest = _folding(check.ignore_case), iter(self.calls)
+        for tool in check.tools:
+            if not any(fnmatchcase(fold(call.name), fold(tool)) for call in rest):
+                return Finding(False, f"no call of {tool} where the order {', '.join(check.tools)} has it")
+        return Finding(True, f"called in the order {', '.join(check.tools)}")
+
+    def skill(self, check: kinds.SkillUsed | kinds.SkillNotUsed) -> Finding:
+        """Looks for a call or a read that loads a skill."""
+        by = next((call.name for call in self.calls if loads_skill(call, check.skill, check.ignore_case)), None)
+        said = f"loaded by {by}" if by else "not loaded"
+        return Finding((by is not None) == isinstance(check, kinds.SkillUsed), said)
+
+    # --- the workspace ---
+
+    def file_exists(self, check: kinds.FileExists) -> Finding:
+        """Looks for a file in the workspace."""
+        there = self._path(check.path) is not None
+        return Finding(there, f"{check.path} {'exists' if there else 'does not exist'}")
+
+    def file_contains(self, check: kinds.FileContains) -> Finding:
+        """Searches a file of the workspace."""
+        if (path := self._path(check.path)) is None:
+            return Finding(False, f"{check.path} does not exist")
+        try:
+            text = read_regular(path, FILE_LIMIT).decode("utf-8", "replace")
+        except OSError as error:
+            return Finding(False, f"{check.path} cannot be read: {error.strerror or error}")
+        if check.regex is not None:
+            found = Pattern(check.regex, ignore_case=check.ignore_case).search(text) is not None
+            return Finding(found, f"{check.path} {'matches' if found else 'does not match'} {check.regex!r}")
+        value = check.value or ""
+        found = _first_in(value, text, ignore_case=check.ignore_case) is not None
+        return Finding(found, f"{check.path} {'contains' if found else 'does not contain'} {_either(value)}")
+
+    def _path(self, path: str) -> str | None:
+        """Returns the path of a file in the workspace; None if it is missing, or is a link that leads out of it."""
+        place = os.path.realpath(os.path.join(self.directory, path))
+        inside = place == self.directory or place.startswith(os.path.join(self.directory, ""))
+        return place if inside and os.path.exists(place) else None
+
+    def command(self, check: kinds.CommandSucceeds) -> Finding:
+        """Runs a command in a copy of the workspace."""
+        if check.tests is not None and not os.path.isdir(check.tests):
+            raise BadRecord(f"tests {check.tests}: no such directory")
+        limit = _milliseconds(check.timeout)
+        try:
+            how, code, printed = run_in_copy(self.record, self.directory, check.run, limit, check.tests, self.processes)
+        except OSError as error:
+            raise BadRecord(f"cannot copy {self.directory}: {error}") from None
+        last = one_line(printed.strip().rpartition("\n")[2], 2 * SHOWN)
+        return Finding(code == 0, f"it {how}{f': {last}' if last and code != 0 else ''}")
+
+    # --- limits ---
+
+    def duration(self, check: kinds.MaxDuration) -> Finding:
+        """Compares the time that the agent took with a limit."""
+        took = self.timing.get("total", self.record.get("duration"))
+        return _limited(took, _milliseconds(check.value), "the agent took", " ms")
+
+    def tokens(self, check: kinds.MaxTokens) -> Finding:
+        """Compares the tokens that the agent used with a limit."""
+        parts = [self.timing.get(name) for name in ("inputTokens", "outputTokens")]
+        known = [part for part in parts if isinstance(part, int | float)]
+        used = sum(known) if len(known) == len(parts) else None
+        if used is not None and self.timing.get("tokensPartial") and used <= check.value:
+            return Finding(False, f"the agent used more than {used:,g} tokens; how many is not known")
+        return _limited(used, check.value, "the agent used", " tokens")
+
+    def cost(self, check: kinds.MaxCost) -> Finding:
+        """Compares what the agent cost with a limit."""
+        return _limited(self.timing.get("costUsd"), check.value, "the agent cost", " USD")
+
+    # --- others ---
+
+    def judged(self, check: kinds.Judged) -> Finding:
+        """Compares the judge's score with the threshold."""
+        opinion = next(self.opinions)
+        return Finding(opinion.score >= check.threshold, f"{opinion.score:g} of {check.threshold:g}: {opinion.reason}")
+
+    def group(self, check: kinds.Group) -> Finding:
+        """Adds up the checks of a group."""
+        pairs = [(one, self.find(one)) for one in check.checks]
+        share = _share(pairs)
+        failing = [f"{label_of(one)}: {finding.reason}" for one, finding in pairs if not finding.passes]
+        said = f"{share:.0%} of {check.threshold:.0%}" + (f" ({'; '.join(failing)})" if failing else "")
+        return Finding(share >= check.threshold - 1e-9, said)
+
+
+_TESTS: dict[type, Callable[[Evidence, Any], Finding]] = {
+    kinds.Contains: Evidence.contains,
+    kinds.NotContains: Evidence.contains,
+    kinds.Equals: Evidence.equals,
+    kinds.StartsWith: Evidence.starts_with,
+    kinds.Regex: Evidence.regex,
+    kinds.NotRegex: Evidence.regex,
+    kinds.JsonSchema: Evidence.json_schema,
+    kinds.ToolCalled: Evidence.tool_called,
+    kinds.ToolNotCalled: Evidence.tool_not_called,
+    kinds.ToolOrder: Evidence.tool_order,
+    kinds.SkillUsed: Evidence.skill,
+    kinds.SkillNotUsed: Evidence.skill,
+    kinds.FileExists: Evidence.file_exists,
+    kinds.FileContains: Evidence.file_contains,
+    kinds.CommandSucceeds: Evidence.command,
+    kinds.MaxDuration: Evidence.duration,
+    kinds.MaxTokens: Evidence.tokens,
+    kinds.MaxCost: Evidence.cost,
+    kinds.Judged: Evidence.judged,
+    kinds.Group: Evidence.group,
+}
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def _folding(ignore_case: bool) -> Callable[[str], str]:
+    return str.casefold if ignore_case else str
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _first_in(value: str | list[str], text: str, *, ignore_case: bool) -> str | None:
+    """Returns the first of the values that is in the text."""
+    fold = _folding(ignore_case)
+    text = fold(text)
+    return next((one for one in _listed(value) if fold(one) in text), None)
+
+
+def _either(value: str | list[str]) -> str:
+    return " or ".join(repr(preview(one_line(one, SHOWN), SHOWN)) for one in _listed(value))
+
+
+def _times_called(count: int) -> str:
+    return "never called" if not count else f"called {counted(count, 'time')}"
+
+
+def _limited(value: object, limit: float, subject: str, unit: str) -> Finding:
+    if not isinstance(value, int | float):
+        return Finding(False, f"{subject} an unknown number of{unit}" if unit != " ms" else f"{subject} unknown time")
+    return Finding(value <= limit, f"{subject} {value:,g}{unit}, at most {limit:,g} allowed")
+
+
+def _failed(step: Record) -> bool:
+    return step.get("status") == "failed"
+
+
+def _unescaped(value: object) -> str:
+    """Returns JSON whose texts are not escaped, so that a regular expression finds what the tool was given."""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, dict):
+        return "{" + ",".join(f'"{name}":{_json(item)}' for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    return encode(value).decode()
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yields all texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
+    """Whether a call loads a skill: one of a skill tool that names it, or any read of its SKILL.md."""
+    if call.failed:
+        return False
+    fold = _folding(ignore_case)
+    name = fold(skill)
+    if "skill" in call.name.casefold():
+        return any(fold(text).rpartition(":")[2].strip("/") == name for text in call.values)
+    if WRITES.search(call.name):
+        return False
+    text = re.sub(r">\s*\S+", "", fold(call.text))  # a shell command may write the file
+    folder, file = rf"(?:^|[/\s\"'=])skills/{re.escape(name)}[/\s\"';&]", re.escape(fold("SKILL.md"))
+    return re.search(f"{folder}.*{file}", text, re.DOTALL) is not None
