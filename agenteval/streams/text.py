@@ -13,12 +13,12 @@ GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
-# C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
-# A carriage return that ends no line and bidi controls let a text cover or reorder what stands beside it.
+# Bidi controls: they reorder what stands beside them.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_CONTROLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]|\r(?!\n)")
-# The same without the escape sequences for colours, which are ours.
-_ON_TERMINAL = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]|\r(?!\n)|\x1b(?!\\[[0-9;]*m)")
+# C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
+_CONTROLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]")
+# The same and carriage returns that end no line, but not the escape sequences for colours, which are ours.
+_ON_TERMINAL = re.compile(f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]")
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
