@@ -194,7 +194,7 @@ class PromptRun:
         if settings.cwd is not None and not os.path.isdir(settings.cwd):
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
-        self.sandbox = _sandbox_of(settings, self.agent, self.cwd, path)
+        self.sandbox = _sandbox_of(settings, self.agent, self.cwd, source.path)
         surroundings = _surroundings(settings, self.sandbox)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed

@@ -72,7 +72,9 @@ def test_what_a_command_sees(tmp_path: Path) -> None:
     )
     (tmp_path / "hidden").write_text("hint\n")
     env = {"HOME": str(home), "SECRET": "not-for-it", "PLAIN": "a b", "XDG_CONFIG_HOME": str(home)}
-    done = run("ae-sandbox", "--readable", other, "--env", "PLAIN", "--", "sh", "-c", seen, stdin="in\n", cwd=work, env=env)
+    done = run(
+        "ae-sandbox", "--readable", other, "--env", "PLAIN", "--", "sh", "-c", seen, stdin="in\n", cwd=work, env=env
+    )
     gone = "No such file or directory"
     assert done.expect(7).stdout.splitlines() == [
         "in",
