@@ -21,11 +21,12 @@ def planned_start(
     `stdin` is false if it is closed, the number of bytes of a prompt, or true for a conversation.
     """
     texts = turns_of(prompt)
-    temporary = "" if conditions.environment.needs_temporary(agent.env) else None  # its name is not known yet
+    temporary = "TMPDIR" if conditions.environment.needs_temporary(agent.env) else None  # its name is not known yet
     additions, env, unset = conditions.surroundings.planned(cwd, home) if conditions.surroundings else ([], {}, ())
     invocation = first_invocation(agent, texts, cwd, additions)
     invocation = structs.replace(invocation, env={**invocation.env, **env})
     command = conditions.environment.command(invocation, cwd, temporary, frozenset(unset))
+    command = conditions.behind_wall(command, invocation, home or "HOME", filter(None, [temporary]))
     stdin: bool | int = False if command.stdin is None else len(command.stdin)
     argv = [word.replace(ANSWER_FILE, "ANSWER_FILE") for word in command.argv]
     return {

@@ -46,6 +46,7 @@ from agenteval.agents.resume import (
     with_fields,
     without_verdict,
 )
+from agenteval.agents.sandbox import CONTAINERS, Sandbox, find_sandbox, is_below, programs_of, programs_of_line
 from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.variants import Variant, variant_of
 from agenteval.agents.workspace_git import forget_repository
@@ -93,6 +94,10 @@ class RunSettings(msgspec.Struct, frozen=True):
     skill: tuple[str, ...]
     mcp: str | None
     overlay: str | None
+    sandbox: str | None  # the engine, "" for the one that is installed
+    sandbox_net: str | None
+    sandbox_image: str | None
+    sandbox_read: tuple[str, ...]
     env: tuple[str, ...]
     clean_env: bool
     no_redact: bool
@@ -198,7 +203,9 @@ class PromptRun:
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
         self.variant = _variant_of(settings, self.agent)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _place_words(settings, self.variant))
+        self.sandbox = _sandbox_of(settings, self.agent, self.cwd, source.path)
+        surroundings = _place_words(settings, self.sandbox, self.variant)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
@@ -214,7 +221,7 @@ class PromptRun:
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
         self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
-        self.conditions = _conditions_of(settings, self.agent, self.variant, self.console)
+        self.conditions = _conditions_of(settings, self.agent, self.variant, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
@@ -267,6 +274,7 @@ class PromptRun:
             "agentDigest": self.identity.digest,
             "isolated": settings.isolate,
             **({"variant": found} if (found := self.variant.metadata()) else {}),
+            **({} if self.sandbox is None else {"sandbox": self.sandbox.identity}),
         }
 
     def __call__(
@@ -386,13 +394,15 @@ class PromptRun:
 
     def _configuration_line(self) -> str | None:
         """Returns what to tell the user about configuration of theirs that the agent reads."""
+        if self.sandbox is not None:
+            return None  # the agent sees nothing of it
         base = self.settings.workspace_dir
         place = os.path.join(os.path.abspath(base), PREFIX) if base else self.cwd
         return self.conditions.surroundings.report(place) if self.conditions.surroundings else None
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
-        if self.workspaces is None and not in_container(self.agent):
+        if self.workspaces is None and self.sandbox is None and not in_container(self.agent):
             line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with all permissions"
             self.console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
 
@@ -639,7 +649,9 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
             say(str(error))
             return name
 
-    find = program_or_name if settings.dry_run else find_program
+    contained = settings.sandbox in CONTAINERS or (settings.sandbox == "" and settings.sandbox_image is not None)
+    # What a container runs is in its image.
+    find = str if contained else program_or_name if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
@@ -677,6 +689,13 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
     """Raises UserError for an option that has no effect without another one."""
     if settings.retry_on and not settings.retries:
         raise UserError("--retry-on needs --retries N")
+    for_sandbox = {
+        "--sandbox-net": settings.sandbox_net,
+        "--sandbox-image": settings.sandbox_image,
+        "--sandbox-read": settings.sandbox_read,
+    }
+    if settings.sandbox is None and (option := next((name for name, given in for_sandbox.items() if given), None)):
+        raise UserError(f"{option} needs --sandbox")
     for_workspaces = {
         "--workspace-template": settings.workspace_template,
         "--workspace-git": settings.workspace_git,
@@ -702,7 +721,29 @@ def _variant_of(settings: RunSettings, agent: Agent) -> Variant:
     return variant
 
 
-def _place_words(settings: RunSettings, variant: Variant) -> list[str]:
+def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | None) -> Sandbox | None:
+    """Returns the wall that the options ask for; UserError if there can be none, or prompts would be behind it."""
+    if settings.sandbox is None:
+        return None
+    if settings.workspace_dir is None:
+        if settings.cwd is None:
+            raise UserError("--sandbox needs a directory to show the agent: --workspace-dir DIR, or --cwd DIR")
+        for file in filter(None, (prompts, settings.output)):
+            if file != "-" and is_below(os.path.realpath(file), os.path.realpath(cwd)):
+                raise UserError(
+                    f"--sandbox: agents could read {file}, which is in their directory: use --workspace-dir"
+                )
+    shell = isinstance(agent, ShellAgent)
+    return find_sandbox(
+        settings.sandbox,
+        settings.sandbox_net or "host",  # most agents ask a model
+        settings.sandbox_image,
+        read=settings.sandbox_read,
+        programs=programs_of_line(agent.words[0]) if shell else programs_of(agent.words),
+    )
+
+
+def _place_words(settings: RunSettings, sandbox: Sandbox | None, variant: Variant) -> list[str]:
     """Returns what tells the place where agents work from another: with it they are asked something else."""
     template = settings.workspace_template
     found = {
@@ -712,6 +753,7 @@ def _place_words(settings: RunSettings, variant: Variant) -> list[str]:
         "--clean-env": settings.clean_env,
         "--isolate": settings.isolate,
         **variant.digests,
+        "--sandbox": sandbox and sandbox.identity,
     }
     return [f"{option} {value}" for option, value in found.items() if value]
 
@@ -731,7 +773,9 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     return journal
 
 
-def _conditions_of(settings: RunSettings, agent: Agent, variant: Variant, console: Console) -> Conditions:
+def _conditions_of(
+    settings: RunSettings, agent: Agent, variant: Variant, sandbox: Sandbox | None, console: Console
+) -> Conditions:
     """Returns what all prompts have in common; the agent's schema may have variables of its own."""
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
@@ -751,4 +795,5 @@ def _conditions_of(settings: RunSettings, agent: Agent, variant: Variant, consol
         redact=redact,
         say=console.say,
         surroundings=surroundings,
+        sandbox=sandbox,
     )

@@ -21,8 +21,19 @@ from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
 from agenteval.agents.isolation import SessionPlace, Surroundings
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Environment, Invocation, SchemaAgent, TurnAgent
+from agenteval.agents.kinds import (
+    DEFAULT_TIMEOUT,
+    TEMPORARY,
+    AcpAgent,
+    Agent,
+    Environment,
+    Invocation,
+    SchemaAgent,
+    TurnAgent,
+)
 from agenteval.agents.raw_record import RawRecordBuilder
+from agenteval.agents.sandbox import Sandbox
+from agenteval.errors import WorkspaceError
 from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -132,6 +143,15 @@ class Conditions(msgspec.Struct, frozen=True):
     redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
     surroundings: Surroundings | None = None  # of --isolate and the options of variants
+    sandbox: Sandbox | None = None
+
+    def behind_wall(
+        self, command: Command, invocation: Invocation, home: str | None, write: Iterable[str] = ()
+    ) -> Command:
+        """Returns the command behind the wall of --sandbox, if that is asked for; `home` is then its HOME."""
+        if self.sandbox is None or home is None:
+            return command
+        return self.sandbox.behind(command, home, write, [*invocation.env, *self.environment.chosen, TEMPORARY])
 
 
 class _Retry(NamedTuple):
@@ -176,6 +196,7 @@ class PromptJob:
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
         self.place = SessionPlace(processes.scratch)  # its HOME, if isolated, and what its variant adds
+        self.home: str | None = None  # its HOME behind the wall, if it is not isolated
         self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one
@@ -220,12 +241,21 @@ class PromptJob:
         if self.conditions.environment.needs_temporary(self.agent.env):
             with suppress(OSError):  # a full disk: the agent may do without
                 self.temporary = self.processes.scratch.new_directory()
+        surroundings = self.conditions.surroundings
+        if self.conditions.sandbox is not None and not (surroundings and surroundings.isolate):
+            self.home = self._new_home()
         try:
             return self._run_once()
         finally:
             self.place.end()
-            if self.temporary is not None:
-                discard(self.temporary)
+            for made in filter(None, (self.temporary, self.home)):
+                discard(made)
+
+    def _new_home(self) -> str:
+        try:
+            return self.processes.scratch.new_directory()
+        except OSError as error:
+            raise WorkspaceError(f"cannot make a HOME: {error.strerror} (TMPDIR)") from None
 
     def _run_once(self) -> tuple[Record, _Retry | None]:
         raw = RawRecordBuilder(self.conditions.redact)
@@ -276,6 +306,7 @@ class PromptJob:
                 break
         if logged and reading.session_id:
             environment = self.conditions.environment.all_of({**agent.env, **self.place.env})
+            environment |= {} if self.home is None else {"HOME": self.home}
             raw.session_log = session_log(logged, reading.session_id, environment)
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
@@ -300,7 +331,9 @@ class PromptJob:
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
         invocation = structs.replace(invocation, env={**invocation.env, **self.place.env})
-        return self.conditions.environment.command(invocation, cwd, self.temporary, self.place.unset)
+        command = self.conditions.environment.command(invocation, cwd, self.temporary, self.place.unset)
+        write = filter(None, [self.temporary, *(() if self.place.home else self.place.lent)])
+        return self.conditions.behind_wall(command, invocation, self.place.home or self.home, write)
 
     def _learn_secrets(self) -> None:
         """Looks for credentials that the agent has renewed, before what it printed is recorded."""

@@ -382,7 +382,7 @@ AGENT_SETUP = "agentSetup"  # in the metadata of a result: what the agent report
 RUN_METADATA = frozenset(
     (
         STOP_RULE,
-        *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),
+        *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs", "sandbox"),
         *("isolated", "variant", AGENT_SETUP),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
