@@ -200,7 +200,7 @@ def preference_words(pair: PreferredRun) -> str:
     (first, wins), (second, losses) = (b, a) if pair.better == pair.run_b else (a, b)
     claim = f"the comparison grader prefers {first}" if pair.better else "the comparison grader prefers neither"
     counts = f"{first} on {wins}, {second} on {losses} of {counted(pair.n, 'prompt')}, {counted(pair.ties, 'tie')}"
-    return f"{claim}: {counts} (sign test, {p_text(pair.adjusted_p)})"
+    return f"{claim}: {counts} (sign test, {p_text(pair.adjusted_p)}{' adjusted' * (pair.adjusted_p != pair.p)})"
 
 
 # --- the gate -----------------------------------------------------------------------------------
