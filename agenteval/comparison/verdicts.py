@@ -92,7 +92,9 @@ def details(pair: Pair, report: Report) -> list[Line]:
         Line(name, before_and_after(found, unit, report)) for name, unit, found in in_order(pair, report) if found.n
     ]
     if pair.stopped:
-        lines.append(Line("Stopped", f"early: {STOPPED}"))
+        lines.append(
+            Line("Stopped", f"early: {STOPPED if pair.better else 'it is known to be hardly worse (--margin)'}")
+        )
     lines += [
         Line("Missing", f"{counted(len(ids), 'prompt')} that {label} lacks count as not passed")
         for label, ids in (meta.counted_as_failed or {}).items()
