@@ -28,6 +28,7 @@ from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, create_file, make_directories
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.source import Source
+from agenteval.streams.text import for_terminal
 from agenteval.wire.records import Record
 
 PIECE = 1 << 20  # bytes that are copied at a time
@@ -183,8 +184,10 @@ class Output:
                     self.begin()
                     self._unsynced = True
                     return self._file.append(parts)
-                if self._on_terminal and another_shows(1):  # an earlier tool of the pipeline
-                    parts = [ERASE.encode(), *parts]
+                if self._on_terminal:
+                    parts = [for_terminal(b"".join(parts).decode("utf-8", "replace")).encode()]
+                    if another_shows(1):  # an earlier tool of the pipeline
+                        parts.insert(0, ERASE.encode())
                 descriptors.write(self.fd, parts)
                 return 0
             except BrokenPipeError:

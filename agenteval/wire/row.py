@@ -11,7 +11,7 @@ type, name and status of each step, `RowWithSteps` has whole steps.
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -117,6 +117,14 @@ class StepOutline(Wire):
 # --- one attempt --------------------------------------------------------------------------------
 
 
+class CheckResult(NamedTuple):
+    """What became of one of the checks that a prompt carries."""
+
+    name: str
+    passes: bool
+    reason: str
+
+
 class Attempt(msgspec.Struct, kw_only=True):
     """One answer of the agent to a prompt: a result, or one of several trials."""
 
@@ -167,6 +175,17 @@ class Attempt(msgspec.Struct, kw_only=True):
         if self.score is None:
             return UNGRADED
         return PASS if self.score.pass_ else FAIL
+
+    @property
+    def checks(self) -> list[CheckResult]:
+        """What ae-grader-checks found, check by check; empty if it did not grade the answer."""
+        for verdict in (self.grade, *(self.scores or {}).values()):
+            found = ((verdict and verdict.outcome) or {}).get("checks")
+            if isinstance(found, list) and all(isinstance(one, dict) for one in found):
+                return [
+                    CheckResult(str(one.get("name")), one.get("pass") is True, str(one.get("reason"))) for one in found
+                ]
+        return []
 
     @property
     def why_not_graded(self) -> str | None:

@@ -199,7 +199,7 @@ def found_intervals(scenario: Scenario, report: Any) -> Iterator[tuple[str, Any]
         yield "latency, ratio", pair.resources.latency.interval
     if scenario.continuous:
         yield "score", quality.score_interval
-        yield "score, difference", pair.interval
+        yield "score, difference", pair.score.interval
 
 
 def trial_intervals(scenario: Scenario, report: Any, pair: Any) -> Iterator[tuple[str, Any]]:
@@ -235,7 +235,7 @@ def repeat(scenario: Scenario, seed: int, repetitions: int, bootstrap: int = 0) 
             counts.held[name] += low - 1e-12 <= expected[name] <= high + 1e-12
             counts.too_high[name] += expected[name] < low - 1e-12
         pairs = report.statistics.pairs
-        counts.events["better"] += any(pair.better is not None or "passes more" in pair.verdict for pair in pairs)
+        counts.events["better"] += any(pair.better is not None for pair in pairs)
         counts.events["gate"] += bool(gate_reasons(report, GateSettings()))
         counts.events["proof"] += bool(gate_reasons(report, GateSettings(proof=True)))
     return counts

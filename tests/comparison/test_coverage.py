@@ -10,6 +10,7 @@ from bench.simulations.coverage import Scenario, measure, repeat
 from bench.simulations.goals import BETTER, GATE, event_misses, interval_misses
 from bench.simulations.judge_check import judge_coverage
 from bench.simulations.simulation import Counts
+from bench.simulations.verdict_check import agreement, deaths, places_held
 
 REPETITIONS = 80
 
@@ -89,6 +90,19 @@ def test_false_alarms_are_summed_over_all_kinds_with_as_many_runs() -> None:
 def test_what_is_left_out_to_save_time_changes_no_verdict() -> None:
     scenario = Scenario(14, k=3, mean=0.7, factor=0.5, timed=False)
     assert measure((scenario, 5, 20, 0)).events == repeat(scenario, 5, 20).events
+
+
+def test_headline_interval_and_gate_never_disagree() -> None:
+    seen, wrong = agreement(120, seed=26)
+    assert wrong == []
+    assert min(seen[standing] for standing in ("worse", "better", "cannot tell")) >= 5
+
+
+def test_places_hold_and_missing_records_are_noticed() -> None:
+    held, width = places_held(60, (0.9, 0.6, 0.6), runs=20, seed=3)
+    assert held >= 0.8 and width < 2.5  # 95 % less three standard errors
+    failed, skipped = deaths(100, 20, seed=4)
+    assert failed > 0.2 and skipped < 0.15
 
 
 def test_the_intervals_of_labels_hold() -> None:

@@ -201,3 +201,16 @@ def test_one_call_judges_all_rubrics_and_is_repeated_once() -> None:
     assert [check["pass"] for check in graded["outcome"]["checks"]] == [True, False]
     assert graded["outcome"]["checks"][1]["reason"] == "0.4 of 0.5: long"
     assert len(server.requests) == 2
+
+
+def test_reports_show_each_check() -> None:
+    checks = [{"type": "contains", "value": value, "name": f"says {value}"} for value in ("x", "y")]
+    graded = run("ae-grade", stdin=jsonl({"id": "a", "input": "?", "output": "x", "checks": checks})).expect().out
+    shown = {
+        form: run("ae-format", "-f", form, stdin=graded).expect().stdout for form in ("table", "markdown", "junit")
+    }
+    assert "CHECKS" in shown["table"] and " 1/2 " in shown["table"]
+    assert "- ✅ says x: the output contains 'x'\n- ❌ says y: the output does not contain 'y'" in shown["markdown"]
+    assert """<property name="says y" value="fail: the output does not contain 'y'"/>""" in shown["junit"]
+    plain = run("ae-format", "-f", "table", stdin=jsonl({"id": "a", "input": "?", "output": "x"})).expect().stdout
+    assert "CHECKS" not in plain

@@ -92,8 +92,11 @@ def _case_xml(answer: ReportedAnswer, group: str) -> str:
     attempt = answer.attempt
     time = "" if attempt.duration is None else f' time="{seconds(attempt.duration)}"'
     opening = f'<testcase name="{attribute(answer.id)}" classname="{attribute(group)}"{time}'
+    found = [(one.name, f"{'pass' if one.passes else 'fail'}: {one.reason}") for one in attempt.checks]
+    checks = "".join(f'<property name="{attribute(name)}" value="{attribute(what)}"/>' for name, what in found)
+    properties = f"<properties>{checks}</properties>" if checks else ""
     if answer.status == PASS:
-        return f"{opening}/>\n"
+        return f"{opening}>{properties}</testcase>\n" if properties else f"{opening}/>\n"
     if answer.status == UNGRADED:
         return f'{opening}><skipped message="not graded"/></testcase>\n'
     element = "failure" if answer.status == FAIL else "error"
@@ -101,7 +104,7 @@ def _case_xml(answer: ReportedAnswer, group: str) -> str:
     message = attribute(one_line(answer.why or kind, LONGEST_MESSAGE)[:LONGEST_MESSAGE])
     output = f"<system-out>{text(preview(attempt.output, LONGEST_OUTPUT))}</system-out>" if attempt.output else ""
     return (
-        f'{opening}>\n<{element} type="{kind}" message="{message}">{text(_details(answer))}</{element}>'
+        f'{opening}>{properties}\n<{element} type="{kind}" message="{message}">{text(_details(answer))}</{element}>'
         f"{output}\n</testcase>\n"
     )
 

@@ -97,6 +97,8 @@ def _score_block(attempt: Attempt, score: GraderResult) -> str:
     lines = [f"**Score**: {verdict(score)}"]
     if score.reasoning and (reasoning := inline(score.reasoning)):
         lines += ["", f"**Reasoning**: {reasoning}"]
+    if checks := attempt.checks:
+        lines += ["", *(f"- {'✅' if one.passes else '❌'} {inline(one.name)}: {inline(one.reason)}" for one in checks)]
     if attempt.scores and len(attempt.scores) > 1:
         lines.append("")
         for name, grade in attempt.scores.items():

@@ -14,8 +14,8 @@ from agenteval.streams.rows import groups_at
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.row import UNGRADED, Row
 
-TITLES = ("RESULT", "ID", "SCORE", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
-ID, NUMBERS, LAST = 1, {2, 3, 4}, 5
+TITLES = ("RESULT", "ID", "SCORE", "CHECKS", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
+ID, NUMBERS, LAST = 1, {2, 3, 4, 5}, 6
 MIN_ID, MIN_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 40
 
 VERDICTS = OUTCOMES | {UNGRADED: "-"}
@@ -80,6 +80,7 @@ def _cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
         VERDICTS[attempt.status],
         one_line(answer.id, limit),
         number(grade.score) if grade else "",
+        f"{sum(one.passes for one in checks)}/{len(checks)}" if (checks := attempt.checks) else "",
         "" if duration is None else duration_text(duration),
         "" if tokens is None else whole(tokens),
     )
@@ -88,7 +89,7 @@ def _cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
 def layout(widest: list[int], total: int) -> list[int]:
     """The size of each column; 0 leaves out one that is empty or that a narrow terminal has no room for."""
     columns = [max(size, len(title)) if size else 0 for size, title in zip(widest, TITLES, strict=False)]
-    for at in (LAST - 1, LAST - 2, LAST - 3):
+    for at in (LAST - 1, LAST - 2, LAST - 3, LAST - 4):
         if _room(columns, total) < MIN_ID:
             columns[at] = 0
     room = _room(columns, total)

@@ -84,6 +84,13 @@ function errorList(run) {
   return failures.length ? el('div', { class: 'errors' }, el('h3', { text: 'Agent failed' }), failures.map((failure) => textBlock(failure))) : null;
 }
 
+// What became of each check that the prompt carries.
+function checkList(outcome) {
+  const checks = outcome && Array.isArray(outcome.checks) ? outcome.checks.filter((one) => one !== null && typeof one === 'object') : [];
+  return checks.length ? el('ul', { class: 'checks' }, checks.map((one) => el('li', { class: one.pass === true ? 'pass' : 'fail' },
+    statusBadge(one.pass === true ? 'pass' : 'fail'), el('b', { text: clip(String(one.name), 200) }), el('span', { text: clip(String(one.reason), 2000) })))) : null;
+}
+
 function verdictItem(name, verdict) {
   const score = isNumber(verdict.score) ? verdict.score : null;
   return el('li', { class: `verdict ${verdict.pass ? 'pass' : 'fail'}` },
@@ -93,6 +100,7 @@ function verdictItem(name, verdict) {
       score !== null && el('span', { class: 'number', text: scoreText(score) }),
       score !== null && el('span', { class: 'meter', 'aria-hidden': 'true' }, el('i', { css: { width: `${Math.max(0, Math.min(1, score)) * 100}%` } }))),
     verdict.reasoning && textBlock(String(verdict.reasoning)),
+    checkList(verdict.outcome),
     verdict.outcome && Object.keys(verdict.outcome).length > 0 && disclosure('Outcome', () => valueBlock(verdict.outcome)));
 }
 
