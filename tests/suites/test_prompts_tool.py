@@ -180,7 +180,12 @@ def test_inspect_samples_pass_and_fail_as_in_inspect(tmp_path: Path) -> None:
     answers = json.loads((DATA / "inspect" / "answers.json").read_text())
     prompts, said = prompts_of("inspect", DATA / "inspect" / "questions.jsonl")
     assert graded(list(prompts.values()), answers) == json.loads((DATA / "inspect" / "verdicts.json").read_text())
-    others = {"planet": "ANSWER: B because", "giants": "ANSWER: A", "star": "**ANSWER: (c)**", "chat": "43"}
+    others: dict[str, str | Record] = {
+        "planet": "ANSWER: B because",
+        "giants": "ANSWER: A",
+        "star": "**ANSWER: (c)**",
+        "chat": "43",
+    }
     assert graded(list(prompts.values()), others) == {
         **dict.fromkeys(("planet", "chat", "giants"), False),
         "star": True,

@@ -16,7 +16,7 @@ from agenteval.suites.formats import FORMATS, check_format
 
 @tool("ae-prompts", exit_status={1: "finished, but some cases were refused; each is reported, all others are written"})
 @click.argument("format_", metavar="FORMAT", type=Names(lambda: {name: one.title for name, one in FORMATS.items()}))
-@click.argument("path", metavar="PATH")
+@click.argument("suite", metavar="PATH")
 @click.option(
     "--skill", metavar="NAME", help="The skill that queries of skill-creator are about.  [default: of SKILL.md]"
 )
@@ -24,7 +24,7 @@ from agenteval.suites.formats import FORMATS, check_format
 @output_option
 @strict_option
 def main(
-    format_: str, path: str, skill: str | None, on_host: bool, output: str | None, strict: bool, debug: bool
+    format_: str, suite: str, skill: str | None, on_host: bool, output: str | None, strict: bool, debug: bool
 ) -> int:
     """Turn the suite of another harness into prompts that carry their checks.
 
@@ -49,7 +49,7 @@ def main(
     """
     if format_ not in FORMATS:
         raise UserError(f'no format is named "{format_}"; {nearest(format_, FORMATS)}')
-    check_format(format_, path)
+    check_format(format_, suite)
     console = Console("ae-prompts", strict=strict, output=output)
     base = os.path.dirname(output) if output not in (None, "-") and output else ""
     settings = Settings(base or ".", skill, on_host)
@@ -57,7 +57,7 @@ def main(
     made, written = 0, 0
     chosen = FORMATS[format_]
     target.open()
-    for prompt in converted(chosen.cases(path), chosen.fill, settings, parsed_checks, console):
+    for prompt in converted(chosen.cases(suite), chosen.fill, settings, parsed_checks, console):
         target.write(prompt)
         written += 1
         made += format_ == "csv" and prompt["id"].startswith("row-")
