@@ -108,6 +108,7 @@ class Output:
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self.durable = False  # whether what is written is on the disk when it is closed
+        self.before_first: Callable[[], None] | None = None  # called once, before the first byte
         self.fd = 1
         self._append = append
         self._made = False  # whether this output has created the file
@@ -179,6 +180,9 @@ class Output:
 
     def _write(self, parts: list[bytes]) -> int:
         with self._lock:
+            if self.before_first is not None:
+                self.before_first()
+                self.before_first = None
             try:
                 if self._file is not None:
                     self.begin()

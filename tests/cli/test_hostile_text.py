@@ -77,3 +77,11 @@ def test_nothing_is_live_in_a_report(form: str, folder: Path) -> None:
         prose = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", text)
         assert "evil.example" in prose
         assert not re.search(r"@\w|#\d|://|www\.", prose), prose
+
+
+@pytest.mark.parametrize("form", ["csv", "table", "markdown"])
+def test_progress_ends_before_the_first_byte_of_a_report(form: str, folder: Path) -> None:
+    """Behind a pipe, `less` or `head` may show the report on the same terminal."""
+    shown = on_terminal("/bin/sh", "-c", f"ae-format results.jsonl -f {form} | cat", cwd=folder).out
+    begin = shown.index({"csv": b"id,input", "table": b"Records", "markdown": b"# "}[form])
+    assert b"\x1b[K" not in shown[begin:] and b"ae-format: " not in shown[begin:], shown
