@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.processes import handles, has_open, is_guardian, is_stopped, of_round
+from tests.chaos.processes import command_of, handles, has_open, is_guardian, is_stopped, of_round
 
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
@@ -138,7 +138,7 @@ def _stop_for_good(choose: Callable[[Target], list[int]]) -> Callable[[Target], 
 
 
 def _one_of_the_others(target: Target) -> list[int]:
-    others = target.others()
+    others = [pid for pid in target.others() if command_of(pid) != "git"]  # which has ten minutes
     return target.rng.sample(others, min(len(others), 1))
 
 
