@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
+from agenteval.agents.sandbox import Sandbox
 from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
 from agenteval.grading.workspace import directory_of, run_in_copy
@@ -118,11 +119,11 @@ def _milliseconds(value: float | str | None) -> float:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge) -> Record:
+def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge, sandbox: Sandbox | None = None) -> Record:
     """Passes if all required checks pass; the score is the share of checks that pass, by weight."""
     try:
         checks = parsed_checks(record)
-        evidence = Evidence(record, processes)
+        evidence = Evidence(record, processes, sandbox)
         rubrics = [one.rubric for one in _flat(checks) if isinstance(one, kinds.Judged)]
         opinions, used = ask(record, rubrics) if rubrics else ((), {})
         evidence.opinions = iter(opinions)
@@ -195,8 +196,8 @@ class Evidence:
 
     opinions: Iterator[Opinion] = iter(())
 
-    def __init__(self, record: Record, processes: ProcessSupervisor) -> None:
-        self.record, self.processes = record, processes
+    def __init__(self, record: Record, processes: ProcessSupervisor, sandbox: Sandbox | None) -> None:
+        self.record, self.processes, self.sandbox = record, processes, sandbox
 
     def find(self, check: AnyCheck) -> Finding:
         """Returns whether a check passes; raises BadRecord if that cannot be told."""
@@ -338,7 +339,9 @@ class Evidence:
             raise BadRecord(f"tests {check.tests}: no such directory")
         limit = _milliseconds(check.timeout)
         try:
-            how, code, printed = run_in_copy(self.record, self.directory, check.run, limit, check.tests, self.processes)
+            how, code, printed = run_in_copy(
+                self.record, self.directory, check.run, limit, check.tests, self.processes, self.sandbox
+            )
         except OSError as error:
             raise BadRecord(f"cannot copy {self.directory}: {error}") from None
         last = one_line(printed.strip().rpartition("\n")[2], 2 * SHOWN)
