@@ -371,7 +371,9 @@ class Evidence:
         os.makedirs(rewards)
         _replace_paths(tests, {"/tests": tests, "/logs": logs, check.workdir: "."})
         run, limit = f"bash {shlex.quote(os.path.join(tests, 'test.sh'))}", _milliseconds(check.timeout)
-        how, _code, printed = run_in_copy(self.record, self.directory, run, limit, None, self.processes)
+        how, _code, printed = run_in_copy(
+            self.record, self.directory, run, limit, None, self.processes, self.sandbox, [folder]
+        )
         paths = [path for name in ("reward.json", "reward.txt") if os.path.isfile(path := os.path.join(rewards, name))]
         if not paths:
             raise BadRecord(f"test.sh wrote no reward; it {how}: {one_line(printed.strip(), 2 * SHOWN)}")

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -123,11 +124,13 @@ def run_in_copy(
     tests: str | None,
     processes: ProcessSupervisor,
     sandbox: Sandbox | None = None,
+    write: Sequence[str] = (),
 ) -> tuple[str, int | None, str]:
     """Runs a command in a copy of the agent's directory with the tests over it, and removes the copy.
 
     Without a workspace, the copy is that of the whole repository that the directory belongs to. The command finds the
-    record's id in AE_ID, and the path of a file with the record in AE_RECORD. With a sandbox it sees nothing else.
+    record's id in AE_ID, and the path of a file with the record in AE_RECORD. With a sandbox it sees
+    nothing else but the directories `write`.
     """
     cwd = os.path.realpath(cwd)
     top = cwd if _metadata(record).get("workspaceDir") else find_work_tree(cwd) or cwd
@@ -150,7 +153,7 @@ def run_in_copy(
             os.mkdir(home)
             variables.pop(TEMPORARY, None)
             shell = replace(shell, env=variables, alone=True)
-            shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [folder], env)
+            shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [folder, *write], env)
         return _run(shell, timeout, processes)
     finally:
         with suppress(OSError):
