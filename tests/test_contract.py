@@ -151,6 +151,11 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "reads_all_first": True,
         "empty": 1,  # nothing is graded
     },
+    "ae-history": {
+        "make": result,
+        "processed": lambda done: sum(run["prompts"] for run in json.loads(done.stdout)["runs"]),
+        "reads_all_first": True,
+    },
     "ae-show": {"processed": lambda done: done.stdout.count("== p")},
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grade": {"args": ("-g", "ae-grader-hint")},
