@@ -68,7 +68,7 @@ def test_runs_are_ordered_by_time_and_a_change_is_shown_where_it_is(folder: Path
     [change] = report["changes"]
     assert (change["number"], change["before"], change["after"]) == (WORSE_FROM + 1, [1, 5], [6, 8])
     assert change["adjustedP"] < 0.05 and change["difference"] < -0.2
-    assert len(change["lost"]) > 25 and {*change["lost"]} <= {f"<b>p{prompt}" for prompt in range(50, 80)}
+    assert len({*change["lost"]} & {f"<b>p{prompt}" for prompt in range(50, 80)}) > 25 and len(change["lost"]) < 30
     first, at_change = report["runs"][0], report["runs"][WORSE_FROM]
     assert "change" not in first and at_change["marks"] == ["version 2.0 → 2.1"]
     assert (at_change["shared"], at_change["p50"], at_change["tokens"]) == (PROMPTS, 1500, 100 * PROMPTS)
