@@ -21,6 +21,15 @@ def test_the_page_is_that_of_the_stored_results() -> None:
     assert [row.version for name, row in rows.items() if name in AGENTS and row.not_run] == []
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_each_scenario_was_passed_or_does_not_apply_for_a_reason(name: str) -> None:
+    row = load(ROOT / "tests" / "agent_rig" / "results.json")[name]
+    assert row.version.startswith(AGENTS[name].version) and row.left_out == AGENTS[name].cannot
+    assert {scenario for scenario, problems in row.problems.items() if not problems} == set(SCENARIOS) - set(
+        row.left_out
+    )
+
+
 def test_another_version_has_its_own_row_and_a_refused_flag_is_one_note() -> None:
     refusal = "errors: ['exited with code 1 (it refuses --new of the adapter claude, which was proven on 2)']"
     old = Row("claude", "1.0", "2026-11-17", True, ["thoughts"], {"tool": [refusal], "500": [refusal, "other"]})

@@ -30,10 +30,11 @@ def test_every_command_of_the_readme(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     script(tmp_path / "bin" / "claude", CLAUDE)
     with_claude = f'PATH="{tmp_path}/bin:$PATH"\n'
-    first = run("/bin/sh", "-e", "-c", blocks[0], cwd=tmp_path).expect(0, stderr="")
+    first = run("/bin/sh", "-e", "-c", blocks[0], cwd=tmp_path).expect(0)
+    assert first.stderr == "ae-capture: graded by the checks of the prompts (ae-grader-checks)\n"
     assert "1 passed, 1 did not pass" in first.stdout and '{"id":"sea","output":"You asked' in first.stdout, first
     piped = run("/bin/sh", "-e", "-c", with_claude + blocks[1], cwd=tmp_path).expect(0, stderr="")
-    assert "1 passed, 1 did not pass" in piped.stdout, piped
+    assert "2 (2 passed)" in piped.stdout, piped
     (tmp_path / "old.jsonl").write_text((tmp_path / "results.jsonl").read_text())
     without_references, *recipes = blocks[2].splitlines()
     assert "ae-validate-refs" in without_references

@@ -291,7 +291,8 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
     if "hint" in raw:
         result["hint"] = raw["hint"]
     result["trajectory"] = reading.trajectory
-    reason = (adapter.config.exit_reasons or {}).get(str(raw.get("exitCode")))
+    reasons = (adapter.config.error_reasons or {}).items()
+    reason = next((reason for text, reason in reasons if any(text in error for error in errors)), None)
     result["metadata"] = {
         **(raw.get("metadata") or {}),
         **({"stopReason": reason} if reason else {}),

@@ -79,6 +79,8 @@ def write_results(
     target = Output(output, inputs=[source, other] if other else [source])
     if other:
         wishes["against"] = RowReader(other, console)
+    if target.path is None:
+        target.before_first = console.end_progress
     console.begin(None, "records")
     try:
         seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None

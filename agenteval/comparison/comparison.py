@@ -204,6 +204,10 @@ class Comparison:
         deciding: Difference = pair.scores if on == "score" else pair.passes
         if on.startswith("pass^") and pair.pass_exp is not None:
             deciding = pair.pass_exp
+            if pair.passes.n and not deciding.n:
+                deciding.verdict = f"no prompt has {counted(pair.pass_exp.k, 'graded trial')} in both"
+        elif pair.passes.n and not deciding.n:
+            deciding.verdict = "no prompt has a score in both"
         return wire.PairStatistics(
             **{name: value for name, value in asdict(deciding).items() if name != "k"},
             stopped=stopped,

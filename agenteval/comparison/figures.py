@@ -76,12 +76,9 @@ RANK = RunFigure("Rank", "rank", "statistics.runs.rank")
 PROMPTS = RunFigure("n", "count", "statistics.runs.graded_prompts")
 PRICE = RunFigure("Cost of a pass", "usd", "usage.cost_of_pass", "usage.cost_of_pass_interval")
 
-TERMINAL = (RANK, PASS_RATE, PROMPTS, SCORE, TOKENS, COST, PRICE, TIME)
+TERMINAL = (RANK, PASS_RATE, PROMPTS, *(one._replace(interval="") for one in (SCORE, TOKENS, COST, PRICE, TIME)))
 """What the table on a terminal has of each run."""
-PAGE = (
-    *(RANK, PASS_RATE, GRADED, SCORE),
-    *(TIME._replace(title="p50"), RunFigure("p90", "ms", "performance.latency.p90"), TOKENS, COST, PRICE),
-)
+PAGE = (*TERMINAL[:4], GRADED, RunFigure("p90", "ms", "performance.latency.p90"), *TERMINAL[4:])
 """What the html page has of each run."""
 QUALITY = (
     *(PASS_RATE, MEAN_SCORE),
@@ -127,7 +124,7 @@ USAGE = (
     TOKENS,
     RunFigure("Mean", "tokens", "usage.tokens.mean"),
     RunFigure("n", "count", "usage.tokens.n"),
-    RunFigure("Cost (USD)", "usd", "usage.cost.total"),
+    RunFigure("Cost", "usd", "usage.cost.total"),
     RunFigure("Mean", "usd", "usage.cost.mean"),
     RunFigure("n", "count", "usage.cost.n"),
     PRICE,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from agenteval.comparison.run_summary import COST, RunSummary
 from agenteval.statistics.intervals import (
+    LEVEL,
     bounds,
     clustered_rate_interval,
     pass_rate_interval,
@@ -47,6 +48,7 @@ class RunFigures:
     """The figures of the results or trials added so far: sums, and for intervals 8 bytes a figure and record."""
 
     def __init__(self) -> None:
+        self.level = LEVEL  # of intervals
         self.summary = RunSummary()
         self._clusters: array[int] = array("q")  # the prompt of each record: trials of one are a cluster
         self._prompts = 0
@@ -117,14 +119,14 @@ class RunFigures:
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
         over = f"{grades.passed:,} of {grades.count:,} passed, {self.graded_text()}"
-        return GateFigure(grades.rate, over, grades.interval, known=self.graded_share)
+        return GateFigure(grades.rate, over, grades.interval_at(self.level), known=self.graded_share)
 
     def score(self) -> GateFigure:
         """The mean score."""
         grades = self.summary.overall()
         if not grades.count:
             return GateFigure(None, NOT_GRADED)
-        interval = bounds(score_interval(self._scores))
+        interval = bounds(score_interval(self._scores, level=self.level))
         over = f"mean of {grades.count:,}, {self.graded_text()}"
         return GateFigure(grades.score.value, over, interval, known=self.graded_share)
 
@@ -140,7 +142,7 @@ class RunFigures:
         if not records:
             return GateFigure(None, "there are no records")
         flags = self._flags[name]
-        interval = bounds(pass_rate_interval(flags, self._clusters if self.summary.trials else None))
+        interval = bounds(pass_rate_interval(flags, self._clusters if self.summary.trials else None, self.level))
         return GateFigure(count / records, f"{count:,} of {records:,} {what}", interval)
 
     def count(self, count: int) -> GateFigure:
@@ -152,7 +154,8 @@ class RunFigures:
         durations = self.summary.durations
         if not durations:
             return GateFigure(None, "no times recorded")
-        interval = bounds(percentile_interval(durations, p, self._timed if self.summary.trials else None))
+        clusters = self._timed if self.summary.trials else None
+        interval = bounds(percentile_interval(durations, p, clusters, self.level))
         return GateFigure(percentile(sorted(durations), p), f"ms, over {len(durations):,}", interval)
 
     def total(self, *names: str) -> GateFigure:
@@ -171,7 +174,7 @@ class RunFigures:
         if not trials.k or not self.graded:
             return GateFigure(None, NOT_GRADED)
         j = trials.k if number == "K" else int(number)
-        found = trials.estimate(sign, j)
+        found = trials.estimate(sign, j, self.level)
         if found is None:
             return GateFigure(None, f"no prompt has {counted(j, 'graded trial')}")
         return self._over_prompts(found.value, found.interval, found.prompts, f"with {counted(j, 'graded trial')}")
@@ -183,7 +186,7 @@ class RunFigures:
         if not self._recorded[name]:
             return GateFigure(None, NOT_GRADED)
         values = [*self._recorded[name], *[0.0] * self._failed_prompts]
-        interval = bounds(clustered_rate_interval(values, [1] * len(values)))
+        interval = bounds(clustered_rate_interval(values, [1] * len(values), level=self.level))
         return self._over_prompts(sum(values) / len(values), interval, len(values), "graded")
 
     def _over_prompts(self, value: float, interval: Interval | None, prompts: int, which: str) -> GateFigure:
@@ -277,29 +280,54 @@ class Checked(NamedTuple):
     condition: Threshold
     figure: GateFigure
     holds: bool
-    bound: float | None = None  # of the interval, if that is what is compared
+    bound: str = ""  # which bound of the interval is compared, if it is one
 
 
-def check_all(
-    run: RunFigures, conditions: Sequence[Threshold], *, confident: bool, min_graded: float, group: str = ""
+class GateRule(NamedTuple):
+    """How strict a gate is: `confident` and `shown` ask the interval, and each figure must be known for a share."""
+
+    confident: bool = False
+    shown: bool = False
+    min_graded: float = 0.0
+
+
+def check_run(
+    whole: RunFigures, groups: Mapping[str, RunFigures], conditions: Sequence[Threshold], rule: GateRule
 ) -> list[Checked]:
+    """Whether each condition holds, of the whole run and of each category.
+
+    Of twenty categories one is below by chance: with `shown` their intervals are adjusted for their number.
+    """
+    checks = check_all(whole, conditions, rule)
+    for group, figures in sorted(groups.items()):
+        if rule.shown:
+            figures.level = 1 - (1 - LEVEL) / len(groups)
+        for checked in check_all(figures, conditions, rule, group):
+            adjusted = f"adjusted for {len(groups)} categories, " if rule.shown and checked.bound else ""
+            checks.append(checked._replace(bound=adjusted + checked.bound))
+    return checks
+
+
+def check_all(run: RunFigures, conditions: Sequence[Threshold], rule: GateRule, group: str = "") -> list[Checked]:
     """Whether each condition holds; none does on a figure that is not known, or known for less than `min_graded`.
 
     If fewer than that are graded, another condition comes first, which says so.
     """
-    enough = _check(run.figure(GRADED_RATE), Threshold(GRADED_RATE, min_graded, least=True), False, 0.0, group)
-    checks = [_check(run.figure(condition.name), condition, confident, min_graded, group) for condition in conditions]
+    enough = _check(run.figure(GRADED_RATE), Threshold(GRADED_RATE, rule.min_graded, least=True), GateRule(), group)
+    checks = [_check(run.figure(condition.name), condition, rule, group) for condition in conditions]
     return checks if enough.holds else [enough, *checks]
 
 
-def _check(figure: GateFigure, condition: Threshold, confident: bool, min_graded: float, group: str) -> Checked:
-    value, bound = figure.value, None
+def _check(figure: GateFigure, condition: Threshold, rule: GateRule, group: str) -> Checked:
+    value, bound = figure.value, ""
     if value is None:
         return Checked(group, condition, figure, False)
-    if confident and figure.estimate:
+    if (rule.confident or rule.shown) and figure.estimate:
         if figure.interval is None:
-            return Checked(group, condition, figure._replace(over=f"{figure.over}, too few for an interval"), False)
-        value = bound = figure.interval[0 if condition.least else 1]
+            few = figure._replace(over=f"{figure.over}, too few for an interval")
+            return Checked(group, condition, few, rule.shown and figure.known >= rule.min_graded - ROUNDING)
+        lower = condition.least == rule.confident
+        value, bound = figure.interval[0 if lower else 1], "lower" if lower else "upper"
     slack = ROUNDING * max(1.0, abs(condition.limit))
     holds = value >= condition.limit - slack if condition.least else value <= condition.limit + slack
-    return Checked(group, condition, figure, holds and figure.known >= min_graded - ROUNDING, bound)
+    return Checked(group, condition, figure, holds and figure.known >= rule.min_graded - ROUNDING, bound)

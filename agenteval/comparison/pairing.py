@@ -198,19 +198,22 @@ def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trial
     passes = [paired_values(a, b, lambda row: row.pass_rate) for a, b in pairs]
     by_passes = decided(passes)
     by_scores = decided([paired_values(a, b, lambda row: row.score) for a, b in pairs])
-    ks = [exponent or min(run_k(a), run_k(b)) for a, b in pairs]
-    every = [
-        paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
-        for (a, b), k in zip(pairs, ks, strict=True)
-    ]
-    by_exp = [
-        PassExpDifference(k=k, **asdict(found)) if trials else None for k, found in zip(ks, decided(every), strict=True)
-    ]
+    by_exp = pass_exp_differences(pairs, exponent) if trials else [None] * len(pairs)
     found = zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
     return [
         PairAnalysis(of_passes, of_scores, of_exp, flips(values), resources(a, b))
         for (a, b), values, of_passes, of_scores, of_exp in found
     ]
+
+
+def pass_exp_differences(pairs: Sequence[tuple[RunRows, RunRows]], exponent: int | None) -> list[PassExpDifference]:
+    """The differences of pass^k, over the prompts that have so many graded trials in both runs."""
+    ks = [exponent or min(run_k(a), run_k(b)) for a, b in pairs]
+    values = [
+        paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
+        for (a, b), k in zip(pairs, ks, strict=True)
+    ]
+    return [PassExpDifference(k=k, **asdict(found)) for k, found in zip(ks, decided(values), strict=True)]
 
 
 def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:

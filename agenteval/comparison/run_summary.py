@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenteval.statistics.intervals import bounds, clustered_rate_interval, prompt_rate_interval
+from agenteval.statistics.intervals import LEVEL, bounds, clustered_rate_interval, prompt_rate_interval
 from agenteval.statistics.samples import MOST_PROMPTS, commonest, pass_at, pass_exp
 from agenteval.streams.text import counted
 from agenteval.wire.records import GraderResult, Interval
@@ -74,9 +74,14 @@ class Grades(msgspec.Struct):
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of that rate: the trials of a prompt are a cluster."""
+        """The 95 % interval of that rate."""
+        return self.interval_at(LEVEL)
+
+    def interval_at(self, level: float) -> Interval | None:
+        """The interval of that rate: the trials of a prompt are a cluster."""
         found = [prompt for prompt, many in self.prompts.items() for _ in range(many)]
-        return bounds(prompt_rate_interval([passed for _, passed in found], [graded for graded, _ in found]))
+        passed, graded = [passed for _, passed in found], [graded for graded, _ in found]
+        return bounds(prompt_rate_interval(passed, graded, level=level))
 
 
 class PassEstimate(NamedTuple):
@@ -123,7 +128,7 @@ class TrialPrompts:
         ks = [k for (k, graded, _), many in self.counts.items() for _ in range(many) if graded]
         return commonest(ks) if ks else 0
 
-    def estimate(self, sign: str, j: int) -> PassEstimate | None:
+    def estimate(self, sign: str, j: int, level: float = LEVEL) -> PassEstimate | None:
         """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
         of = pass_at if sign == "@" else pass_exp
         values = [
@@ -136,7 +141,7 @@ class TrialPrompts:
             return None
         graded = sum(many for (_, graded, _), many in self.counts.items() if graded)
         enough = len(values) >= MOST_PROMPTS * graded
-        interval = bounds(clustered_rate_interval(values, [1] * len(values))) if enough else None
+        interval = bounds(clustered_rate_interval(values, [1] * len(values), level=level)) if enough else None
         return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values), graded)
 
     def estimates(self) -> list[PassEstimate]:

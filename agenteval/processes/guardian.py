@@ -1,23 +1,28 @@
 """The guardian: a small process that outlives the tool when the tool is killed with SIGKILL.
 
-It holds the read end of a pipe to the tool and sleeps until the tool closes the other end. A tool that ends in order
-writes a byte first. Otherwise the guardian finds everything the tool started by its marks (tree.py), kills it
-and exits. It writes nothing.
+It holds the read end of a pipe to the tool and waits until the tool closes the other end. A tool that ends in order
+writes a byte first. Otherwise the guardian finds everything the tool started, kills it and exits: by its marks
+(tree.py) and, since an agent can take those off, by what it saw below the tool at its last look. It writes nothing.
 """
 
 import os
+import select
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
 from agenteval.processes.scratch import discard
-from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_table, send_signal
+from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_table, send_signal, start_time
 
 NAME = b"agenteval-guard"  # Linux keeps 15 bytes
 HIGHEST_FD = 1 << 16
 LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
+LOOK_INTERVAL = 0.25 if sys.platform == "linux" else None  # seconds between two looks at what the tool has started
+LOOK_SHARE = 50  # one part in so many of the time is what they may take
+DISMISSAL = 1.0  # seconds in which the guardian exits when it is told to
 
 
 class Guardian:
@@ -26,6 +31,7 @@ class Guardian:
     def __init__(self, end_more: Callable[[], None] | None = None) -> None:
         tool = os.getpid()
         watched, self._lifeline = os.pipe()
+        os.set_blocking(self._lifeline, False)  # a guardian that is stopped does not read
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._lifeline)
@@ -39,11 +45,17 @@ class Guardian:
 
     def dismiss(self) -> None:
         """Makes the guardian exit: everything has been terminated."""
-        try:
+        with suppress(OSError):  # the guardian was killed; it has nothing left to do
             os.write(self._lifeline, b".")
-            os.waitpid(self.pid, 0)
-        except OSError:
-            pass  # the guardian was killed; it has nothing left to do
+            os.kill(self.pid, signal.SIGCONT)  # an agent may have stopped it
+            for last in (signal.SIGKILL, None):
+                deadline = time.monotonic() + DISMISSAL
+                while time.monotonic() < deadline:
+                    if os.waitpid(self.pid, os.WNOHANG)[0]:
+                        return
+                    time.sleep(0.001)
+                if last is not None:
+                    os.kill(self.pid, last)
 
 
 def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoReturn:
@@ -59,9 +71,9 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
             os.dup2(null, fd)
         with suppress(OSError), open("/proc/self/comm", "wb") as file:
             file.write(NAME)  # so that `pkill -9 ae-run` does not match the guardian
-        folders = _read_folders()
+        folders, seen = _await_end(tool)
         if folders is not None:
-            _kill_marked(tool)
+            _kill_all(tool, seen)
             if end_more is not None:
                 end_more()
             for folder in folders:
@@ -70,24 +82,37 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
         os._exit(0)
 
 
-def _read_folders() -> list[bytes] | None:
-    """Waits for the end of the tool; returns the directories to remove, None if it ended in order."""
-    received = b""
-    while piece := os.read(3, 4096):
-        received += piece
-        if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
-            return None
-    return received.split(b"\0")[:-1]
+def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
+    """Waits for the end of the tool; returns the directories to remove, None if it ended in order.
+
+    Also returns the processes below it, with their start times, as they were shortly before.
+    """
+    received, seen, interval = b"", dict[int, str](), LOOK_INTERVAL
+    poll = select.poll()
+    poll.register(3, select.POLLIN)
+    while True:
+        if not poll.poll(interval and interval * 1000):
+            began = time.monotonic()
+            seen = {pid: start_time(pid) for pid in below([tool], process_table()) if pid != os.getpid()}
+            interval = max(LOOK_INTERVAL or 0.0, LOOK_SHARE * (time.monotonic() - began))
+        elif piece := os.read(3, 4096):
+            received += piece
+            if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
+                return None, seen
+        else:
+            return received.split(b"\0")[:-1], seen
 
 
-def _kill_marked(tool: int) -> None:
+def _kill_all(tool: int, seen: dict[int, str]) -> None:
     """Kills everything that the tool ever started, until nothing of it is left but what cannot be killed."""
     began, pause = time.monotonic(), 0.01
     while True:
         table = process_table()
         table.pop(os.getpid(), None)
-        marked = {pid for pid in table if is_of(tool, find_mark(pid))}
-        left = marked | below(marked, table)
+        left = {pid for pid in table if is_of(tool, find_mark(pid))}
+        left |= {pid for pid, started in seen.items() if pid in table and start_time(pid) == started}
+        left |= below(left, table)
+        seen |= {pid: start_time(pid) for pid in left}
         denied = send_signal(left, signal.SIGKILL)
         if not left - hopeless(left, denied, time.monotonic() - began):
             return

@@ -23,6 +23,7 @@ LOCK = "lock"
 ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
 SHARED = 0o1777  # as /tmp
 REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
+CLEANING = 2.0  # seconds that are left at the end to remove what other tools have left; the next one goes on with it
 FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
 
 
@@ -71,13 +72,15 @@ class Scratch:
                     break
             os.close(self._lock_file)
             self._path = None
+            self._cleaning.join(CLEANING)
 
     def _make(self) -> str:
         base = os.path.realpath(tempfile.gettempdir())
         path = os.path.join(base, PREFIX + os.urandom(4).hex())
         self._announce(path)  # before it is made: a tool that is killed in between leaves nothing
         os.mkdir(path, 0o700)
-        _remove_abandoned(base)
+        self._cleaning = threading.Thread(target=_remove_abandoned, args=(base,), daemon=True)
+        self._cleaning.start()  # what others left may be a million files: nothing waits for that
         if self._lock_file >= 0:
             os.close(self._lock_file)
         self._lock_file = _locked(path)

@@ -125,6 +125,13 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
     return found | below(found, table)
 
 
+def start_time(pid: int) -> str:
+    """Returns when a process was started, which tells it from a later one of the same pid; "" where it is not known."""
+    with suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[19].decode()
+    return ""
+
+
 def command_name(pid: int) -> str:
     """Returns what ps shows as the command of a process, or "a program" if it is gone."""
     try:

@@ -2,7 +2,6 @@
 
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import one_line
-from agenteval.wire.differences import ConfidenceInterval
 from agenteval.wire.records import GraderResult, Interval, Record
 
 UNKNOWN = "–"
@@ -24,11 +23,6 @@ def percent(rate: float | None) -> str:
     return UNKNOWN if rate is None else f"{rate:.1%}"
 
 
-def signed(difference: float | None) -> str:
-    """A difference, with its sign."""
-    return UNKNOWN if difference is None else f"{difference:+z.3f}"
-
-
 def span(interval: Interval | None, digits: int = 3) -> str:
     """An interval, low to high."""
     return UNKNOWN if interval is None else f"{number(interval[0], digits)} to {number(interval[1], digits)}"
@@ -37,21 +31,6 @@ def span(interval: Interval | None, digits: int = 3) -> str:
 def percent_span(interval: Interval | None) -> str:
     """The interval of a rate, low to high."""
     return UNKNOWN if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
-
-
-def interval_text(found: ConfidenceInterval | None, digits: int = 3) -> str:
-    """A confidence interval, low to high."""
-    return UNKNOWN if found is None else span((found.low, found.high), digits)
-
-
-def percent_interval(found: ConfidenceInterval | None) -> str:
-    """The confidence interval of a rate, low to high."""
-    return UNKNOWN if found is None else percent_span((found.low, found.high))
-
-
-def rank_text(places: tuple[int, int] | None) -> str:
-    """The places that are open to a run: `1`, or `1–3`."""
-    return UNKNOWN if places is None else "–".join(str(place) for place in dict.fromkeys(places))
 
 
 def breakdown(*parts: tuple[int, str]) -> str:

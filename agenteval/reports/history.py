@@ -5,11 +5,12 @@ from html import escape
 
 from agenteval import __version__
 from agenteval.comparison.verdicts import points
-from agenteval.reports.figures import UNKNOWN, dollars, duration_text, percent, percent_interval, whole
+from agenteval.reports.figures import UNKNOWN, dollars, duration_text, percent, percent_span, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page
 from agenteval.reports.markup import table as markdown_table
 from agenteval.reports.terminal import BOLD, GREEN, RED, hanging, paint, wrap
+from agenteval.statistics.intervals import bounds
 from agenteval.streams.text import GAP, as_lines, first_few, in_columns, one_line, pretty_json, visible, width
 from agenteval.wire.history import History, HistoryChange, HistoryRun
 
@@ -45,7 +46,7 @@ def cells(run: HistoryRun, history: History) -> list[str]:
     names = [one_line(name, MOST_NAME) if name else UNKNOWN for name in (run.agent, run.model, run.agent_version)]
     return [
         *(mark(change), str(run.number), started, one_line(run.name, MOST_NAME), *names),
-        *(whole(run.prompts), percent(run.pass_rate), percent_interval(run.interval)),
+        *(whole(run.prompts), percent(run.pass_rate), percent_span(bounds(run.interval))),
         points(run.change).removesuffix(" points"),
         *(duration_text(run.p50), whole(run.tokens), dollars(run.cost, 2) + "*" * run.cost_estimated),
     ]
@@ -225,9 +226,9 @@ def _run_table(history: History) -> str:
 
 def curve(history: History) -> str:
     """The pass rates with their intervals as SVG: levels between changes, versions as vertical lines."""
-    bounds = [bound for run in history.runs if run.interval for bound in (run.interval.low, run.interval.high)]
-    low = min(0.9, int(min(bounds, default=0.0) * 10) / 10)
-    high = min(1.0, int(max(bounds, default=1.0) * 10 + 1) / 10)
+    limits = [bound for run in history.runs if run.interval for bound in (run.interval.low, run.interval.high)]
+    low = min(0.9, int(min(limits, default=0.0) * 10) / 10)
+    high = min(1.0, int(max(limits, default=1.0) * 10 + 1) / 10)
     step = (WIDE - LEFT - RIGHT) / max(1, len(history.runs))
 
     def x(number: float) -> float:
@@ -267,7 +268,7 @@ def curve(history: History) -> str:
         span = (
             f'y1="{y(found.low):.1f}" y2="{y(found.high):.1f}"' if found else f'y1="{y(rate):.1f}" y2="{y(rate):.1f}"'
         )
-        about = _text(f"Run {run.number}, {run.name}: {percent(rate)}, 95% interval {percent_interval(found)}")
+        about = _text(f"Run {run.number}, {run.name}: {percent(rate)}, 95% interval {percent_span(bounds(found))}")
         shapes.append(f'<g><title>{about}</title><line class="interval" x1="{across}" x2="{across}" {span}/>')
         shapes.append(f'<circle class="dot" cx="{across}" cy="{y(rate):.1f}" r="3.5"/></g>')
         if (run.number - 1) % every == 0:

@@ -9,6 +9,9 @@ from agenteval.streams.text import visible
 _ESCAPED = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
 _ESCAPED |= {char: f"\\{char}" for char in "`*[]|#~$"}
 _UNDERSCORE = re.compile(r"_(?:(?![^\W_])|(?<![^\W_]_))")  # not one inside a word: test_001
+# What is linked or notified without any markup: @name, #1, addresses, www. An invisible character breaks it.
+_LIVE = re.compile(r"@(?=\w)|#(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+_JOINER = "\u2060"
 
 
 def fenced(text: str, language: str) -> str:
@@ -35,7 +38,7 @@ def inline(text: str) -> str:
     for char, escaped in _ESCAPED.items():
         if char in words:
             words = words.replace(char, escaped)
-    return _UNDERSCORE.sub(r"\\_", words)
+    return _LIVE.sub(f"\\g<0>{_JOINER}", _UNDERSCORE.sub(r"\\_", words))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> list[str]:

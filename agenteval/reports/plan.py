@@ -5,7 +5,7 @@ from textwrap import wrap
 
 from agenteval.reports.figures import UNKNOWN, number, percent, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.streams.text import aligned, as_lines, counted, pretty_json
+from agenteval.streams.text import aligned, as_lines, counted, one_line, pretty_json
 from agenteval.wire.plan import EvaluationPlan
 
 WIDEST = 100
@@ -41,7 +41,7 @@ def basis(plan: EvaluationPlan) -> list[tuple[str, str]]:
     share = f"{percent(found.share_between)} of the variance"
     rows = [
         (
-            f"Pilot {pilot.name}",
+            f"Pilot {one_line(pilot.name, 200)}",
             f"{percent(pilot.pass_rate)} of {counted(pilot.prompts, 'prompt')}, {counted(pilot.trials, 'trial')}",
         )
         for pilot in plan.pilots

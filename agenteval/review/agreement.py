@@ -35,6 +35,7 @@ ANY = (True, True, True, True)
 ALWAYS_FAILS: Cells = (0.0, 0.0, 0.0, 1.0)
 STEP = 1e-6
 NEGLIGIBLE = 1e-6
+MOST_DEPENDENT = 3.0  # times that dependence within prompts may change a variance
 PSEUDO = 0.5  # added to each cell that can occur, for the variance only: nothing is certain from a few labels
 
 
@@ -301,16 +302,19 @@ def corrected_pass_rate(found: LabelledVerdicts, records: VerdictCounts) -> Corr
 # --- two runs -------------------------------------------------------------------------------------
 
 
+class LabelledAnswer(NamedTuple):
+    """An answer that the person judged: its prompt, the recorded verdict, and the person's."""
+
+    prompt: str
+    recorded: bool
+    human: bool
+
+
 class JudgedRun(NamedTuple):
     """The verdicts on the answers of each prompt, and the labels of some of them."""
 
     prompts: Mapping[str, VerdictCounts]
-    labels: LabelledVerdicts
-
-    def right(self) -> list[tuple[float, float]]:
-        """For answers recorded as passes and as failures: how many labels there are, and how many of them pass."""
-        passes, failures = self.labels.passes, self.labels.failures
-        return [(passes.n, passes.human_passes), (failures.n, failures.human_passes)]
+    labels: Sequence[LabelledAnswer]
 
 
 def corrected_difference(run: JudgedRun, baseline: JudgedRun) -> CorrectedDifference | None:
@@ -318,43 +322,53 @@ def corrected_difference(run: JudgedRun, baseline: JudgedRun) -> CorrectedDiffer
 
     The estimate is prediction-powered: the grader's verdict on every answer is replaced by the share of right answers
     that the labels show for such a verdict, in each run apart, and the prompts are paired. Interval: the distances by
-    Wilson of each of these shares, and that of the paired prompts, are added as squares.
+    Wilson of each of these shares, and that of the paired prompts, are added as squares, and scaled by how much the
+    variance differs because labels and verdicts of one prompt depend on each other.
     """
-    ids = [
-        id for id in run.prompts if id in baseline.prompts and graded(run.prompts[id]) and graded(baseline.prompts[id])
-    ]
+    ids = [id for id in run.prompts if all(graded(side.prompts.get(id)) for side in (run, baseline))]
     if not ids:
         return None
-    sides = [(run, [shares(run.prompts[id]) for id in ids]), (baseline, [shares(baseline.prompts[id]) for id in ids])]
-    recorded = math.fsum(ours[0] - theirs[0] for ours, theirs in zip(sides[0][1], sides[1][1], strict=True)) / len(ids)
-    imputed: list[list[float]] = []
-    down = up = 0.0
-    for sign, (side, verdicts) in zip((1, -1), sides, strict=True):
-        rates = []
-        for at, (labels, right) in enumerate(side.right()):
-            weight = math.fsum(found[at] for found in verdicts) / len(ids)
-            if weight and not labels:
+    recorded = math.fsum(share(run, id, True) - share(baseline, id, True) for id in ids) / len(ids)
+    differences = dict.fromkeys(ids, 0.0)
+    influence: dict[str, float] = {}  # how much each prompt moves the estimate
+    down = up = apart = 0.0  # apart: the variance if all labels were independent
+    for side, sign in ((run, 1), (baseline, -1)):
+        for verdict in (True, False):
+            labels = [label for label in side.labels if label.recorded is verdict]
+            weight = math.fsum(share(side, id, verdict) for id in ids) / len(ids)
+            if not weight:
+                continue
+            if not labels:
                 return CorrectedDifference(n=len(ids), recorded=recorded, corrected=None, interval=None)
-            rate = right / labels if labels else 0.0
-            low, high = wilson(rate, labels) if labels else (0.0, 0.0)
-            below, above = (rate - low, high - rate) if sign > 0 else (high - rate, rate - low)
-            down, up = down + (weight * below) ** 2, up + (weight * above) ** 2
-            rates.append(rate)
-        imputed.append([rates[0] * passed + rates[1] * failed for passed, failed in verdicts])
-    differences = [ours - theirs for ours, theirs in zip(*imputed, strict=True)]
-    value = math.fsum(differences) / len(ids)
-    paired = mean_interval(differences)
-    if paired is not None:
-        down, up = down + (value - paired.low) ** 2, up + (paired.high - value) ** 2
-    interval = max(-1.0, value - math.sqrt(down)), min(1.0, value + math.sqrt(up))
+            right = sum(label.human for label in labels) / len(labels)
+            low, high = (weight * abs(end - right) for end in wilson(right, len(labels)))
+            down, up = down + (low if sign > 0 else high) ** 2, up + (high if sign > 0 else low) ** 2
+            for label in labels:
+                moved = sign * weight * (label.human - right) / len(labels)
+                influence[label.prompt] = influence.get(label.prompt, 0.0) + moved
+                apart += moved**2
+            for id in ids:
+                differences[id] += sign * right * share(side, id, verdict)
+    value = math.fsum(differences.values()) / len(ids)
+    paired = mean_interval(list(differences.values()))
+    assert paired is not None, "there are prompts"
+    down, up = down + (value - paired.low) ** 2, up + (paired.high - value) ** 2
+    for id, difference in differences.items():
+        moved = (difference - value) / len(ids)
+        influence[id] = influence.get(id, 0.0) + moved
+        apart += moved**2
+    together = math.fsum(moved**2 for moved in influence.values())
+    scale = min(MOST_DEPENDENT, max(1 / MOST_DEPENDENT, together / apart)) if apart else 1.0
+    interval = max(-1.0, value - math.sqrt(scale * down)), min(1.0, value + math.sqrt(scale * up))
     return CorrectedDifference(n=len(ids), recorded=recorded, corrected=value, interval=interval)
 
 
-def graded(counts: VerdictCounts) -> int:
+def graded(counts: VerdictCounts | None) -> int:
     """How many answers have a verdict, those of agents that failed included."""
-    return counts.passed + counts.failed + counts.errors
+    return counts.passed + counts.failed + counts.errors if counts else 0
 
 
-def shares(counts: VerdictCounts) -> tuple[float, float]:
-    """The shares of a prompt's answers that are recorded as passes and as failures; the rest are of failed agents."""
-    return counts.passed / graded(counts), counts.failed / graded(counts)
+def share(run: JudgedRun, id: str, verdict: bool) -> float:
+    """The share of a prompt's answers that are recorded as passes, or as failures; the rest are of failed agents."""
+    counts = run.prompts[id]
+    return (counts.passed if verdict else counts.failed) / graded(counts)

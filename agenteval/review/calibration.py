@@ -14,6 +14,7 @@ from agenteval.errors import BadRecord
 from agenteval.grading.verdict import answers_in
 from agenteval.review.agreement import (
     JudgedRun,
+    LabelledAnswer,
     LabelledVerdicts,
     agreement_of,
     corrected_difference,
@@ -179,6 +180,7 @@ class Calibration:
         self.shown: dict[str, list[Item]] = {"label": [], "rescored": [], "sample": []}
         self.ambiguous: list[str] = []
         self.prompts: dict[str, VerdictCounts] = {}
+        self.answers: list[LabelledAnswer] = []
         self.baseline: Calibration | None = None
         self._seen: set[str] = set()  # ids with a label
         self._labelled: set[str] = set()  # those whose label is for this output
@@ -234,6 +236,8 @@ class Calibration:
         human = item.human
         if human is not None:
             self.label_counts.used += 1
+            if self.paired:
+                self.answers.append(LabelledAnswer(item.row.id, before.pass_, human))
             self.recorded.count(recorded=before.pass_, grader=before.pass_, human=human)
             if after is not None:
                 self.rescored.count(recorded=before.pass_, grader=after.pass_, human=human)
@@ -289,7 +293,7 @@ class Calibration:
     @property
     def judged(self) -> JudgedRun:
         """The verdicts of each prompt, and what the labels say of them."""
-        return JudgedRun(self.prompts, self.recorded)
+        return JudgedRun(self.prompts, self.answers)
 
 
 def count_record(counts: VerdictCounts, attempt: Attempt) -> None:

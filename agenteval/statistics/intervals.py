@@ -51,9 +51,10 @@ def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
 # --- rates --------------------------------------------------------------------------------------
 
 
-def rate_interval(passed: int, count: int) -> ConfidenceInterval | None:
+def rate_interval(passed: int, count: int, level: float = LEVEL) -> ConfidenceInterval | None:
     """The interval of the share that passed, of independent records; None of none."""
-    return interval(wilson(passed / count, count, Z), count, WILSON) if count else None
+    z = normal_quantile(0.5 + level / 2)
+    return interval(wilson(passed / count, count, z), count, WILSON, level) if count else None
 
 
 def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
@@ -69,23 +70,26 @@ def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
 
 
 def prompt_rate_interval(
-    passed: Sequence[int], graded: Sequence[int], clusters: Sequence[object] | None = None
+    passed: Sequence[int],
+    graded: Sequence[int],
+    clusters: Sequence[object] | None = None,
+    level: float = LEVEL,
 ) -> ConfidenceInterval | None:
     """The interval of the mean of prompts' pass rates, from the passes and the graded attempts of each; None of none.
 
     The attempts of a prompt are a cluster, or part of the one that `clusters` names.
     """
     if not passed or (clusters is None and all(count == 1 for count in graded)):
-        return rate_interval(sum(passed), len(passed))
+        return rate_interval(sum(passed), len(passed), level)
     k = len(graded) / math.fsum(1 / count for count in graded)  # as if all had so many trials: the rates vary as much
     rates = [passes / count for passes, count in zip(passed, graded, strict=True)]
     sums, counts = cluster_sums(rates, range(len(rates)) if clusters is None else clusters)
-    found = clustered_rate_interval([k * part for part in sums], [k * count for count in counts])
-    return found and interval((found.low, found.high), sum(graded), found.method)
+    found = clustered_rate_interval([k * part for part in sums], [k * count for count in counts], level=level)
+    return found and interval((found.low, found.high), sum(graded), found.method, level)
 
 
 def clustered_rate_interval(
-    sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR
+    sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR, level: float = LEVEL
 ) -> ConfidenceInterval | None:
     """The interval of a rate from the passes and size of each cluster, such as the trials of a prompt; None of none.
 
@@ -96,18 +100,19 @@ def clustered_rate_interval(
     if not total:
         return None
     rate = min(1.0, max(0.0, math.fsum(sums) / total))
-    quantile = t_quantile(TAIL, cluster_freedom(counts)) if len(counts) > 1 else Z
+    tail = 0.5 + level / 2
+    quantile = t_quantile(tail, cluster_freedom(counts)) if len(counts) > 1 else normal_quantile(tail)
     count = effective_count(sums, counts, prior)
     low, high = wilson(rate, count, quantile)
-    bounds = min(low, rare_bound(rate, count)), max(high, 1 - rare_bound(1 - rate, count))
-    return interval(bounds, round(total), CLUSTERED_WILSON)
+    bounds = min(low, rare_bound(rate, count, level)), max(high, 1 - rare_bound(1 - rate, count, level))
+    return interval(bounds, round(total), CLUSTERED_WILSON, level)
 
 
-def rare_bound(rate: float, count: float) -> float:
+def rare_bound(rate: float, count: float, level: float = LEVEL) -> float:
     """The lower bound of a rate of few events, as of a Poisson distribution: there Wilson's is too high; else 1."""
     events = rate * count
     rare = 0 < events <= (2 if count <= MANY else 3) and rate < 0.5
-    return gamma_quantile(RARE, events) / count if rare else 1.0
+    return gamma_quantile(RARE * (1 - level) / (1 - LEVEL), events) / count if rare else 1.0
 
 
 def effective_count(sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR) -> float:
@@ -136,11 +141,13 @@ def _jackknife_variance(sums: Sequence[float], counts: Sequence[float]) -> float
     return (size - 1) / size * math.fsum(((part - count * centre) / (total - count)) ** 2 for part, count in pairs)
 
 
-def pass_rate_interval(passes: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
+def pass_rate_interval(
+    passes: Sequence[float], clusters: Sequence[object] | None = None, level: float = LEVEL
+) -> ConfidenceInterval | None:
     """The interval of the share of passes, given 1 or 0 of each record; `clusters` names the cluster of each."""
     if clusters is None:
-        return rate_interval(round(sum(passes)), len(passes))
-    return clustered_rate_interval(*cluster_sums(passes, clusters))
+        return rate_interval(round(sum(passes)), len(passes), level)
+    return clustered_rate_interval(*cluster_sums(passes, clusters), level=level)
 
 
 def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[list[float], list[int]]:
@@ -156,17 +163,19 @@ def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[l
 # --- means --------------------------------------------------------------------------------------
 
 
-def score_interval(values: Sequence[float], clusters: Sequence[object] | None = None) -> ConfidenceInterval | None:
+def score_interval(
+    values: Sequence[float], clusters: Sequence[object] | None = None, level: float = LEVEL
+) -> ConfidenceInterval | None:
     """The interval of a mean of scores from 0 to 1; `clusters` names the cluster of each."""
     error, df = standard_error(values, clusters)
     if not values or error is None or error < NO_SPREAD:
-        return _equal_values(values[0], df + 1, len(values), (0.0, 1.0)) if values else None
+        return _equal_values(values[0], df + 1, len(values), (0.0, 1.0), level) if values else None
     sums, counts = cluster_sums(values, range(len(values)) if clusters is None else clusters)
     centre = math.fsum(sums) / len(values)
     # Scores vary less than passes: what may be unseen is as large as what was seen, or near 0 and 1 as a pass.
     largest = max(abs(part / count - centre) for part, count in zip(sums, counts, strict=True))
     prior = PRIOR * max(largest, 1 / (1 + len(sums) * centre * (1 - centre)))
-    return clustered_rate_interval(sums, counts, prior)
+    return clustered_rate_interval(sums, counts, prior, level)
 
 
 def mean_interval(
@@ -212,7 +221,7 @@ def _equal_values(
 
 
 def percentile_interval(
-    values: Sequence[float], p: float, clusters: Sequence[object] | None = None
+    values: Sequence[float], p: float, clusters: Sequence[object] | None = None, level: float = LEVEL
 ) -> ConfidenceInterval | None:
     """The nearest pair of values with the percentile between them; None if there are too few, or both are equal.
 
@@ -224,26 +233,27 @@ def percentile_interval(
     if clusters is not None and size:
         middle = ordered[min(size - 1, math.floor(size * p))]
         sums, counts = cluster_sums([value <= middle for value in values], clusters)
-        if percentile_ranks(len(counts), p) is None:
+        if percentile_ranks(len(counts), p, level) is None:
             return None
-        scale = (Z / t_quantile(TAIL, cluster_freedom(counts))) ** 2
+        tail = 0.5 + level / 2
+        scale = (normal_quantile(tail) / t_quantile(tail, cluster_freedom(counts))) ** 2
         count = min(size, math.floor(scale * effective_count(sums, counts)))
-    ranks = percentile_ranks(count, p)
+    ranks = percentile_ranks(count, p, level)
     if ranks is None:
         return None
     low, high = ordered[math.floor(ranks[0] * size / count)], ordered[math.ceil((ranks[1] + 1) * size / count) - 1]
-    return interval((low, high), size, ORDER) if low < high else None
+    return interval((low, high), size, ORDER, level) if low < high else None
 
 
 @lru_cache(1024)
-def percentile_ranks(n: int, p: float) -> tuple[int, int] | None:
-    """Places in a sorted list of n between which the percentile lies in 95 %; None if not even first and last do."""
+def percentile_ranks(n: int, p: float, level: float = LEVEL) -> tuple[int, int] | None:
+    """Places in a sorted list of n between which the percentile lies so often; None if not even first and last do."""
     # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
-    if n < 2 or 1 - binomial_term(0, n, p) - binomial_term(n, n, p) < LEVEL:
+    if n < 2 or 1 - binomial_term(0, n, p) - binomial_term(n, n, p) < level:
         return None
     fewest = most = min(max(1, math.floor((n + 1) * p)), n - 1)
     covered = binomial_term(fewest, n, p)
-    while covered < LEVEL:
+    while covered < level:
         fewer = binomial_term(fewest - 1, n, p) if fewest > 1 else 0.0
         more = binomial_term(most + 1, n, p) if most < n - 1 else 0.0
         if not fewer and not more:  # rounding

@@ -118,14 +118,10 @@ class SeenDifferences(NamedTuple):
     """How much two runs differ on the same prompts, as if one prompt more differed and one did not."""
 
     squares: tuple[float, ...]
+    mean_square: float
     mean: float
     flip: float  # size of a difference that is not 0
     k: float  # trials of a prompt in each run: the harmonic mean
-
-    @property
-    def mean_square(self) -> float:
-        """The mean square of all prompts."""
-        return (math.fsum(self.squares) + self.flip**2) / (len(self.squares) + 2)
 
     def square(self, x: float, scale: float = 1.0) -> float:
         """The mean square if there is a true difference x more."""
@@ -134,9 +130,10 @@ class SeenDifferences(NamedTuple):
 
 def seen_differences(differences: Sequence[float], k: float = 1.0) -> SeenDifferences:
     """Returns the squares of one difference or more, and how large those are that are not 0."""
-    squares, sizes = tuple(d * d for d in differences), math.fsum(map(abs, differences))
-    mean = math.fsum(differences) / len(differences)
-    return SeenDifferences(squares, mean, math.fsum(squares) / sizes if sizes > TIE else 1.0, k)
+    squares, n = tuple(d * d for d in differences), len(differences)
+    total, sizes = math.fsum(squares), math.fsum(map(abs, differences))
+    flip = total / sizes if sizes > TIE else 1.0
+    return SeenDifferences(squares, (total + flip**2) / (n + 2), math.fsum(differences) / n, flip, k)
 
 
 def pilot_differences(a: Pilot, b: Pilot) -> SeenDifferences | None:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from agenteval.statistics.intervals import LEVEL, interval
-from agenteval.statistics.paired import STEPS, PairedTest
+from agenteval.statistics.paired import PairedTest
 from agenteval.statistics.power import Passes, Pilot
 from agenteval.streams.rows import row_of
 from agenteval.wire.records import Record
@@ -29,6 +29,7 @@ ALPHA = 0.05
 LARGEST = 700.0  # exponent that a float can hold
 FEWEST = 6  # prompts that a decision must rest on
 BETTING = "betting"
+STEPS = 20  # of bisection
 
 
 class BettingTest:
@@ -70,22 +71,22 @@ def sequential_test(differences: Sequence[float], level: float = LEVEL) -> Paire
     ends = []
     for end in (-1.0, 1.0):
         inside, outside = centre, end
-        for _ in range(STEPS // 2):
+        for _ in range(0 if centre == end else STEPS):
             middle = (inside + outside) / 2
-            rejected = abs(middle) == 1 or largest_e_value(differences, middle) >= 1 / (1 - level)
+            rejected = largest_e_value(differences, middle, 1 / (1 - level)) >= 1 / (1 - level)
             inside, outside = (inside, middle) if rejected else (middle, outside)
         ends.append(outside)
     found = interval((ends[0], ends[1]), len(differences), BETTING, level)
     return PairedTest(centre, found, 1 / max(1.0, largest_e_value(differences, 0.0)))
 
 
-def largest_e_value(differences: Iterable[float], mean: float) -> float:
-    """The largest e-value against a mean, of those that could have ended a run."""
+def largest_e_value(differences: Iterable[float], mean: float, enough: float = math.inf) -> float:
+    """The largest e-value against a mean of those that could have ended a run, or the first that is enough."""
     test, largest = BettingTest(mean, -1.0, 1.0), 0.0
     for count, value in enumerate(differences, 1):
         test.add(value)
-        if count >= FEWEST:
-            largest = max(largest, test.e_value)
+        if count >= FEWEST and (largest := max(largest, test.e_value)) >= enough:
+            break
     return largest
 
 

@@ -122,6 +122,14 @@ class Console:
                 took = _clock(time.monotonic() - self._start)
                 PROGRESS.end(", ".join([f"{self.tool}: {self.count()} in {took}", *self._bad()]))
 
+    def end_progress(self) -> None:
+        """Removes the bar for good: a report begins on stdout, and may share the terminal by way of a pager."""
+        with self._lock:
+            if self._counting:
+                self._counting = False
+                PROGRESS.end()
+            self._bar, self.shows_progress = False, self.shows_each
+
     def _bad(self) -> list[str]:
         """Returns how many did not end well, for each way."""
         counts = ((ending, self._endings.get(ending, 0)) for ending in Ending)

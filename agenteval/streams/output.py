@@ -28,6 +28,7 @@ from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, create_file, make_directories
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.source import Source
+from agenteval.streams.text import for_terminal
 from agenteval.wire.records import Record
 
 PIECE = 1 << 20  # bytes that are copied at a time
@@ -107,6 +108,7 @@ class Output:
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
         self.durable = False  # whether what is written is on the disk when it is closed
+        self.before_first: Callable[[], None] | None = None  # called once, before the first byte
         self.fd = 1
         self._append = append
         self._made = False  # whether this output has created the file
@@ -178,13 +180,18 @@ class Output:
 
     def _write(self, parts: list[bytes]) -> int:
         with self._lock:
+            if self.before_first is not None:
+                self.before_first()
+                self.before_first = None
             try:
                 if self._file is not None:
                     self.begin()
                     self._unsynced = True
                     return self._file.append(parts)
-                if self._on_terminal and another_shows(1):  # an earlier tool of the pipeline
-                    parts = [ERASE.encode(), *parts]
+                if self._on_terminal:
+                    parts = [for_terminal(b"".join(parts).decode("utf-8", "replace")).encode()]
+                    if another_shows(1):  # an earlier tool of the pipeline
+                        parts.insert(0, ERASE.encode())
                 descriptors.write(self.fd, parts)
                 return 0
             except BrokenPipeError:

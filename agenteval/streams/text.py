@@ -13,21 +13,33 @@ GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
+# Bidi controls: they reorder what stands beside them.
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 # C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]")
+# The same and carriage returns that end no line, but not the escape sequences for colours, which are ours.
+_ON_TERMINAL = re.compile(f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]")
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 
 
 def visible(text: str) -> str:
-    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends."""
+    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends.
+
+    Those that change the direction of writing become U+FFFD.
+    """
     return text if text.isprintable() else _CONTROLS.sub(_picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
     """The same in UTF-8."""
     return visible(text).encode()
+
+
+def for_terminal(text: str) -> str:
+    """The same for all that goes to a terminal, where only colours are left: the one way out for text of others."""
+    return text if text.isprintable() else _ON_TERMINAL.sub(_picture, text)
 
 
 def _picture(found: re.Match[str]) -> str:

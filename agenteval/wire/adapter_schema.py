@@ -302,8 +302,9 @@ class HeadlessAdapter(_Part):
     """Kinds of events in passthrough mode."""
     result: ResultEvent | None = None
     """The event with the final text; not given: the turn's last message is the output."""
-    exit_reasons: dict[str, str] | None = None
-    """Exit code → why the agent stopped, for `metadata.stopReason` if its output does not say: {"53": "max_turns"}."""
+    error_reasons: dict[str, str] | None = None
+    """A text in `errors` → why the agent stopped, for `metadata.stopReason` if its output does not say:
+    {"exited with code 53": "max_turns"}."""
     usage: UsagePaths | None = None
     """Where tokens and cost are reported."""
     session_log: str | None = None

@@ -9,8 +9,18 @@ from itertools import combinations
 
 import numpy as np
 
-from agenteval.review.agreement import FIGURES, Cells, LabelledVerdicts, agreement_of, corrected_pass_rate
+from agenteval.review.agreement import (
+    FIGURES,
+    Cells,
+    JudgedRun,
+    LabelledAnswer,
+    LabelledVerdicts,
+    agreement_of,
+    corrected_difference,
+    corrected_pass_rate,
+)
 from agenteval.statistics.bradley_terry import fit_strengths
+from agenteval.statistics.paired import compare_paired
 from agenteval.wire.calibration import AgreementTable, VerdictCounts
 from agenteval.wire.records import Interval
 from bench.simulations.goals import Miss, coverage_miss
@@ -30,6 +40,17 @@ STRENGTHS = [
     ([1.0, 0.0, -1.0], 100),
     ([1.8, -0.2, -0.2, -0.2, -1.2], 30),
 ]
+ALIKE, LENIENT = ((0.95, 0.6), (0.95, 0.6)), ((0.9, 0.8), (0.97, 0.5))
+DIFFERENCES = [  # prompts, pass rates by the person, graders of both (passes the right, fails the wrong), labels, same
+    (300, (0.7, 0.7), ALIKE, 30, False),
+    (300, (0.7, 0.7), ALIKE, 30, True),
+    (300, (0.6, 0.75), LENIENT, 30, False),
+    (300, (0.6, 0.75), LENIENT, 30, True),
+    (1000, (0.8, 0.8), ((0.9, 0.9), (0.99, 0.4)), 50, False),
+    (100, (0.5, 0.6), ((0.8, 0.8), (0.8, 0.8)), 20, False),
+    (1000, (0.7, 0.75), ((0.9, 0.8), (0.9, 0.8)), 200, False),
+]
+PASSED, FAILED = VerdictCounts(passed=1), VerdictCounts(failed=1)
 SHOWN = ("agreement", "kappa", "ac1", "recall", "failure_precision", "failure_recall")
 
 
@@ -65,6 +86,44 @@ def judged(cells: Cells, records: int, labels: int, draw: np.random.Generator) -
     return {"agreement": agreement.interval, **intervals, "corrected": corrected_pass_rate(found, counts).interval}
 
 
+def difference_coverage(
+    n: int,
+    rates: tuple[float, float],
+    graders: tuple[tuple[float, float], tuple[float, float]],
+    labels: int,
+    same: bool,
+    runs: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Returns how often the interval of the corrected difference holds, and that of the grader's own verdicts does.
+
+    Seven prompts in ten are equally hard for both agents; `same` if the labels are of the first prompts of each verdict
+    in both runs, otherwise they are drawn.
+    """
+    draw, held, believed = np.random.default_rng([seed, 7]), 0, 0
+    for _ in range(runs):
+        hard, other = draw.random((2, n))
+        levels = hard, np.where(draw.random(n) < 0.7, hard, other)
+        sides, verdicts = [], []
+        for level, rate, (sensitivity, specificity) in zip(levels, rates, graders, strict=True):
+            human = level < rate
+            passed = draw.random(n) < np.where(human, sensitivity, 1 - specificity)
+            labelled = []
+            for verdict in (True, False):
+                places = np.flatnonzero(passed == verdict)
+                chosen = places[:labels] if same else draw.permutation(places)[:labels]
+                labelled += [LabelledAnswer(f"p{at}", verdict, bool(human[at])) for at in chosen]
+            prompts = {f"p{at}": PASSED if one else FAILED for at, one in enumerate(passed)}
+            sides.append(JudgedRun(prompts, labelled))
+            verdicts.append(passed.astype(float))
+        true = rates[1] - rates[0]
+        found, plain = corrected_difference(sides[1], sides[0]), compare_paired((verdicts[1] - verdicts[0]).tolist())
+        assert found is not None and found.interval is not None and plain.interval is not None
+        held += found.interval[0] <= true <= found.interval[1]
+        believed += plain.interval.low <= true <= plain.interval.high
+    return held / runs, believed / runs
+
+
 def strength_coverage(true: list[float], prompts: int, runs: int, seed: int) -> float:
     """Returns how often the interval of a strength holds it: each prompt ranks all runs (Plackett-Luce)."""
     draw, held = random.Random(seed), 0
@@ -91,6 +150,22 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         lines.append("| " + " | ".join(cells) + " |")
         for name in names:
             misses += coverage_miss(f"labels, case {at}, {name}", found[name], runs, case[-1], one_sided=True)
+    lines += ["", "The difference of two runs by labels of both, and by the grader alone:", ""]
+    lines += ["| prompts | pass rates | grader of each | labels of each | corrected | grader alone |", "|---" * 6 + "|"]
+    compared = max(1, runs // 2)
+    for at, (n, rates, graders, labels, same) in enumerate(DIFFERENCES):
+        held, believed = difference_coverage(n, rates, graders, labels, same, compared, at)
+        of = [", ".join(f"{value:g}" for value in values) for values in (rates, *graders)]
+        cells = [
+            f"{n}",
+            of[0],
+            f"{of[1]}; {of[2]}",
+            f"{labels}{', same prompts' * same}",
+            f"{held:.1%}",
+            f"{believed:.1%}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+        misses += coverage_miss(f"corrected difference, case {at}", held, compared, n)
     rankings = max(1, runs // 3)
     lines += ["", f"{rankings:,} runs each:", "", "| true strengths | prompts | held |", "|---|---|---|"]
     for at, (true, prompts) in enumerate(STRENGTHS):

@@ -39,14 +39,14 @@ def main() -> int:
 
 def _run_agent(agent: Agent, version: str, scenarios: list[str], prefix: list[str]) -> Row:
     """Returns the agent's row of the table; an agent that cannot be installed is reported in it."""
-    row = Row(agent.name, version, str(date.today()), bool(prefix), sorted(agent.unreported), {})
+    row = Row(agent.name, version, str(date.today()), bool(prefix), sorted(agent.unreported), {}, left_out=agent.cannot)
     print(f"{agent.name:16}installing", file=sys.stderr, flush=True)
     try:
         node_programs()  # before the agent: npm uses it, and there is no network inside the namespace
         row = row._replace(version=install(agent, version))
     except (NotInstalled, OSError, subprocess.TimeoutExpired) as error:
         return row._replace(not_run=str(error))
-    fitting = [name for name in scenarios if SCENARIOS[name].applies_to(agent)]
+    fitting = [name for name in scenarios if name not in agent.cannot]
     command = [*prefix, sys.executable, "-m", "tests.agent_rig.run_scenarios", agent.name, *fitting]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE)
     if done.returncode:
@@ -61,7 +61,8 @@ def _store(row: Row) -> None:
     name = row.agent if row.version in ("", current) or row.version.startswith(f"{current}.") else row.label
     before = rows.get(name)
     if before and before.version == row.version and not row.not_run:
-        row = row._replace(problems={**before.problems, **row.problems})
+        both = {**before.problems, **row.problems}
+        row = row._replace(problems={name: found for name, found in both.items() if name not in row.left_out})
     rows[name] = row
     table.save(RESULTS, rows)
     others = [row for name, row in sorted(rows.items()) if name not in AGENTS]

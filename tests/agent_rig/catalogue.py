@@ -1,7 +1,8 @@
 """The agents: the package to install, and the settings that point each at the scripted model.
 
-In `files` (below the agent's HOME) and in `env`, {url} stands for the address of the model. `unreported` lists facts
-that the program does not print, so that no adapter can extract them.
+In `files` (below the agent's HOME) and in `env`, {url} stands for the address of the model, {work} for the workspace.
+`unreported` lists facts that the program does not print, so that no adapter can extract them; `cannot` says which
+scenarios do not apply to it, and why.
 """
 
 from __future__ import annotations
@@ -22,7 +23,29 @@ RUNNING = "a tool that has not ended"
 KILLED = "that a tool was killed"
 STOP = "that an answer was cut off"
 SUB_AGENT_TOKENS = "the tokens of sub-agents"
-FORGETTING = "a way to switch off its memory across sessions"
+
+SECRET = "vermilion-otter"  # what an agent has in its memory
+
+# Why a scenario does not apply.
+NO_TOOLS = "it has no tools"
+NO_SUB_AGENTS = {"sub-agent": "it has no sub-agents"}
+NO_LIMIT = {"max turns": "it has no such limit"}
+NO_MEMORY = {"second session": "it has no memory"}
+WITHOUT_TOOLS = dict.fromkeys(
+    ("failing tool", "child left", "empty answer", "parallel calls", "sub-agent", "max turns", "killed later"), NO_TOOLS
+)
+
+
+class Memory(NamedTuple):
+    """What an agent carries from one session to the next, and how the adapter stops it."""
+
+    switch: tuple[str, ...] = ()
+    """Variables and arguments of the adapter schema without which the agent remembers."""
+    env: dict[str, str] = {}
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    """What turns the memory on, for agents that have it off by default, and what is in it (SECRET), for agents that do
+    not tell the model where to write."""
 
 
 class Agent(NamedTuple):
@@ -45,11 +68,15 @@ class Agent(NamedTuple):
     without_tools: bool = False
     """It has no tools: it writes files from the text of the answer, if at all."""
     limit: tuple[str, ...] = ()
-    """Arguments that limit it to one request to the model."""
+    """Arguments that limit it to one request to the model; `limit_env` has variables with that effect."""
+    limit_env: dict[str, str] = {}
     limit_files: dict[str, str] = {}
     """Files with that effect, in place of those in `files`."""
-    sub_agents: bool = False
-    """It has a tool that starts a sub-agent."""
+    sub_agent: dict[str, str] = {}
+    """What its tool that starts a sub-agent needs beside the task."""
+    memory: Memory | None = None
+    cannot: dict[str, str] = {}
+    """Scenario that does not apply → why."""
     writes_files: bool = True
     time_out: int = 20_000
     """ms until the timeout in the scenario of that name: enough for it to start and to call its tool."""
@@ -77,8 +104,8 @@ CLAUDE = Agent(
         "CLAUDE_CODE_MAX_RETRIES": "1",  # else ten, over three minutes
         "IS_SANDBOX": "1",  # else it refuses to run as root
     },
-    sub_agents=True,
     limit=("--max-turns", "1"),
+    memory=Memory(("CLAUDE_CODE_DISABLE_AUTO_MEMORY",)),
 )
 
 CODEX = Agent(
@@ -92,7 +119,6 @@ CODEX = Agent(
 model = "{MODEL}"
 model_provider = "scripted"
 model_reasoning_summary = "detailed"
-model_supports_reasoning_summaries = true
 check_for_update_on_startup = false
 [analytics]
 enabled = false
@@ -105,8 +131,13 @@ request_max_retries = 1
 stream_max_retries = 1
 """
     },
-    sub_agents=True,
     failure="experiencing high demand",
+    memory=Memory(
+        ("-c", "features.memories=false"),
+        files={".codex/memories/memory_summary.md": f"v1\n\nThe codeword is {SECRET}.\n"},
+        arguments=("--enable", "memories"),
+    ),
+    cannot=NO_LIMIT,
 )
 
 _GEMINI_SETTINGS = {
@@ -124,9 +155,10 @@ GEMINI = Agent(
     env={"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_TELEMETRY_ENABLED": "false"},
     files={".gemini/settings.json": _json(_GEMINI_SETTINGS)},
     limit_files={".gemini/settings.json": _json({**_GEMINI_SETTINGS, "model": {"maxSessionTurns": 1}})},
-    unreported=frozenset({EXIT, THOUGHTS, STOP, FORGETTING}),
+    unreported=frozenset({EXIT, THOUGHTS, STOP}),
     counts_side_requests=True,
-    sub_agents=True,
+    cannot={"second session": "nothing switches its memory off: a session sees what an earlier one saved"},
+    sub_agent={"agent_name": "generalist"},
 )
 
 OPENCODE = Agent(
@@ -154,7 +186,8 @@ OPENCODE = Agent(
         )
     },
     unreported=frozenset({RUNNING}),
-    sub_agents=True,
+    cannot={**NO_MEMORY, "max turns": "at the limit of steps it only asks the model to stop"},
+    sub_agent={"subagent_type": "general"},
 )
 
 QWEN = Agent(
@@ -175,9 +208,10 @@ QWEN = Agent(
         )
     },
     counts_side_requests=True,
-    sub_agents=True,
     limit=("--max-session-turns", "1"),
     unreported=frozenset({STOP}),
+    memory=Memory(("QWEN_CODE_MEMORY_LOCAL",)),
+    sub_agent={"subagent_type": "general-purpose"},
 )
 
 COPILOT = Agent(
@@ -193,6 +227,9 @@ COPILOT = Agent(
         "COPILOT_MODEL": MODEL,
     },
     unreported=frozenset({STOP}),
+    memory=Memory(("--excluded-tools=session_store_sql",)),
+    cannot=NO_LIMIT,
+    sub_agent={"agent_type": "general-purpose"},
 )
 
 PI = Agent(
@@ -227,6 +264,7 @@ PI = Agent(
             }
         ),
     },
+    cannot=NO_SUB_AGENTS | NO_LIMIT | NO_MEMORY,
 )
 
 CLINE = Agent(
@@ -256,6 +294,7 @@ CLINE = Agent(
             }
         )
     },
+    cannot=NO_LIMIT | NO_MEMORY,
 )
 
 CONTINUE = Agent(
@@ -279,7 +318,12 @@ models:
     capabilities: [tool_use]
 """
     },
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
+    cannot={
+        **NO_LIMIT,
+        **NO_MEMORY,
+        "sub-agent": "its tool for them, in beta, fails without the terminal user interface",
+    },
 )
 
 AIDER = Agent(
@@ -288,8 +332,10 @@ AIDER = Agent(
     "aider-chat",
     "0.86.2",
     env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
+    cannot=WITHOUT_TOOLS | NO_MEMORY,
+    time_out=60_000,  # on a busy machine it takes 20 s to start
 )
 
 LLM = Agent(
@@ -307,9 +353,10 @@ LLM = Agent(
   supports_tools: true
 """,
     },
-    unreported=frozenset({TOOLS, TOKENS}),
+    unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
     writes_files=False,
+    cannot=WITHOUT_TOOLS | NO_MEMORY,
 )
 
 MINI = Agent(
@@ -326,6 +373,9 @@ MINI = Agent(
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     },
     unreported=frozenset({RUNNING}),
+    limit=("-c", "mini.yaml", "-c", "agent.step_limit=1"),
+    cannot=NO_SUB_AGENTS | NO_MEMORY,
+    time_out=60_000,  # as aider
 )
 
 GPTME = Agent(
@@ -339,8 +389,19 @@ GPTME = Agent(
         "MODEL": f"local/{MODEL}",
         "GPTME_TEST_MAX_RETRIES": "2",  # else eleven, over five minutes
     },
-    unreported=frozenset({RUNNING}),
+    unreported=frozenset({RUNNING, STOP}),
     failure="exited with code 1",  # why is in its stderr, but not in the last line of it
+    limit_env={"GPTME_MAX_STEPS": "1"},
+    memory=Memory(
+        ("GPTME_MEMORY_DIRS", "GPTME_CHAT_HISTORY", "--tools=-memory"),
+        env={"GPTME_CHAT_HISTORY": "1"},
+        files={".config/gptme/memory/MEMORY.md": f"- The codeword is {SECRET}.\n"},
+    ),
+    cannot={
+        "sub-agent": "it has none, unless its configuration adds the tool `subagent`",
+        "parallel calls": "it carries out the first call of a reply only",
+    },
+    time_out=60_000,  # as aider
 )
 
 GOOSE = Agent(
@@ -366,6 +427,8 @@ extensions:
 """
     },
     unreported=frozenset({CACHED, STOP}),
+    limit=("--max-turns", "1"),
+    cannot={"second session": "its memory is an extension, which only the user's configuration adds"},
 )
 
 GROK = Agent(
@@ -388,15 +451,15 @@ context_window = 200000
 max_completion_tokens = 8000
 """
     },
+    limit=("--max-turns", "1"),
+    memory=Memory(
+        ("GROK_MEMORY",),
+        env={"GROK_MEMORY": "1"},
+        files={".grok/memory/MEMORY.md": f"# Global memory\n\n## Preferences\n\n- The codeword is {SECRET}.\n"},
+    ),
 )
 
-KIMI = Agent(
-    "kimi",
-    "npm",
-    "@moonshot-ai/kimi-code",
-    "2.1.0",
-    files={
-        ".kimi-code/config.toml": f"""\
+_KIMI_CONFIG = f"""\
 default_model = "scripted"
 telemetry = false
 [loop_control]
@@ -411,15 +474,25 @@ model = "{MODEL}"
 max_context_size = 200000
 capabilities = ["thinking", "tool_use"]
 """
-    },
+
+KIMI = Agent(
+    "kimi",
+    "npm",
+    "@moonshot-ai/kimi-code",
+    "2.1.0",
+    files={".kimi-code/config.toml": _KIMI_CONFIG},
     unreported=frozenset({TOKENS, THOUGHTS, STOP}),
+    limit_files={
+        ".kimi-code/config.toml": _KIMI_CONFIG.replace("[loop_control]", "[loop_control]\nmax_steps_per_turn = 1")
+    },
+    cannot=NO_MEMORY,
 )
 
 VIBE = Agent(
     "vibe",
     "pip",
     "mistral-vibe",
-    "3.0.2",
+    "3.0.2",  # 3.0.3 cannot be installed: it needs a version of certifi that is not on PyPI
     python=(3, 12),
     env={"SCRIPTED_KEY": KEY},
     files={
@@ -442,6 +515,9 @@ max_context_length = 200000
 """
     },
     unreported=frozenset({TOKENS, RUNNING}),
+    limit=("--max-turns", "1"),
+    cannot={**NO_MEMORY, "sub-agent": "the model starts them from a program in TypeScript, and no tokens are reported"},
+    time_out=60_000,  # as aider
 )
 
 OPENHANDS = Agent(
@@ -458,7 +534,9 @@ OPENHANDS = Agent(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
     unreported=frozenset({TOKENS, STOP}),
-    time_out=60_000,  # it takes 10 s of CPU time to start
+    time_out=120_000,  # it takes 10 s of CPU time to start, a minute on a busy machine
+    cannot=NO_LIMIT | NO_MEMORY,
+    sub_agent={"subagent_type": "default"},
 )
 
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)

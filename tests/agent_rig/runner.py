@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.agent_rig.catalogue import Agent
+from tests.agent_rig.catalogue import SECRET, Agent, Memory
 from tests.agent_rig.install import ROOT, node_programs, programs
 from tests.agent_rig.isolation import MARK, end_processes, left_processes
-from tests.agent_rig.scenarios import STARTED, Record, Run, Scenario
+from tests.agent_rig.scenarios import PROMPT, PROMPT_TO_REMEMBER, STARTED, Record, Run, Scenario
 from tests.agent_rig.server import ScriptedModel, model_serving
 
 # Outside this repository: agents take a repository above their directory for their project, and write there.
@@ -24,6 +24,7 @@ RUNS = Path(tempfile.gettempdir(), "agenteval-agents")
 GONE_WITHIN = 2.0  # seconds after the exit of ae-capture until all its processes have ended
 STARTS_WITHIN = 60.0  # seconds until the agent calls its tool
 TOOLS_FOLDER = Path(os.environ.get("AE_BIN") or ROOT / "bin")
+SCHEMAS = ROOT / "agenteval" / "adapters" / "schemas"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -34,16 +35,18 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
     home = folder / "home"
     home.mkdir(parents=True)
     mark = uuid.uuid4().hex
-    script = scenario.script._replace(without_tools=agent.without_tools)
+    script = scenario.script._replace(without_tools=agent.without_tools, sub_agent_arguments=agent.sub_agent)
     with model_serving(script, folder / "model.jsonl") as (model, url):
         files = {**agent.files, **agent.limit_files} if scenario.limited else agent.files
-        for path, content in files.items():
-            _write(home / path, content.replace("{url}", url))
-        env = _environment(agent, home, url) | {MARK: mark}
+        memory = agent.memory if scenario.remembers else None
+        for path, content in {**files, **(memory.files if memory else {})}.items():
+            _write(home / path, content.replace("{url}", url).replace("{work}", str(folder / "work" / "prompt-p")))
+        env = _environment(agent, home, url) | {MARK: mark} | (agent.limit_env if scenario.limited else {})
         try:
-            for _ in range(scenario.times):
-                model.begin_session()
-                run = _capture(agent, scenario, folder, env, model)
+            remembered = memory is not None and _remembered(agent, memory, scenario, folder, env, model)
+            model.begin_session()
+            run = _capture(agent, scenario, folder, env | (memory.env if memory else {}), model)
+            run = run._replace(remembered=remembered)
             problems = list(scenario.check(run)) if run.record or scenario.interrupted else _no_record(run)
         finally:
             left = left_processes(mark, GONE_WITHIN)
@@ -51,16 +54,39 @@ def problems_of(agent: Agent, scenario: Scenario) -> list[str]:
     return problems + [f"left running: {command[:100]}" for command in left.values()]
 
 
-def _capture(agent: Agent, scenario: Scenario, folder: Path, env: Mapping[str, str], model: ScriptedModel) -> Run:
+def _remembered(
+    agent: Agent, memory: Memory, scenario: Scenario, folder: Path, env: Mapping[str, str], model: ScriptedModel
+) -> bool:
+    """Runs two sessions without what switches the memory off; returns whether the second saw what the first left."""
+    schema = json.loads((SCHEMAS / f"{agent.name}.json").read_bytes())
+    schema["env"] = {name: value for name, value in schema.get("env", {}).items() if name not in memory.switch}
+    schema["autoApprove"] = [word for word in schema.get("autoApprove", []) if word not in memory.switch]
+    _write(folder / "remembering.json", json.dumps(schema))
+    for prompt in (PROMPT_TO_REMEMBER, PROMPT):
+        model.begin_session()
+        asking, env = scenario._replace(prompt=prompt), {**env, **memory.env}
+        _capture(agent, asking, folder, env, model, folder / "remembering.json", memory.arguments)
+    return model.saw(SECRET)
+
+
+def _capture(
+    agent: Agent,
+    scenario: Scenario,
+    folder: Path,
+    env: Mapping[str, str],
+    model: ScriptedModel,
+    schema: Path | None = None,
+    arguments: tuple[str, ...] = (),
+) -> Run:
     _write(folder / "prompts.jsonl", json.dumps({"id": "p", "input": scenario.prompt}) + "\n")
     result, workspaces = folder / "result.jsonl", folder / "work"
     result.unlink(missing_ok=True)
     shutil.rmtree(workspaces, ignore_errors=True)
     workspace = workspaces / "prompt-p"
     timeout = scenario.timeout or agent.time_out
-    options = ["-s", agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
-    if scenario.limited:
-        options += [f"--agent-arg={word}" for word in agent.limit]
+    options = ["-s", schema or agent.name, "--workspace-dir", workspaces, "-o", result, "-t", timeout]
+    arguments += agent.limit * scenario.limited
+    options += [f"--agent-arg={word}" for word in arguments]
     command = [TOOLS_FOLDER / "ae-capture", folder / "prompts.jsonl", "--keep-raw", *options]
     errors = folder / "stderr.txt"
     start = time.monotonic()

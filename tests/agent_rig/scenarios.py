@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 from tests.agent_rig.catalogue import (
     CACHED,
     EXIT,
-    FORGETTING,
     KILLED,
     RUNNING,
+    SECRET,
     STOP,
     SUB_AGENT_TOKENS,
     THOUGHT_TOKENS,
@@ -26,11 +27,9 @@ from tests.agent_rig.script import (
     ANSWER,
     BEFORE,
     CODEWORD,
-    COMPLETE,
     FILE,
     REFUSAL,
     REMEMBERED,
-    SECRET,
     SUBMIT,
     THOUGHT,
     Script,
@@ -39,6 +38,7 @@ from tests.agent_rig.server import ScriptedModel
 
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
+PROMPT_TO_REMEMBER = f"{PROMPT} Remember this for next time: {SECRET}."
 PRINTED = "it-was-written"
 PRINTED_TOO = "so-was-this"
 STARTED = "started.txt"
@@ -64,6 +64,8 @@ class Run(NamedTuple):
     """The tool was running, or for agents without tools the model was waiting, when the run was stopped."""
     overtime: float
     """Seconds from the timeout or Ctrl-C to the exit of ae-capture."""
+    remembered: bool = False
+    """An earlier session, without the adapter's switch, saw what was in the agent's memory."""
 
     def reports(self, fact: str) -> bool:
         """Returns whether the program prints that fact at all."""
@@ -80,24 +82,10 @@ class Scenario(NamedTuple):
     timeout: int | None = PATIENCE
     """ms; None: the agent's `time_out`."""
     interrupted: bool = False
-    needs_tool: bool = False
-    """It does not apply to agents without tools."""
-    needs_sub_agents: bool = False
-    """It applies only to agents that have sub-agents."""
     limited: bool = False
-    """The agent may send one request to the model; it applies to those that can be limited."""
-    times: int = 1
-    """How many sessions with the same HOME, one after the other; the last one is checked."""
-
-    def applies_to(self, agent: Agent) -> bool:
-        """Returns whether the agent can be put to this test."""
-        has_tool, has_sub_agents = not agent.without_tools, agent.sub_agents
-        has_limit = bool(agent.limit or agent.limit_files)
-        return (
-            (has_tool or not self.needs_tool)
-            and (has_sub_agents or not self.needs_sub_agents)
-            and (has_limit or not self.limited)
-        )
+    """The agent may send one request to the model."""
+    remembers: bool = False
+    """Two sessions with the agent's memory on come first, with the same HOME."""
 
 
 # --- checks of a record ----------------------------------------------------------------------------
@@ -209,8 +197,10 @@ def delegated(run: Run) -> Problems:
 def forgot(run: Run) -> Problems:
     """Checks that a session does not see what an earlier one committed to the agent's memory."""
     yield from _no_trouble(run)
-    if run.reports(FORGETTING) == run.model.saw(SECRET):
-        yield "the memory of an earlier session is " + ("there" if run.model.saw(SECRET) else "not there after all")
+    if not run.remembered:
+        yield "no session saw what was in the memory, so that nothing is proven"
+    if run.model.saw(SECRET):
+        yield "the memory of an earlier session is there"
 
 
 def ran_out_of_turns(run: Run) -> Problems:
@@ -219,7 +209,7 @@ def ran_out_of_turns(run: Run) -> Problems:
         yield f"ae-capture exited with {run.code}: {run.stderr.strip()[-300:]}"
     yield from _output(run, BEFORE)
     errors = run.record.get("errors") or [""]
-    if "turn" not in errors[0]:
+    if not re.search("turns?|steps|limits|actions", errors[0], re.IGNORECASE):
         yield f"the first error does not mention the turns: {_short(errors)}"
     if run.record["metadata"].get("stopReason") != "max_turns":
         yield f"stopReason is {run.record['metadata'].get('stopReason')}, not max_turns"
@@ -251,35 +241,31 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("tool", Script(f"echo hello > {FILE} && echo {PRINTED}"), tool_used),
-        Scenario("failing tool", Script(f"echo {PRINTED}; sh -c 'exit 3'"), tool_failed, needs_tool=True),
+        Scenario("failing tool", Script(f"echo {PRINTED}; sh -c 'exit 3'"), tool_failed),
         Scenario("two turns", Script(f"echo hello > {FILE} && echo {PRINTED}"), resumed, [PROMPT, PROMPT_AGAIN]),
         Scenario("500", Script("true", status=500), refused),
         Scenario("cut off", Script("true", cut=True), cut_off),
-        Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left, needs_tool=True),
-        Scenario("empty answer", Script(f"echo {PRINTED}", answer=""), answered_with_nothing, needs_tool=True),
+        Scenario("child left", Script(f"{FOREVER} >/dev/null 2>&1 & echo started"), child_left),
+        Scenario("empty answer", Script(f"echo {PRINTED}", answer=""), answered_with_nothing),
         Scenario(
             "parallel calls",
             Script(f"echo {PRINTED}", commands=(f"echo {PRINTED_TOO}",)),
             called_in_parallel,
-            needs_tool=True,
         ),
         Scenario(
             "sub-agent",
             Script("true", sub_agent=True),
             delegated,
             timeout=120_000,
-            needs_tool=True,
-            needs_sub_agents=True,
         ),
-        Scenario("max turns", Script(f"echo {PRINTED}"), ran_out_of_turns, needs_tool=True, limited=True),
-        Scenario("second session", Script("true", memorizes=True), forgot, needs_tool=True, times=2),
+        Scenario("max turns", Script(f"echo {PRINTED}"), ran_out_of_turns, limited=True),
+        Scenario("second session", Script("true", memorizes=True), forgot, remembers=True),
         Scenario(
             "killed later",
             Script(f"echo > {STARTED}", waits_again=True),
             timed_out_later,
             [PROMPT, PROMPT_AGAIN],
             timeout=None,
-            needs_tool=True,
         ),
         Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=None),
         Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
@@ -305,12 +291,12 @@ def _output(run: Run, wanted: str) -> Problems:
 
 
 def _trajectory(run: Run) -> list[Record]:
-    """Returns the steps without the tool call by which some agents end."""
+    """Returns the steps without the command by which mini-swe-agent ends."""
     return [step for step in run.record["trajectory"] if not _is_ending(step)]
 
 
 def _is_ending(step: Record) -> bool:
-    return step.get("name") == COMPLETE or SUBMIT in json.dumps(step.get("input"))
+    return SUBMIT in json.dumps(step.get("input"))
 
 
 def _calls(run: Run) -> list[Record]:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from tests.agent_rig.catalogue import SECRET
 from tests.agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
 
 FILE = "hello.txt"
@@ -19,7 +20,6 @@ FORGOTTEN = "I remember nothing."
 REFUSAL = "scripted refusal"
 SUB_TASK = "SUBTASK: name a colour."
 SUB_ANSWER = "The colour is mauve."
-SECRET = "vermilion-otter"  # what the first of two sessions commits to the agent's memory
 
 TASK_USAGE = Usage(input=1200, cached=500, output=57, reasoning=12)
 SIDE_USAGE = Usage(input=7, cached=0, output=3, reasoning=0)  # requests beside the task: for a title, for routing
@@ -39,20 +39,31 @@ SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a c
 RECAP = "ultra-short dashboard line"  # grok asks for a summary of the turn, with all tools
 COMPLETE = "complete"  # gptme ends with this tool
 FINISH = "finish"  # openhands ends with this tool, which gets the answer
-# Tools that start a sub-agent, and the arguments they need beside the task.
-SUB_AGENTS: dict[str, Body] = {
-    "Agent": {"subagent_type": "general-purpose", "run_in_background": False},  # claude
-    "Task": {"subagent_type": "general-purpose"},  # claude, older
-    "agent": {"subagent_type": "general-purpose", "run_in_background": False},  # qwen
-    "task": {"subagent_type": "general", "agent_type": "general-purpose"},  # opencode, copilot
-    "spawn_agent": {},  # codex
-    "invoke_agent": {"agent_name": "generalist"},  # gemini
-    "spawn_subagent": {"subagent_type": "general-purpose"},  # grok
-}
+SUB_AGENTS = (  # tools that start a sub-agent
+    "Agent",  # claude, kimi
+    "Task",  # claude, older
+    "agent",  # qwen
+    "task",  # opencode, copilot, openhands, vibe
+    "spawn_agent",  # codex, cline
+    "invoke_agent",  # gemini
+    "spawn_subagent",  # grok
+    "delegate",  # goose
+)
+AWAITED: Body = {"run_in_background": False, "background": False}
+TASK_NAMES = ("prompt", "message", "objective", "task", "instructions")  # the argument for the task
 WAIT = ("wait_agent", "wait")  # codex: a sub-agent runs until somebody waits for it
 END_SUB_TASK = "complete_task"  # sub-agents of gemini end with this tool
 # Where agents ask the model to keep what it wants to remember: a directory that the system prompt names.
 MEMORY = re.compile(r"(/[^\s\"'`\\\\<>]+/memory)/")
+# Tools that look into the memory, and their arguments.
+RECALL: dict[str, Body] = {
+    "memory_search": {"query": "codeword"},  # grok
+    "session_store_sql": {  # copilot
+        "query": "SELECT session_id, user_message FROM turns LIMIT 50",
+        "source": "local",
+        "action": "query",
+    },
+}
 
 
 class Script(NamedTuple):
@@ -70,8 +81,11 @@ class Script(NamedTuple):
     """More commands, called together with the first."""
     sub_agent: bool = False
     """The model has a sub-agent do the task, instead of the command."""
+    sub_agent_arguments: Body = {}
+    """What the tool that starts a sub-agent needs beside the task."""
     memorizes: bool = False
-    """The command also writes SECRET where the agent keeps its memory, if the model is told where."""
+    """The first session commits SECRET, which is in its prompt, to the agent's memory if the model is told where that
+    is; the others look there if they have a tool for it."""
     waits_again: bool = False
     """The model does not reply any more after the tool call of the second prompt."""
     without_tools: bool = False
@@ -84,11 +98,11 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         return Reply(json.dumps(_filled(request.answer_schema)), SIDE_USAGE)
     if RECAP in request.prompt:
         return Reply("Hello", SIDE_USAGE)
-    if script.sub_agent and SUB_TASK in (text := json.dumps(body)) and CODEWORD not in text:
-        return _from_sub_agent(request)
     shell = next((name for name in SHELLS if name in request.tools), None)
     if shell is None and not script.without_tools:
         return Reply("Hello", SIDE_USAGE)
+    if script.sub_agent and SUB_TASK in (text := json.dumps(body)) and CODEWORD not in text:
+        return _from_sub_agent(request)
     if script.cut:
         return Reply(ANSWER, TASK_USAGE, cut=True)
     if script.waits and (request.ends_with_tool_result or shell is None):
@@ -104,14 +118,22 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         return _after_tool(request, body, script, shell)
     if shell is None:
         return Reply(f"{FILE}\n```\nhello\n```\n\n{ANSWER}", TASK_USAGE)
-    if script.sub_agent and SUB_TASK in json.dumps(body):  # told that a sub-agent in the background has ended
+    starts_sub_agent = next((name for name in SUB_AGENTS if name in request.tools), None)
+    if script.sub_agent and (
+        not starts_sub_agent or SUB_TASK in json.dumps(body)
+    ):  # told that a sub-agent in the background has ended
         return _last(script.answer, request, body, shell)
     if script.sub_agent:
-        return Reply(BEFORE, TASK_USAGE, THOUGHT, (_sub_agent_call(request),))
+        return Reply(
+            BEFORE, TASK_USAGE, THOUGHT, (_sub_agent_call(starts_sub_agent, request, script.sub_agent_arguments),)
+        )
     command = script.command
-    if script.memorizes and (found := MEMORY.search(json.dumps(body))):
+    memorizes = script.memorizes and SECRET in request.prompt
+    if memorizes and (found := MEMORY.search(json.dumps(body))):
         command += f"; mkdir -p {found[1]} && echo 'The codeword is {SECRET}.' > {found[1]}/MEMORY.md"
     calls = [_shell_call(shell, request, each) for each in (command, *script.commands)]
+    if script.memorizes and not memorizes:
+        calls += [_recall(name, request) for name in RECALL if name in request.tools]
     return Reply(BEFORE, TASK_USAGE, THOUGHT, tuple(calls))
 
 
@@ -131,6 +153,12 @@ def _shell_call(shell: str | None, request: ModelRequest, command: str) -> Call:
     return Call(shell, arguments_for(request.tools[shell], command))
 
 
+def _recall(name: str, request: ModelRequest) -> Call:
+    schema = request.tools[name]
+    given = {key: value for key, value in RECALL[name].items() if key in schema["properties"]}
+    return Call(name, {**(_filled(schema) if schema.get("required") else {}), **given})
+
+
 def _from_sub_agent(request: ModelRequest) -> Reply:
     """Returns the reply to the request of a sub-agent, which has the task but not the user's prompt."""
     if END_SUB_TASK not in request.tools:
@@ -139,14 +167,14 @@ def _from_sub_agent(request: ModelRequest) -> Reply:
     return Reply("", TASK_USAGE, calls=(Call(END_SUB_TASK, arguments),))
 
 
-def _sub_agent_call(request: ModelRequest) -> Call:
-    name = next(name for name in SUB_AGENTS if name in request.tools)
+def _sub_agent_call(name: str | None, request: ModelRequest, given: Body) -> Call:
+    assert name is not None
     schema = request.tools[name]
     known = schema.get("properties") or {}
     needed = _filled(schema) if schema.get("required") else {}
-    arguments = {**needed, **{key: value for key, value in SUB_AGENTS[name].items() if key in known}}
-    task = next(key for key in ("prompt", "message", "objective", "task") if key in known)
-    return Call(name, {**arguments, task: SUB_TASK})
+    awaited = {key: value for key, value in AWAITED.items() if key in known}
+    task = next(key for key in TASK_NAMES if key in known)
+    return Call(name, {**needed, **awaited, **given, task: SUB_TASK})
 
 
 def _last(text: str, request: ModelRequest, body: Body, shell: str | None) -> Reply:

@@ -53,7 +53,7 @@ class ScriptedModel:
         self._seen.clear()
 
     def saw(self, text: str) -> bool:
-        """Returns whether the text was in a request of the session before the result of a tool was."""
+        """Returns whether the text was in a request of the session."""
         return any(text in seen for seen in self._seen)
 
     def spent(self) -> Spent:
@@ -75,8 +75,7 @@ class ScriptedModel:
             return api.refuse(self.script.status, REFUSAL)
         asked = api.read(body)
         text = json.dumps(body)
-        if not asked.ends_with_tool_result and CODEWORD in text:
-            self._seen.append(text)
+        self._seen.append(text)
         self.sub_agents += SUB_TASK in text and CODEWORD not in text
         reply = reply_to(asked, body, self.script)
         if reply is None:

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.agent_rig.catalogue import FORGETTING
-
 PASS = "pass"
 REFUSED = re.compile(r"it refuses (\S+) of the adapter")
 INTRO = """\
@@ -30,9 +28,9 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | parallel calls | the model calls two tools at once | two steps, each with its own input and output; tokens |
 | sub-agent | the agent has a sub-agent do the task | tokens of both; the output is the agent's own |
 | max turns | the agent may send one request to the model | `stopReason`, the last message, the reason in `errors` |
-| second session | the first one writes into the agent's memory | the second one does not see it |
+| second session | earlier ones filled the agent's memory, and saw it without the adapter's switch | this one does not |
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
-| time-out | the tool outlasts 20 s (openhands: 60 s) | `timedOut`, `errors`, the unfinished step; ends within 6 s |
+| time-out | the tool outlasts the time | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
@@ -40,8 +38,8 @@ After each scenario no process may be left: none in the namespace, none with the
 OTHERS = """\
 ## Other versions
 
-The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`. Where a program refuses a flag, `errors`
-of the record names the flag and the version that the adapter was tested with.
+The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`; “-” was not run. Where a program refuses
+a flag, `errors` of the record names the flag and the version that the adapter was tested with.
 """
 
 
@@ -56,6 +54,8 @@ class Row(NamedTuple):
     unreported: list[str]
     problems: dict[str, list[str]]
     not_run: str = ""
+    left_out: dict[str, str] = {}
+    """Scenario that does not apply to the agent → why."""
 
     @property
     def label(self) -> str:
@@ -76,11 +76,21 @@ def save(path: Path, rows: dict[str, Row]) -> None:
 
 def page(rows: list[Row], others: list[Row], scenarios: list[str]) -> str:
     """Returns the text of docs/agents.md; `others` are rows of other versions."""
-    lines = [INTRO, *_table(rows, scenarios), "", *(note for row in rows for note in _notes(row))]
+    lines = [INTRO, *_table(rows, scenarios), "", *(note for row in rows for note in _notes(row)), "", *_reasons(rows)]
     if others:
         lines += ["", OTHERS, *_table(others, scenarios), ""]
         lines += [note for row in others for note in _notes(row._replace(agent=row.label, unreported=[]))]
     return "\n".join(lines) + "\n"
+
+
+def _reasons(rows: list[Row]) -> list[str]:
+    """Returns why scenarios do not apply, with the agents for which the reason is the same on one line."""
+    agents: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for scenario, reason in row.left_out.items():
+            agents.setdefault((scenario, reason), []).append(row.agent)
+    lines = [f"| {scenario} | {', '.join(names)} | {reason} |" for (scenario, reason), names in sorted(agents.items())]
+    return ["“-” means that the scenario does not apply:", "", "| scenario | agents | why |", "|---|---|---|", *lines]
 
 
 def _table(rows: list[Row], scenarios: list[str]) -> list[str]:
@@ -107,10 +117,7 @@ def _notes(row: Row) -> list[str]:
     said = " ".join(problem for problems in row.problems.values() for problem in problems)
     if flags := sorted(set(REFUSED.findall(said))):
         return [f"- {row.agent} does not run: it refuses {', '.join(flags)}, and `errors` of the record says so."]
-    unreported = [fact for fact in row.unreported if fact != FORGETTING]
-    notes = [f"- {row.agent} does not report {', '.join(unreported)}."] if unreported else []
-    if FORGETTING in row.unreported:
-        notes.append(f"- {row.agent} does not have {FORGETTING}.")
+    notes = [f"- {row.agent} does not report {', '.join(row.unreported)}."] if row.unreported else []
     if not row.isolated:
         notes.append(f"- {row.agent} ran without a network namespace.")
     for scenario, problems in row.problems.items():

@@ -257,6 +257,28 @@ def test_by_category() -> None:
     assert "FAIL  passRate >= 0.7 [even]: 0.666667" in done.stdout and "pass  passRate >= 0.7: " in done.stdout
 
 
+def test_a_category_fails_only_where_that_is_shown() -> None:
+    """Of twenty categories of three prompts some are below by chance; one that never passes is not."""
+    passed = [number % 7 != 0 for number in range(60)]
+    records = [graded(n, ok, metadata={"category": [f"c{n // 3}", "all"]}) for n, ok in enumerate(passed)]
+    plain = gate("--min", "passRate=0.8", "--by", "category", records=records).expect(1)
+    assert plain.stdout.count("FAIL") > 5
+    shown = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=records).expect(0)
+    assert shown.stdout.count("pass  ") == 22, "the whole run, twenty categories, and the one that all are in"
+    assert re.search(
+        r"\[c0\]: 0.666667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
+    )
+    never = [
+        graded(n, ok or n < 60, metadata={"category": f"c{n // 12}"}) for n, ok in enumerate([*passed, *[False] * 12])
+    ]
+    done = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=never).expect(1)
+    assert [line[:31] for line in done.stdout.splitlines() if line.startswith("FAIL")] == [
+        "FAIL  passRate >= 0.8 [c5]: 0 ("
+    ]
+    both = gate("--min", "passRate=0.8", "--confident", "--shown").expect(2)
+    assert "give one of them" in both.stderr
+
+
 def test_the_job_summary_is_appended(tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("# Job\n")

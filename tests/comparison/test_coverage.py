@@ -6,10 +6,12 @@ from collections import Counter
 
 import pytest
 
+from bench.simulations import interval_check
 from bench.simulations.coverage import Scenario, measure, repeat
 from bench.simulations.goals import BETTER, GATE, event_misses, interval_misses
-from bench.simulations.judge_check import judge_coverage
+from bench.simulations.judge_check import difference_coverage, judge_coverage
 from bench.simulations.simulation import Counts
+from bench.simulations.verdict_check import agreement, deaths, places_held
 
 REPETITIONS = 80
 
@@ -68,7 +70,7 @@ def counts(held: int, total: int, *, too_high: int = 0, better: int = 0) -> Coun
         (30, 900, 50, 1),
         (10, 900, 50, 0),
         (10, 860, 70, 1),
-        (30, 990, 5, 1),
+        (30, 995, 2, 1),
         (30, 990, 0, 0),  # one side is never missed
     ],
 )
@@ -89,6 +91,34 @@ def test_false_alarms_are_summed_over_all_kinds_with_as_many_runs() -> None:
 def test_what_is_left_out_to_save_time_changes_no_verdict() -> None:
     scenario = Scenario(14, k=3, mean=0.7, factor=0.5, timed=False)
     assert measure((scenario, 5, 20, 0)).events == repeat(scenario, 5, 20).events
+
+
+@pytest.mark.parametrize(
+    "number", range(len(interval_check.KINDS)), ids=lambda number: interval_check.KINDS[number].name
+)
+def test_intervals_of_what_belongs_together_hold(number: int) -> None:
+    found = interval_check.measure(interval_check.Task(number, 30, 40, 5))
+    assert found.total
+    for name, total in found.total.items():
+        assert total < 10 or found.held[name] / total > 0.82, (name, found.held[name], total)
+
+
+def test_the_difference_by_labels_holds_where_the_graders_own_does_not() -> None:
+    held, believed = difference_coverage(300, (0.6, 0.75), ((0.9, 0.8), (0.97, 0.5)), 30, False, 60, 1)
+    assert held > 0.86 and believed < 0.5
+
+
+def test_headline_interval_and_gate_never_disagree() -> None:
+    seen, wrong = agreement(120, seed=26)
+    assert wrong == []
+    assert min(seen[standing] for standing in ("worse", "better", "cannot tell")) >= 5
+
+
+def test_places_hold_and_missing_records_are_noticed() -> None:
+    held, width = places_held(60, (0.9, 0.6, 0.6), runs=20, seed=3)
+    assert held >= 0.8 and width < 2.5  # 95 % less three standard errors
+    failed, skipped = deaths(100, 20, seed=4)
+    assert failed > 0.2 and skipped < 0.15
 
 
 def test_the_intervals_of_labels_hold() -> None:

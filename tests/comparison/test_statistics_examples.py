@@ -10,6 +10,7 @@ from agenteval.comparison.plan import make_plan
 from agenteval.comparison.preference import PromptRanking, preference_of
 from agenteval.review.agreement import (
     JudgedRun,
+    LabelledAnswer,
     LabelledVerdicts,
     agreement_of,
     corrected_difference,
@@ -51,9 +52,8 @@ def test_corrected_pass_rate() -> None:
 
 
 def test_corrected_difference() -> None:
-    new, old = LabelledVerdicts(), LabelledVerdicts()
-    new.passes = AgreementTable(true_pass=20, false_pass=20)
-    old.passes, old.failures = AgreementTable(true_pass=20), AgreementTable(true_fail=20)
+    new = [LabelledAnswer(f"n{at}", True, at < 20) for at in range(40)]
+    old = [LabelledAnswer(f"o{at}", at < 20, at < 20) for at in range(40)]
     ids = [str(at) for at in range(100)]
     verdicts = [VerdictCounts(passed=1) if at < 50 else VerdictCounts(failed=1) for at in range(100)]
     found = corrected_difference(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from agenteval.errors import BadRecord
-from agenteval.grading.prompt_checks import grade_checks, parsed_checks
-from agenteval.processes.supervisor import ProcessSupervisor
+from agenteval.grading.prompt_checks import parsed_checks
 from tests.support.model_server import answering, completion
 from tests.support.tool import jsonl, run, write
 
@@ -98,27 +97,19 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_type_passes_and_fails(record: dict[str, Any]) -> None:
-    processes = ProcessSupervisor()
-    try:
-        for check, expected in TABLE:
-            graded = grade_checks({**record, "checks": [check]}, processes, lambda _record, _rubrics: ([], {}))
-            assert graded.get("pass") is expected, (check, graded)
-            assert graded["outcome"]["checks"][0]["reason"]
-        assert {check["type"] for check, _ in TABLE} == {check["type"] for check, passes in TABLE if not passes}
-        assert not os.path.exists(os.path.join(record["cwd"], "new"))  # commands run in a copy
-    finally:
-        processes.close()
+    done = run("ae-grader-checks", stdin=jsonl(*({**record, "checks": [check]} for check, _ in TABLE))).expect()
+    for (check, expected), graded in zip(TABLE, done.records, strict=True):
+        assert graded.get("pass") is expected, (check, graded)
+        assert graded["outcome"]["checks"][0]["reason"]
+    assert {check["type"] for check, _ in TABLE} == {check["type"] for check, passes in TABLE if not passes}
+    assert not os.path.exists(os.path.join(record["cwd"], "new"))  # commands run in a copy
 
 
 def test_unknown_limits_do_not_pass() -> None:
     checks = [{"type": f"max-{name}", "value": 5} for name in ("duration", "tokens", "cost")]
-    record = {"id": "a", "output": "x", "checks": checks, "timing": {}}
     partial = {"inputTokens": 1, "outputTokens": 1, "tokensPartial": True}
-    for timing in ({}, partial):
-        processes = ProcessSupervisor()
-        graded = grade_checks({**record, "timing": timing}, processes, lambda _record, _rubrics: ([], {}))
-        processes.close()
-        assert graded["score"] == 0
+    records = [{"id": "a", "output": "x", "checks": checks, "timing": timing} for timing in ({}, partial)]
+    assert [graded["score"] for graded in run("ae-grader-checks", stdin=jsonl(*records)).expect().records] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import msgspec
 
 from agenteval.adapters.paths import Getter, Key, first_key
 from agenteval.adapters.reader import Adapter
-from agenteval.adapters.rules import Event, SchemaCompiler, Tests, as_list, compile_match, first_of, values_at
+from agenteval.adapters.rules import Event, SchemaCompiler, Tests, all_hold, as_list, compile_match, first_of, values_at
 from agenteval.adapters.schema_file import parse_headless
 from agenteval.adapters.values import json_object
 from agenteval.errors import UserError
@@ -73,9 +73,11 @@ class ObjectForm(_Part):
     """An object of the log in the form that it has in the program's output."""
 
     path: str
-    """Where the object is."""
+    """Where the object is, or a list of such objects."""
     fields: dict[str, str]
     """The fields of that form, and where they are in the object or, with `entry`, in each of its entries."""
+    flags: dict[str, Condition] = {}
+    """Fields that are true where the condition holds, else false."""
     entry: str | None = None
     """The object becomes a list, ordered by name, with an object of each entry; this is the field for its name."""
 
@@ -216,6 +218,8 @@ class SessionSchema:
         for n, form in enumerate(self.log.forms or []):
             field = f"forms[{n}]"
             finds = {name: self._find(path, f"{field}.fields.{name}") for name, path in form.fields.items()}
+            for name, condition in form.flags.items():
+                finds[name] = partial(all_hold, self._tests(condition, f"{field}.flags.{name}"))
             yield self._keys(form.path, f"{field}.path"), partial(reformed, finds, form.entry)
 
     def _keys(self, path: str, field: str) -> Keys:
@@ -265,6 +269,8 @@ class SessionSchema:
 
 def reformed(finds: dict[str, Getter], entry: str | None, found: Any) -> Any:
     """Returns an object with these fields or, with `entry`, a list with one of each entry; anything else as it is."""
+    if type(found) is list:
+        return [reformed(finds, entry, item) for item in found]
     if type(found) is not dict:
         return found
     if entry is None:

@@ -47,7 +47,9 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
 
     With --stop-when-known the prompts run in random order, and no further one is started once it is known
     whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
-    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped.
+    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped. With
+    --margin a run also ends once it is known to be at most so much worse; ae-compare --fail-if-worse judges
+    a run that was stopped by the same rule.
 
     An agent that fails is data: its record has `errors`, does not pass (see --grade-failed), and the exit
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says

@@ -296,7 +296,8 @@ def main(
     files = label_runs(named_runs(paths, labelled))
     console = Console(NAME, progress=progress, strict=strict, output=output)
     form = FORMS.choose(form, output, "json")
-    refuse_ignored(form, {"--by": by is not None}, {"--by": ("html", "json", "markdown")})
+    read_by = {"--by": ("html", "json", "markdown"), "--prompts": ("table", "json", "markdown")}
+    refuse_ignored(form, {"--by": by is not None, "--prompts": prompts}, read_by)
     sources = [RunSource(path) for _, path in files]
     for source in sources if form == "html" or grader else ():
         source.make_seekable()  # records are read again

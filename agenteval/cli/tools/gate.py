@@ -20,9 +20,10 @@ from agenteval.comparison.gate import (
     OLD_NAME,
     TIMES,
     Checked,
+    GateRule,
     RunFigures,
     Threshold,
-    check_all,
+    check_run,
     is_known,
     is_rate,
 )
@@ -132,8 +133,8 @@ def line(checked: Checked) -> str:
     if figure.interval is not None:
         low, high = figure.interval
         text += f"; 95 % interval {low:.6g} to {high:.6g}"
-    if checked.bound is not None:
-        text += f", {'lower' if condition.least else 'upper'} bound counts"
+    if checked.bound:
+        text += f", {checked.bound} bound counts"
     return text + ")"
 
 
@@ -167,6 +168,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     help="Least share of records (or trials) with a grade; below it nothing passes.",
 )
 @click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
+@click.option("--shown", is_flag=True, help="Fail only where the 95 % interval shows that a condition does not hold.")
 @click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
 @max_line_option
@@ -178,6 +180,7 @@ def main(
     most: tuple[tuple[str, float], ...],
     min_graded: float,
     confident: bool,
+    shown: bool,
     by: str | None,
     summary: str | None,
     max_line: int,
@@ -210,12 +213,18 @@ def main(
     With --confident the interval decides: its lower bound for --min, its upper bound for --max; counts
     and totals have no interval. The trials of a prompt are a cluster.
 
+    With --shown it decides the other way round: a condition fails only where the interval lies beyond its
+    limit. Of many small categories (--by) some are below by chance, so that their intervals are adjusted for
+    their number. A list puts a record into each of its categories.
+
     Examples:
       ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02
       ae-gate graded.jsonl --min passRate=0.8 --confident --max costUsd=5 --max p90=30s
-      ae-gate trials.jsonl --min 'pass^K=0.6' --by category
+      ae-gate trials.jsonl --min 'pass^K=0.6' --by category --shown
       ae-gate graded.jsonl --min passRate=0.8 --min-graded 1 --summary "$GITHUB_STEP_SUMMARY"
     """
+    if confident and shown:
+        raise UserError("--confident passes only what is shown, --shown fails only what is shown: give one of them")
     if not least and not most:
         raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help has the names)")
 
@@ -226,9 +235,7 @@ def main(
     target = Output(output, inputs=[source])
     use = KeyUse("--by", by) if by else None
     whole, groups = read_figures(source, console, use)
-    checks = check_all(whole, conditions, confident=confident, min_graded=min_graded)
-    for group, figures in sorted(groups.items()):
-        checks += check_all(figures, conditions, confident=confident, min_graded=min_graded, group=group)
+    checks = check_run(whole, groups, conditions, GateRule(confident, shown, min_graded))
     for checked in checks:
         target.write_bytes(f"{line(checked)}\n".encode())
     target.close()

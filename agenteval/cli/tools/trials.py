@@ -196,7 +196,9 @@ def main(path: str | None, k: int, **options: Any) -> int:
 
     With --stop-when-known the prompts run in random order, and no further one is started once it is known
     whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
-    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped.
+    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped. With
+    --margin a run also ends once it is known to be at most so much worse; ae-compare --fail-if-worse judges
+    a run that was stopped by the same rule.
 
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.

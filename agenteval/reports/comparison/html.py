@@ -12,26 +12,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval import __version__
-from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, Unit, measures, ratios
+from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, measures, ratios
 from agenteval.comparison.pairing import prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import points
+from agenteval.comparison.verdicts import claim, points
 from agenteval.errors import BadRecord
 from agenteval.reports.figures import (
-    dollars,
-    duration_text,
     number,
     percent,
-    percent_interval,
     percent_span,
-    rank_text,
     whole,
 )
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.page import document
 from agenteval.reports.page.overview import Tile, status_counts, tile
 from agenteval.reports.page.rows import PageRow, page_row, search_text
+from agenteval.reports.run_columns import run_columns
 from agenteval.statistics.intervals import bounds
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
@@ -46,15 +43,6 @@ FIELDS = ("id", "status", "groups", "tools", "preview", "winner", "runs")
 Lines = Mapping[str, bytes]  # the record of a prompt in each run, by the run's name
 PromptRow = tuple[list[Any], str]
 MOST_CATEGORIES = 40
-SHOW: dict[Unit, Callable[[Any], str]] = {
-    "rate": percent,
-    "score": number,
-    "count": whole,
-    "ms": duration_text,
-    "tokens": whole,
-    "usd": lambda value: dollars(value, 2),
-    "rank": rank_text,
-}
 
 
 class FlippedIds(NamedTuple):
@@ -147,14 +135,14 @@ def comparison_data(report: Report, flips: FlippedIds) -> Record:
         "labels": runs,
         "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
         "verdicts": [
-            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "verdict": pair.verdict, "n": pair.n}
+            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "claim": claim(pair), "n": pair.n}
             | {"sentences": pair.sentences}
             for pair in report.statistics.pairs
         ],
         "differences": list(differences(report)),
         "ratios": list(ratio_bars(report)),
         "wins": wins(report),
-        "table": run_table(report),
+        "table": dict(zip(("heads", "rows"), run_columns(report, PAGE), strict=True)),
         "groups": [],
         "graders": [],
         "scores": None,
@@ -230,22 +218,6 @@ def wins(report: Report) -> list[Record]:
     ]
 
 
-def run_table(report: Report) -> Record:
-    """Each run in a line: pass rate, score, time, tokens and cost."""
-    heads = ["Run"]
-    for figure in PAGE:
-        heads += [figure.title, "95% interval"] if figure.unit == "rate" else [figure.title]
-    rows = []
-    for label in report.meta.runs:
-        cells = [label]
-        for figure in PAGE:
-            cells.append(SHOW[figure.unit](figure.value(report, label)))
-            if figure.unit == "rate":
-                cells.append(percent_interval(figure.interval_of(report, label)))
-        rows.append(cells)
-    return {"heads": heads, "rows": rows}
-
-
 # --- a row per prompt -------------------------------------------------------------------------
 
 
@@ -268,7 +240,8 @@ def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLi
 
 def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
     """How a prompt changed from the first run to the others, given whether any of them gained or lost it."""
-    if len(statuses) < 2 or UNGRADED in statuses or GRADER_ERROR in statuses:
+    missing = len(statuses) < 2 and not lost  # in a gate it counts as not passed
+    if missing or UNGRADED in statuses or GRADER_ERROR in statuses:
         return OTHER
     if gained or lost:
         return MIXED if gained and lost else FIXED if gained else WORSE

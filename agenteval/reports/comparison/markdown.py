@@ -5,11 +5,12 @@ from heapq import nlargest
 from typing import Any
 
 from agenteval.comparison import figures
-from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, Unit, measures
+from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, measures
 from agenteval.comparison.verdicts import claim, dropped, p_text, points
-from agenteval.reports.figures import UNKNOWN, interval_text, number, percent, percent_interval, span, whole
+from agenteval.reports.figures import UNKNOWN, number, percent, span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
+from agenteval.reports.run_columns import INTERVAL, SHOW, interval_text, run_columns
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import (
     ComparisonReport,
@@ -24,7 +25,6 @@ from agenteval.wire.differences import Category, Difference, PositionBias, Prefe
 
 PROMPTS_SHOWN = 10
 MISSING_SHOWN = 20
-INTERVAL = "95 % interval"
 WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
 RESULTS_WON_BY = {
     "weighted": "the weighted score of quality, speed and reliability",
@@ -35,15 +35,6 @@ TRIALS_WON_BY = {
     "weighted": "the weighted score of capability, reliability and consistency",
     "statistical": "the pass rate",
     "custom": "the comparison grader's ranking",
-}
-SHOW: dict[Unit, Callable[[Any], str]] = {
-    "rate": percent,
-    "score": number,
-    "count": lambda count: UNKNOWN if count is None else str(count),
-    "ms": lambda value: number(value, 0),
-    "tokens": whole,
-    "usd": lambda value: number(value, 4),
-    "steps": lambda value: number(value, 1),
 }
 
 
@@ -193,23 +184,8 @@ def position_line(bias: PositionBias) -> str:
 
 def by_run(title: str, shown: Sequence[RunFigure], report: Report, labels: Sequence[str] | None = None) -> list[str]:
     """A section with a row of figures for each run, with intervals where the figures have them."""
-    header = [cell for figure in shown for cell in ([figure.title, INTERVAL] if figure.interval else [figure.title])]
-    rows = [
-        [inline(label), *(cell for figure in shown for cell in _cells(figure, report, label))]
-        for label in (report.meta.runs if labels is None else labels)
-    ]
-    return [title, "", *table(["Run", *header], rows)]
-
-
-def _cells(figure: RunFigure, report: Report, label: str) -> list[str]:
-    cells = [SHOW[figure.unit](figure.value(report, label))]
-    if not figure.interval:
-        return cells
-    found = figure.interval_of(report, label)
-    if figure.unit == "rate":
-        return [*cells, percent_interval(found)]
-    digits = 0 if figure.unit == "ms" else 3
-    return [*cells, span(found, digits) if isinstance(found, tuple) else interval_text(found, digits)]
+    titles, rows = run_columns(report, shown, labels)
+    return [title, "", *table(titles, [[inline(label), *cells] for label, *cells in rows])]
 
 
 def quality_section(report: ComparisonReport) -> list[str]:
@@ -221,14 +197,14 @@ def quality_section(report: ComparisonReport) -> list[str]:
 
 
 def latency_sections(report: Report) -> Iterator[list[str]]:
-    """Latency of each run in milliseconds, and the time to the first response where it is known."""
+    """Latency of each run, and the time to the first response where it is known."""
     shown = list(figures.LATENCY)
     if report.meta.bootstrap_iterations:
         shown = [one._replace(interval=figures.BOOTSTRAPPED) if one.title == "Mean" else one for one in shown]
-    yield by_run("## Latency (ms)", shown, report)
+    yield by_run("## Latency", shown, report)
     first = [label for label in report.meta.runs if report.performance[label].first_response]
     if first:
-        yield by_run("First response (ms):", figures.FIRST_RESPONSE, report, first)
+        yield by_run("First response:", figures.FIRST_RESPONSE, report, first)
 
 
 def usage_section(report: Report) -> list[str]:
@@ -251,8 +227,8 @@ def estimates_section(report: TrialsComparisonReport) -> list[str]:
         for label, once in report.capability.items():
             every = report.reliability[label]
             if j in once.pass_at:
-                at = [number(once.pass_at[j]), interval_text(once.pass_at_intervals.get(j))]
-                exp = [number(every.pass_exp.get(j)), interval_text(every.pass_exp_intervals.get(j))]
+                at = [number(once.pass_at[j]), interval_text(once.pass_at_intervals.get(j), "score")]
+                exp = [number(every.pass_exp.get(j)), interval_text(every.pass_exp_intervals.get(j), "score")]
                 rows.append([inline(label), j, *at, *exp, str(once.pass_at_n[j])])
     header = ["Run", "j", "pass@j", INTERVAL, "pass^j", INTERVAL, "Prompts with j trials"]
     title = "## Passed once (pass@j), passed every time (pass^j), of j trials"
@@ -274,8 +250,14 @@ def categories_section(categories: Mapping[str, Category] | None, meta: ReportMe
     if not categories:
         return []
     rows = [
-        [inline(name), inline(label), percent(run.pass_rate), percent_interval(run.interval), number(run.avg_score)]
-        + [interval_text(run.score_interval), str(run.n)]
+        [
+            inline(name),
+            inline(label),
+            percent(run.pass_rate),
+            interval_text(run.interval, "rate"),
+            number(run.avg_score),
+        ]
+        + [interval_text(run.score_interval, "score"), str(run.n)]
         for name, category in categories.items()
         for label, run in category.runs.items()
     ]

@@ -1,9 +1,8 @@
 """table: for a terminal: better, worse or cannot tell, and by how much, on one screen"""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from agenteval.comparison.figures import COST, ESTIMATED, PRICE, TERMINAL, Pair, Report, Unit
+from agenteval.comparison.figures import COST, ESTIMATED, PRICE, TERMINAL, Pair, Report
 from agenteval.comparison.verdicts import (
     BETTER,
     CANNOT_TELL,
@@ -15,33 +14,15 @@ from agenteval.comparison.verdicts import (
     dropped,
     standing,
 )
-from agenteval.reports.figures import (
-    UNKNOWN,
-    dollars,
-    duration_text,
-    number,
-    percent,
-    percent_interval,
-    rank_text,
-    whole,
-)
+from agenteval.reports.figures import number, percent
 from agenteval.reports.forms import ReportContext
+from agenteval.reports.run_columns import INTERVAL, run_columns
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, hanging, paint, wrap
 from agenteval.streams.text import GAP, as_lines, counted, first_few, in_columns, one_line, width
 from agenteval.wire.comparison import Separation
 
 COLORS = {BETTER: GREEN, WORSE: RED, EQUAL: YELLOW, CANNOT_TELL: YELLOW}
-SHOW: dict[Unit, Callable[[Any], str]] = {
-    "rate": percent,
-    "score": number,
-    "count": whole,
-    "ms": duration_text,
-    "tokens": whole,
-    "usd": dollars,
-    "rank": rank_text,
-}
-RATE_INTERVAL = "95% interval"
-DROPPED = (PRICE.title, "Time", "Score", RATE_INTERVAL, "Cost", "Tokens")  # in this order, where a terminal is narrow
+DROPPED = (PRICE.title, "Time", "Score", INTERVAL, "Cost", "Tokens")  # in this order, where a terminal is narrow
 MIN_NAME, MAX_NAME = 10, 30
 IDS_SHOWN = 20
 INDENT = "  "
@@ -91,26 +72,20 @@ def headline(pair: Pair, context: ReportContext) -> list[str]:
 
 def run_lines(report: Report, context: ReportContext) -> list[str]:
     """A line per run: pass rate with its interval, score, tokens, cost and time."""
-    titles, rows = ["Run"], [[_name(label)] for label in report.meta.runs]
-    for figure in TERMINAL:
-        titles += [figure.title, RATE_INTERVAL] if figure.unit == "rate" else [figure.title]
-        for label, cells in zip(report.meta.runs, rows, strict=True):
-            star = "*" if figure in (COST, PRICE) and ESTIMATED.value(report, label) else ""
-            cells.append(SHOW[figure.unit](figure.value(report, label)) + star)
-            if figure.unit == "rate":
-                cells.append(percent_interval(figure.interval_of(report, label)))
-    sizes = [
-        max(width(title), *(width(row[at]) for row in rows)) if any(row[at] != UNKNOWN for row in rows) else 0
-        for at, title in enumerate(titles)
-    ]
+    titles, rows = run_columns(report, TERMINAL)
+    for row in rows:
+        for at, title in enumerate(titles):
+            if title in (COST.title, PRICE.title) and ESTIMATED.value(report, row[0]):
+                row[at] += "*"
+        row[0] = _name(row[0])
+    sizes = [max(width(title), *(width(row[at]) for row in rows)) for at, title in enumerate(titles)]
     for title in DROPPED:
-        if _total(sizes) > context.width:
+        if _total(sizes) > context.width and title in titles:
             sizes[titles.index(title)] = 0
     sizes[0] = max(min(MIN_NAME, sizes[0]), sizes[0] - max(0, _total(sizes) - context.width))
     right = set(range(1, len(titles)))
     shown, *lines = [in_columns(row, sizes, right) for row in ([title.upper() for title in titles], *rows)]
-    cost = titles.index(COST.title)
-    if any("*" in row[cost] for row in rows) and sizes[cost]:
+    if any(cell.endswith("*") and size for row in rows for cell, size in zip(row, sizes, strict=True)):
         lines += wrap("* estimated by the list price of the model, not a bill", context.width)
     return [paint(shown, BOLD, context.color), *lines]
 

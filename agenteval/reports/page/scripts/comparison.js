@@ -6,10 +6,9 @@ Object.assign(STATUS_NAMES, {
 Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', mixed: '≈', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–' });
 STATUS_ORDER.push('worse', 'mixed', 'fixed', 'both-fail', 'both-pass', 'not-compared');
 
-function verdictCard({ a, b, better, verdict, n, sentences }) {
-  const outcome = better === null ? verdict[0].toUpperCase() + verdict.slice(1) : `${clip(b, 80)} is ${better === b ? 'better' : 'worse'}`;
+function verdictCard({ a, b, better, claim, n, sentences }) {
   return card(`${clip(a, 80)} → ${clip(b, 80)}`,
-    el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: outcome }),
+    el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: `${claim}.` }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
     el('p', { class: 'note', text: `over ${plural(n, 'prompt')} graded in both` }));
 }
