@@ -166,6 +166,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "ae-merge": {"make": result, "reads_all_first": True},
     "ae-plan": {"args": ("--pass-rate", "0.8")},
     "ae-ray": {"make": None, "args": ()},  # needs a cluster: tests/cli/test_ray.py
+    "ae-sandbox": {"make": None, "args": ()},  # runs a command: tests/cli/test_sandbox.py
     "ae-score": report("num_questions"),
     "ae-trials": {"args": ("--simple", "echo {}", "-k", "1")},
 }

@@ -16,8 +16,10 @@ def planned_start(prompt: Record, agent: Agent, cwd: str, conditions: Conditions
     `stdin` is false if it is closed, the number of bytes of a prompt, or true for a conversation.
     """
     texts = turns_of(prompt)
-    temporary = "" if conditions.environment.needs_temporary(agent.env) else None  # its name is not known yet
-    command = conditions.environment.command(first_invocation(agent, texts, cwd), cwd, temporary)
+    temporary = "TMPDIR" if conditions.environment.needs_temporary(agent.env) else None  # its name is not known yet
+    invocation = first_invocation(agent, texts, cwd)
+    command = conditions.environment.command(invocation, cwd, temporary)
+    command = conditions.behind_wall(command, invocation, "HOME", temporary)
     stdin: bool | int = False if command.stdin is None else len(command.stdin)
     argv = [word.replace(ANSWER_FILE, "ANSWER_FILE") for word in command.argv]
     return {

@@ -45,6 +45,7 @@ from agenteval.agents.resume import (
     with_fields,
     without_verdict,
 )
+from agenteval.agents.sandbox import CONTAINERS, Sandbox, find_sandbox, is_below, programs_of, programs_of_line
 from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.agents.workspaces import Markers, Workspaces, workspace_name
@@ -85,6 +86,10 @@ class RunSettings(msgspec.Struct, frozen=True):
     workspace_template: str | None
     workspace_git: bool
     keep_workspaces: str
+    sandbox: str | None  # the engine, "" for the one that is installed
+    sandbox_net: str | None
+    sandbox_image: str | None
+    sandbox_read: tuple[str, ...]
     env: tuple[str, ...]
     clean_env: bool
     no_redact: bool
@@ -189,7 +194,9 @@ class PromptRun:
         if settings.cwd is not None and not os.path.isdir(settings.cwd):
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
-        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, _surroundings(settings))
+        self.sandbox = _sandbox_of(settings, self.agent, self.cwd, source.path)
+        surroundings = _surroundings(settings, self.sandbox)
+        self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
         self.output = open_output(
@@ -205,7 +212,7 @@ class PromptRun:
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
         self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
-        self.conditions = _conditions_of(settings, self.agent, self.console)
+        self.conditions = _conditions_of(settings, self.agent, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
@@ -254,6 +261,7 @@ class PromptRun:
             "agent": self.identity.name,
             "agentCommand": self.conditions.redact(command),
             "agentDigest": self.identity.digest,
+            **({} if self.sandbox is None else {"sandbox": self.sandbox.identity}),
         }
 
     def __call__(
@@ -346,7 +354,7 @@ class PromptRun:
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
-        if self.workspaces is None and not in_container(self.agent):
+        if self.workspaces is None and self.sandbox is None and not in_container(self.agent):
             line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with all permissions"
             self.console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
 
@@ -582,7 +590,9 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
             say(str(error))
             return name
 
-    find = program_or_name if settings.dry_run else find_program
+    contained = settings.sandbox in CONTAINERS or (settings.sandbox == "" and settings.sandbox_image is not None)
+    # What a container runs is in its image.
+    find = str if contained else program_or_name if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
@@ -620,6 +630,13 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
     """Raises UserError for an option that has no effect without another one."""
     if settings.retry_on and not settings.retries:
         raise UserError("--retry-on needs --retries N")
+    for_sandbox = {
+        "--sandbox-net": settings.sandbox_net,
+        "--sandbox-image": settings.sandbox_image,
+        "--sandbox-read": settings.sandbox_read,
+    }
+    if settings.sandbox is None and (option := next((name for name, given in for_sandbox.items() if given), None)):
+        raise UserError(f"{option} needs --sandbox")
     for_workspaces = {
         "--workspace-template": settings.workspace_template,
         "--workspace-git": settings.workspace_git,
@@ -630,7 +647,29 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
         raise UserError(f"{option} needs --workspace-dir")
 
 
-def _surroundings(settings: RunSettings) -> list[str]:
+def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | None) -> Sandbox | None:
+    """Returns the wall that the options ask for; UserError if there can be none, or prompts would be behind it."""
+    if settings.sandbox is None:
+        return None
+    if settings.workspace_dir is None:
+        if settings.cwd is None:
+            raise UserError("--sandbox needs a directory to show the agent: --workspace-dir DIR, or --cwd DIR")
+        for file in filter(None, (prompts, settings.output)):
+            if file != "-" and is_below(os.path.realpath(file), os.path.realpath(cwd)):
+                raise UserError(
+                    f"--sandbox: agents could read {file}, which is in their directory: use --workspace-dir"
+                )
+    shell = isinstance(agent, ShellAgent)
+    return find_sandbox(
+        settings.sandbox,
+        settings.sandbox_net or "host",  # most agents ask a model
+        settings.sandbox_image,
+        read=settings.sandbox_read,
+        programs=programs_of_line(agent.words[0]) if shell else programs_of(agent.words),
+    )
+
+
+def _surroundings(settings: RunSettings, sandbox: Sandbox | None) -> list[str]:
     """Returns what tells the place where agents work from another: with it they are asked something else."""
     template = settings.workspace_template
     found = {
@@ -638,6 +677,7 @@ def _surroundings(settings: RunSettings) -> list[str]:
         "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
         "--workspace-git": settings.workspace_git,
         "--clean-env": settings.clean_env,
+        "--sandbox": sandbox and sandbox.identity,
     }
     return [f"{option} {value}" for option, value in found.items() if value]
 
@@ -657,7 +697,7 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     return journal
 
 
-def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Conditions:
+def _conditions_of(settings: RunSettings, agent: Agent, sandbox: Sandbox | None, console: Console) -> Conditions:
     """Returns what all prompts have in common; the agent's schema may have variables of its own."""
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
@@ -671,6 +711,7 @@ def _conditions_of(settings: RunSettings, agent: Agent, console: Console) -> Con
         warm_up=WarmUp(warm_up if settings.warm_up is None else settings.warm_up),
         redact=Redactor(hidden),
         say=console.say,
+        sandbox=sandbox,
     )
 
 

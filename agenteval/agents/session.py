@@ -19,8 +19,19 @@ from agenteval.adapters.reader import Reading, read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
-from agenteval.agents.kinds import DEFAULT_TIMEOUT, AcpAgent, Agent, Environment, Invocation, SchemaAgent, TurnAgent
+from agenteval.agents.kinds import (
+    DEFAULT_TIMEOUT,
+    TEMPORARY,
+    AcpAgent,
+    Agent,
+    Environment,
+    Invocation,
+    SchemaAgent,
+    TurnAgent,
+)
 from agenteval.agents.raw_record import RawRecordBuilder
+from agenteval.agents.sandbox import Sandbox
+from agenteval.errors import WorkspaceError
 from agenteval.processes.process import Command, Outcome, failure_of
 from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
@@ -129,6 +140,14 @@ class Conditions(msgspec.Struct, frozen=True):
     warm_up: WarmUp = WarmUp(wanted=False)
     redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
+    sandbox: Sandbox | None = None
+
+    def behind_wall(self, command: Command, invocation: Invocation, home: str | None, temporary: str | None) -> Command:
+        """Returns the command behind the wall of --sandbox, if that is asked for; `home` is then its HOME."""
+        if self.sandbox is None or home is None:
+            return command
+        write = [] if temporary is None else [temporary]
+        return self.sandbox.behind(command, home, write, [*invocation.env, *self.environment.chosen, TEMPORARY])
 
 
 class _Retry(NamedTuple):
@@ -170,6 +189,7 @@ class PromptJob:
         self.prepare, self.conditions, self.trace = prepare, conditions, trace
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
+        self.home: str | None = None  # its HOME behind the wall
         self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one
@@ -214,11 +234,19 @@ class PromptJob:
         if self.conditions.environment.needs_temporary(self.agent.env):
             with suppress(OSError):  # a full disk: the agent may do without
                 self.temporary = self.processes.scratch.new_directory()
+        if self.conditions.sandbox is not None:
+            self.home = self._new_home()
         try:
             return self._run_once()
         finally:
-            if self.temporary is not None:
-                discard(self.temporary)
+            for made in filter(None, (self.temporary, self.home)):
+                discard(made)
+
+    def _new_home(self) -> str:
+        try:
+            return self.processes.scratch.new_directory()
+        except OSError as error:
+            raise WorkspaceError(f"cannot make a HOME: {error.strerror} (TMPDIR)") from None
 
     def _run_once(self) -> tuple[Record, _Retry | None]:
         raw = RawRecordBuilder(self.conditions.redact)
@@ -266,6 +294,7 @@ class PromptJob:
                 break
         if logged and reading.session_id:
             environment = self.conditions.environment.all_of(agent.env)
+            environment |= {} if self.home is None else {"HOME": self.home}
             raw.session_log = session_log(logged, reading.session_id, environment)
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
@@ -286,7 +315,8 @@ class PromptJob:
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
-        return self.conditions.environment.command(invocation, cwd, self.temporary)
+        command = self.conditions.environment.command(invocation, cwd, self.temporary)
+        return self.conditions.behind_wall(command, invocation, self.home, self.temporary)
 
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:

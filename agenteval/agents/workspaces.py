@@ -254,7 +254,11 @@ class Markers:
         """
         with self._opening:
             if self._locks is None:
-                self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
+                try:
+                    self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
+                except PermissionError:  # an agent may have changed its mode
+                    os.unlink(self._own("locks"))
+                    self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
         place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)

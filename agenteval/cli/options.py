@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from agenteval.agents.sandbox import ENGINES, NETWORKS
 from agenteval.cli.completion import starting
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import decode_record
@@ -173,6 +174,23 @@ def refuse_without(needed: str, *names: str) -> None:
     for option in context.command.params:
         if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
             raise UserError(f"{option.opts[-1]} has no effect without {needed}")
+
+
+def sandbox_options(what: str, *, net: str) -> Decorator:
+    """--sandbox and what it needs; `net` is the network that these have by default."""
+    return combined(
+        click.option(
+            "--sandbox",
+            is_flag=False,
+            flag_value="",
+            type=click.Choice(["", *ENGINES]),
+            metavar="[bwrap|podman|docker]",
+            help=f"{what} run behind a wall: they see their own directory, the system and nothing else.",
+        ),
+        click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network behind it.  [default: {net}]"),
+        click.option("--sandbox-image", metavar="IMAGE", help="Image to run in, for podman and docker."),
+        click.option("--sandbox-read", multiple=True, metavar="PATH", help="What they may read besides; repeatable."),
+    )
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:

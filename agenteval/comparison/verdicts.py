@@ -49,6 +49,11 @@ def claim(pair: Pair) -> str:
     return f"{pair.run_b} is {found} than {pair.run_a}"
 
 
+def headline(pair: Pair) -> str:
+    """The same as a sentence."""
+    return f"{claim(pair)}.".replace(CANNOT_TELL, CANNOT_TELL.capitalize(), standing(pair) == CANNOT_TELL)
+
+
 def summary_line(report: Report) -> str:
     """The verdict of a report in one line; of several runs, each against the first one."""
     pairs, _ = against_first(report)

@@ -52,6 +52,7 @@ class Command(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     stdin: bytes | None = None
     alone: bool = False  # the environment is `env` only, nothing is inherited
+    answers: str | None = None  # a directory for its answer file, if it cannot write to any other
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -137,6 +138,8 @@ class RunningProcess:
         if ANSWER_FILE in "\0".join(self.command.argv):
             try:
                 self.answer_file = name = self.supervisor.scratch.new_name("answer-")
+                if self.command.answers is not None:
+                    self.answer_file = name = os.path.join(self.command.answers, os.path.basename(name))
             except OSError as error:
                 self.error = f"cannot make a file for the agent's answer: {error.strerror} (TMPDIR)"
                 return False

@@ -147,11 +147,11 @@ def read_given(path: str, limit: int = LARGEST) -> bytes:
     """Returns the content of a small file that the user names; OSError if it cannot be read or is too large."""
     fd = open_given(path)
     try:
-        data = piece = read_first(fd, PIECE)
-        while piece and len(data) <= limit:
-            data += (piece := descriptors.read(fd, PIECE))
+        pieces = [read_first(fd, PIECE)]
+        while pieces[-1] and len(pieces) <= limit // PIECE + 1:
+            pieces.append(descriptors.read(fd, PIECE))
     finally:
         os.close(fd)
-    if len(data) > limit:
+    if len(data := b"".join(pieces)) > limit:
         raise _too_large(path, limit)
     return data

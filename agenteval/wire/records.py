@@ -381,7 +381,7 @@ STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: wha
 RUN_METADATA = frozenset(
     (
         STOP_RULE,
-        *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs"),
+        *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs", "sandbox"),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )

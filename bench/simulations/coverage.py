@@ -176,8 +176,9 @@ def power_table(found: Found, repetitions: int) -> Iterator[str]:
 def comparisons(settings: Settings, pool: Any) -> Callable[[], Part]:
     """Intervals, false alarms and power of ae-compare."""
     untimed = [scenario._replace(timed=False) for scenario in (*UNCHANGED, *WORSE)]
-    finish = run_all([*INTERVALS, *untimed], settings, pool)
-    return lambda: comparisons_part(finish(), settings)
+    fewer = settings._replace(repetitions=max(1, settings.repetitions // 2))  # there are many kinds
+    finish = run_all([*INTERVALS, *untimed], fewer, pool)
+    return lambda: comparisons_part(finish(), fewer)
 
 
 def comparisons_part(found: Found, settings: Settings) -> Part:

@@ -235,7 +235,7 @@ def tables(tasks: Sequence[Task], counted: Sequence[Held]) -> tuple[list[str], l
     """Returns a row per kind and figure with the share that holds, and the goals that are missed."""
     found = {(task.number, task.n): held for task, held in zip(tasks, counted, strict=True)}
     runs, sizes, misses = tasks[0].runs, (10, 12, 30, 100, 300), list[Miss]()
-    lines = [f"{runs:,} evaluations each; n are prompts, or clusters of them:", ""]
+    lines = [f"{runs:,} evaluations each; n are prompts, or clusters of them; † one side is hardly ever missed:", ""]
     lines += ["| what | interval of | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---" * (len(sizes) + 2) + "|"]
     for number, kind in enumerate(KINDS):
         for name in dict.fromkeys(name for n in kind.sizes for name in found[number, n].total):

@@ -118,13 +118,13 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         "|---|---|---|",
     ]
     for prompts in (30, 100, 300):
-        failed, skipped = deaths(prompts, runs // 2, prompts)
+        failed, skipped = deaths(prompts, runs // 4, prompts)
         lines.append(f"| {prompts} | {failed:.1%} | {skipped:.1%} |")
     lines += ["", "Places of three runs or more: how often all of them hold at once, and how many each run has:", ""]
     lines += ["| prompts | pass rates | all hold | places of a run |", "|---|---|---|---|"]
     for prompts, rates in PLACES:
-        held, width = places_held(prompts, rates, runs // 2, prompts)
+        held, width = places_held(prompts, rates, runs // 4, prompts)
         lines.append(f"| {prompts} | {', '.join(f'{rate:g}' for rate in rates)} | {held:.1%} | {width:.1f} |")
-        if beyond(held, LEVEL, runs // 2) < -SIGMAS:
+        if beyond(held, LEVEL, runs // 4) < -SIGMAS:
             misses.append(f"places of {len(rates)} runs, {prompts} prompts: {held:.1%} hold, the goal is {LEVEL:.0%}")
     return lines, misses

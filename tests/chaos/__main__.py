@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -15,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.faults import may_mount
+from tests.chaos.matrix import KINDS, PATHS, check
 from tests.chaos.plan import Plan, draw
 from tests.chaos.rounds import Round, keep, report, round_folder, run_round
 
@@ -33,6 +35,8 @@ def main() -> int:
     began, count = time.monotonic(), Counter[str]()
     base = Path(tempfile.mkdtemp(prefix="ae-"))
     base.chmod(0o755)
+    if options.round is None:
+        count[FAILED] += _matrix(base, options.jobs)
     plans = [draw(seed, number, ray=ray) for number in numbers]
     # A Ray cluster takes seconds of all CPUs to start, and gives up if it does not get them: these rounds come alone.
     for shape_is_ray, jobs in ((True, 1), (False, options.jobs)):
@@ -51,6 +55,24 @@ def main() -> int:
         print("ae-ray came to no result in any round: see whether Ray starts at all (make test-cluster)")
         return 1
     return 1 if count[FAILED] else 0
+
+
+def _matrix(base: Path, jobs: int) -> int:
+    """Performs every cell of the fault matrix; returns how many did not hold."""
+    cells = [(name, kind) for name in PATHS for kind in KINDS]
+    failed = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        folders = [Path(tempfile.mkdtemp(prefix="cell-", dir=base)) for _ in cells]
+        for cell, problems in zip(
+            cells, pool.map(lambda cell, folder: check(*cell, folder), cells, folders), strict=True
+        ):
+            failed += bool(problems)
+            for problem in problems:
+                print(f"{cell[0]}, {cell[1]}: {problem}", flush=True)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{len(cells)} cells of the fault matrix, {failed} failed", flush=True)
+    return failed
 
 
 def _tell(this: Round, count: Counter[str], *, verbose: bool) -> None:

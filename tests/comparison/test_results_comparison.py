@@ -412,5 +412,5 @@ def test_markdown_cuts_long_lists_of_missing_prompts() -> None:
     text = b"".join(render(report, ReportContext())).decode()
     assert "lacks 25: p0, " in text
     assert "p19 and 5 more" in text
-    assert "**cannot tell none from some: no prompt is graded in both.**" in text
+    assert "**Cannot tell none from some: no prompt is graded in both.**" in text
     assert "| none | – | – | – | – | 0 | 0 | 0 | 0 | 0 | 0 |" in text

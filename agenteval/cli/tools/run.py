@@ -33,7 +33,7 @@ def main(path: str | None, **options: Any) -> int:
     stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
 
     Agents run with your rights, and the adapters of the suite switch off their questions: give them
-    directories of their own (--workspace-dir), or a container (examples/container).
+    directories of their own (--workspace-dir), and a wall around them (--sandbox).
     """
     run = PromptRun("ae-run", Source(path), RunSettings(**options), validate=validate_checks)
 

@@ -16,7 +16,7 @@ from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, measur
 from agenteval.comparison.pairing import prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import claim, points
+from agenteval.comparison.verdicts import headline, points
 from agenteval.errors import BadRecord
 from agenteval.reports.figures import (
     number,
@@ -135,7 +135,7 @@ def comparison_data(report: Report, flips: FlippedIds) -> Record:
         "labels": runs,
         "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
         "verdicts": [
-            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "claim": claim(pair), "n": pair.n}
+            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "headline": headline(pair), "n": pair.n}
             | {"sentences": pair.sentences}
             for pair in report.statistics.pairs
         ],

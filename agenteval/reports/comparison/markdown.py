@@ -6,7 +6,7 @@ from typing import Any
 
 from agenteval.comparison import figures
 from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, measures
-from agenteval.comparison.verdicts import claim, dropped, p_text, points
+from agenteval.comparison.verdicts import dropped, headline, p_text, points
 from agenteval.reports.figures import UNKNOWN, number, percent, span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
@@ -101,6 +101,7 @@ def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
         f"Prompts: {meta.prompt_count} in all, {meta.prompts_with_all_runs} in every run",
         *more,
         *([f"Clusters: prompts with the same {inline(meta.cluster_by)}"] if meta.cluster_by else []),
+        f"Decided by: {inline(meta.on)}",
         f"Strategy: {meta.strategy}{_settings(meta)}",
         f"Generated: {meta.generated_at}",
     ]
@@ -129,7 +130,7 @@ def verdicts(pairs: Sequence[Pair]) -> list[str]:
     """For every two runs: which is better, then a sentence each on passes, scores, and what it takes."""
     lines = ["## Verdict"]
     for pair in pairs:
-        lines += ["", f"**{inline(claim(pair))}.**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
+        lines += ["", f"**{inline(headline(pair))}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
     if len(pairs) > 1:
         lines += ["", f"Verdicts and intervals are adjusted for the {len(pairs)} pairs (Holm's method)."]
     return lines

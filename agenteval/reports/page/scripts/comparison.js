@@ -6,9 +6,9 @@ Object.assign(STATUS_NAMES, {
 Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', mixed: '≈', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–' });
 STATUS_ORDER.push('worse', 'mixed', 'fixed', 'both-fail', 'both-pass', 'not-compared');
 
-function verdictCard({ a, b, better, claim, n, sentences }) {
+function verdictCard({ a, b, better, headline, n, sentences }) {
   return card(`${clip(a, 80)} → ${clip(b, 80)}`,
-    el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: `${claim}.` }),
+    el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: headline }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
     el('p', { class: 'note', text: `over ${plural(n, 'prompt')} graded in both` }));
 }

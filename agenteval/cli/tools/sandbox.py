@@ -1,0 +1,87 @@
+"""ae-sandbox: runs a command behind a wall, where it sees its own directory, the system and nothing else."""
+
+import os
+
+import click
+
+from agenteval.agents.kinds import agent_environment
+from agenteval.agents.sandbox import BUBBLEWRAP, ENGINES, NETWORKS, find_sandbox, programs_of, run_behind
+from agenteval.cli.tool import tool
+from agenteval.errors import UserError
+from agenteval.processes.process import Command, find_program
+
+EXIT_STATUS = {
+    0: "the exit code is that of the command; 128 + N if signal N has killed it",
+    1: "also if the command cannot be started",
+    2: "also on a usage error, or if there is nothing that can build the wall; nothing was run",
+    130: "also if it was interrupted (Ctrl-C); 143 terminated",
+}
+
+
+@tool("ae-sandbox", exit_status=EXIT_STATUS)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="What builds the wall.  [default: bwrap; with --image podman or docker]",
+)
+@click.option("--net", type=click.Choice(NETWORKS), default="none", help="Network: none, or that of this machine.")
+@click.option("--image", metavar="IMAGE", help="Image of the container, for podman and docker; it needs /bin/sh.")
+@click.option("--writable", multiple=True, metavar="DIR", help="A directory that it may write to; repeatable.")
+@click.option("--readable", multiple=True, metavar="PATH", help="A file or directory that it may read; repeatable.")
+@click.option("--home", metavar="DIR", help="Its HOME.  [default: an empty directory, removed afterwards]")
+@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable.")
+@click.option("--engine-arg", multiple=True, metavar="ARG", help="A word for podman run or docker run; repeatable.")
+def main(
+    engine: str | None,
+    net: str,
+    image: str | None,
+    writable: tuple[str, ...],
+    readable: tuple[str, ...],
+    home: str | None,
+    env: tuple[str, ...],
+    engine_arg: tuple[str, ...],
+    debug: bool,
+    command: list[str] | None,
+) -> int:
+    """Run a command behind a wall: it sees its own directory, the system and nothing else.
+
+    It can write to the current directory, to --writable DIR and to its HOME; it can read the system
+    (/usr, /etc, …), the files that its program was installed with, and --readable PATH. It sees no other
+    files and no other processes, and has no network but with --net host. Of the environment it gets PATH,
+    LANG and the like, and what --env names. Stdin, stdout, stderr and the exit code are those of the
+    command; on SIGTERM, SIGINT and SIGHUP all that it has started gets SIGTERM, and SIGKILL two seconds later.
+
+    bwrap (bubblewrap) works with and without root. With --image it runs in a container of podman or docker,
+    which has the image's programs, 2 GB of memory, 1 CPU and 512 processes; --engine-arg changes that.
+
+    Examples:
+      ae-sandbox -- make test
+      ae-sandbox --net host --env ANTHROPIC_API_KEY -- claude -p "Fix the failing test."
+      ae-sandbox --engine podman --image my-image --engine-arg=--memory=8g -- pytest -q
+      ae-grade results.jsonl -g "ae-grader-git --sandbox --command 'make test'"
+    """
+    if not command:
+        raise UserError("name the command after --, as in ae-sandbox -- make test")
+    for place in (*writable, *filter(None, [home])):
+        if not os.path.isdir(place):
+            raise UserError(f"{place}: no such directory to write to")
+    sandbox = find_sandbox(
+        engine or "",
+        net,
+        image,
+        read=readable,
+        arguments=engine_arg,
+        programs=programs_of(command),
+        option="--engine",
+    )
+    environment = agent_environment(env, clean=True)
+    walled = sandbox.engine == BUBBLEWRAP
+    variables = environment.with_own({}) if walled else environment.chosen
+    variables = {name: value for name, value in variables.items() if name in environment.chosen or name != "TMPDIR"}
+    program = find_program(command[0]) if walled else command[0]
+    started = Command(program, command, os.getcwd(), variables, alone=walled)
+    places = [os.path.abspath(place) for place in writable]
+    return run_behind(sandbox, started, home and os.path.abspath(home), places)
+
+
+main.takes_command = True  # the words after `--` are the command

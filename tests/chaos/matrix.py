@@ -1,0 +1,146 @@
+"""The fault matrix: every path that the suite opens, and everything that may be in its place.
+
+A row of PATHS is a path: what is there before, and the command that opens it. A cell puts one of KINDS there. The tool
+must end in bounded time without an internal error; every record that does not need the path is written, and the path is
+named if one is missing. A new path is a new row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.privileges import unprivileged
+from tests.support.tool import BIN, Done, jsonl, read, run, script
+
+IDS = ["a", "b", "c"]
+PATIENCE = 90.0  # seconds; the machine may be busy
+GRADER = 'def grade(record):\n    return {"pass": True, "score": 1.0}\n'
+SCHEMA = '{"version": 1, "name": "x", "command": ["echo"], "outputMode": "jsonpath", "prompt": {"flag": ""}}'
+RUN = ["ae-run", "--simple", "echo {}", "prompts.jsonl", "-o", "out.jsonl"]
+WORKSPACES = [*RUN, "--overwrite", "--workspace-dir", "ws"]
+
+
+@dataclass
+class Row:
+    """A path that the suite opens, and a command that does."""
+
+    path: str
+    command: list[str]
+    before: list[str] | None = None  # a command that makes what is there
+    needed: bool = False  # whether nothing can be done without it: exit 1 or 2, and it is named
+    costs: str | None = None  # the record that may be missing because of it, if it is named
+
+
+PATHS = {
+    "workspace": Row("ws/prompt-b", WORKSPACES, costs="b"),
+    "marker": Row("ws/.agenteval/prompt-b", WORKSPACES, before=WORKSPACES, costs="b"),
+    "lock": Row("ws/.agenteval/locks", WORKSPACES, before=WORKSPACES),
+    "journal": Row("out.jsonl.unfinished", [*RUN, "--resume"], needed=True),
+    "output": Row("out.jsonl", RUN, needed=True),
+    "scratch": Row("tmp/agenteval-old/lock", RUN),
+    "session log": Row("logs/p/b.jsonl", ["ae-import", "claude", "logs", "-o", "out.jsonl"], costs="b"),
+    "template": Row("template/file", [*WORKSPACES, "--workspace-template", "template"], needed=True),
+    "schema": Row("schema.json", [*RUN[:1], "-s", "./schema.json", *RUN[3:]], needed=True),
+    "label file": Row("labels.jsonl", ["ae-calibrate", "graded.jsonl", "--labels", "labels.jsonl"], needed=True),
+    "shard": Row("b.jsonl", ["ae-merge", "graded.jsonl", "b.jsonl", "-o", "out.jsonl"], needed=True),
+    "grader file": Row("grader.py", ["ae-grade", "graded.jsonl", "-g", "./grader.py", "-o", "out.jsonl"], needed=True),
+}
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 << 30)
+
+
+def _bytes(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00\n")
+
+
+def _closed(path: Path) -> None:
+    path.write_text("{}\n")
+    path.chmod(0)
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "FIFO": os.mkfifo,
+    "directory": Path.mkdir,
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to /dev/zero": _link("/dev/zero"),
+    "sparse file": _sparse,
+    "not UTF-8": _bytes,
+    "no permission": _closed,
+}
+# What is as good as the file that was there, or as no file: all records are written, and there is nothing to name.
+HARMLESS = {
+    ("output", "link to /dev/zero"),  # a device, which the user may write to
+    ("journal", "sparse file"),  # as a power cut leaves it
+    ("session log", "directory"),  # no log
+    *(("template", kind) for kind in KINDS),  # copied or left out; without permission the workspaces are named
+}
+
+
+def check(name: str, kind: str, folder: Path) -> list[str]:
+    """Performs a cell of the matrix in an empty folder; returns what is wrong."""
+    row = PATHS[name]
+    _prepare(folder)
+    prefix = unprivileged() if kind == "no permission" else []
+    if row.before:
+        run(row.before[0], *row.before[1:], cwd=folder, timeout=PATIENCE).expect(0)
+    path = folder / row.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    KINDS[kind](path)
+    try:
+        env = {"TMPDIR": str(folder / "tmp")}
+        tool = [*prefix, str(BIN / row.command[0])] if prefix else [row.command[0]]
+        done = run(*tool, *row.command[1:], cwd=folder, timeout=PATIENCE, env=env)
+    except AssertionError as late:
+        return [str(late)]
+    finally:
+        path.chmod(0o700) if kind == "no permission" else None
+    return _problems(row, (name, kind) in HARMLESS, done, folder)
+
+
+def _prepare(folder: Path) -> None:
+    results = [
+        {"id": id, "input": "i", "output": "o", "trajectory": [], "score": {"pass": True, "score": 1}} for id in IDS
+    ]
+    (folder / "prompts.jsonl").write_text(jsonl(*({"id": id, "input": "i"} for id in IDS)))
+    (folder / "graded.jsonl").write_text(jsonl(*results))
+    (folder / "grader.py").write_text(GRADER)
+    (folder / "schema.json").write_text(SCHEMA)
+    (folder / "labels.jsonl").write_text(jsonl({"id": "a", "pass": True}))
+    script(folder / "agent", 'echo "$@"')
+    for place in ("template", "logs/p", "tmp"):
+        (folder / place).mkdir(parents=True)
+    for id in IDS:
+        turn = {"type": "user", "sessionId": id, "message": {"role": "user", "content": "hello"}}
+        (folder / f"logs/p/{id}.jsonl").write_text(jsonl(turn))
+
+
+def _problems(row: Row, harmless: bool, done: Done, folder: Path) -> list[str]:
+    problems = []
+    if done.code not in (0, 1, 2):
+        problems.append(f"exit code {done.code}")
+    if "Traceback" in done.stderr or "internal error" in done.stderr:
+        problems.append("an internal error")
+    named = os.path.basename(row.path) in done.stderr
+    if row.needed and not harmless:
+        if done.code == 0 or not named:
+            problems.append("exit 0, or its path is not named")
+        return [f"{problem}\n{done}" for problem in problems]
+    output = folder / "out.jsonl"
+    found = {record["id"] for record in read(output)} if output.is_file() and not row.needed else set(IDS)
+    missing = set(IDS) - found
+    if missing - {row.costs} or (missing and not harmless and (not named or done.code == 0)):
+        problems.append(f"missing: {sorted(missing)}; named: {named}")
+    return [f"{problem}\n{done}" for problem in problems]
