@@ -246,6 +246,7 @@ SAME_NAME = {
     "--require": "a file for ae-grader-git, a tool for ae-grader-tools",
     "--threshold": "a percentage of a share, and a score from which an answer passes",
     "--timeout": "ae-wikiagent counts seconds",
+    "--baseline": "a file in ae-calibrate; ae-history also knows its runs by name",
 }
 
 

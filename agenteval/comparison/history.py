@@ -106,7 +106,7 @@ def read_history(paths: Sequence[str], console: Console, output: str | None = No
         with_failures_graded(run.rows)
     if all(run.start is not None for run in runs):
         runs.sort(key=lambda run: run.start or 0.0)
-    else:
+    elif len(runs) > 1:
         console.say("not every run says when it started (timing.start): runs are in the order of their files")
     _name(runs)
     return runs, kind == "trials"

@@ -67,6 +67,8 @@ def main(
     form = FORMS.choose(form, output, "json")
     if baseline is not None and not fail_if_worse:
         raise UserError("--baseline has no effect without --fail-if-worse: leave it out, or add --fail-if-worse")
+    if len(set(paths)) < len(paths):
+        raise UserError(f"{max(paths, key=paths.count)}: is given twice; name every file and folder once")
     console = Console(NAME, strict=strict, output=output)
     target = Output(output, lazy=True)
     runs, trials = read_history(paths or ("-",), console, output)
