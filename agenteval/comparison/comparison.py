@@ -175,7 +175,7 @@ class Comparison:
         analyses = zip(pairing.analyse_pairs(paired, exponent, trials=self.trials), combinations(runs, 2), strict=True)
         statistics = wire.Statistics(
             runs=each(figures.run_statistics),
-            pairs=[self._pair(pair, meta.on, stopped=a.stopped or b.stopped) for pair, (a, b) in analyses],
+            pairs=[self._pair(pair, meta.on, a, b) for pair, (a, b) in analyses],
         )
         if not self.trials:
             return wire.ComparisonReport(
@@ -199,7 +199,7 @@ class Comparison:
             per_prompt=prompts,
         )
 
-    def _pair(self, pair: PairAnalysis, on: str, *, stopped: bool) -> wire.PairStatistics:
+    def _pair(self, pair: PairAnalysis, on: str, a: RunRows, b: RunRows) -> wire.PairStatistics:
         """What the report says of two runs; its own fields are those of the measure that decides."""
         deciding: Difference = pair.scores if on == "score" else pair.passes
         if on.startswith("pass^") and pair.pass_exp is not None:
@@ -210,7 +210,7 @@ class Comparison:
             deciding.verdict = "no prompt has a score in both"
         return wire.PairStatistics(
             **{name: value for name, value in asdict(deciding).items() if name != "k"},
-            stopped=stopped,
+            stopped=(a.stopped or b.stopped) and pairing.is_known(deciding, b.stop_margin),
             pass_rate=pair.passes,
             mcnemar=None if self.trials else mcnemar(pair.passes),
             score=pair.scores if pair.scores.n else None,
@@ -253,7 +253,7 @@ def remarks(report: Report) -> list[str]:
         f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
         for label, count in (meta.negative_durations or {}).items()
     ]
-    stopped = [f"{pair.run_b} against {pair.run_a}" for pair in report.statistics.pairs if pair.stopped]
+    stopped = [f"{pair.run_b} against {pair.run_a}" for pair in report.statistics.pairs if pair.stopped and pair.better]
     if stopped:
         lines.append(f"stopped early: {STOPPED} ({', '.join(stopped)})")
     if meta.clusters and meta.clusters == meta.prompt_count:

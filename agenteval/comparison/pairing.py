@@ -290,6 +290,13 @@ def difference(values: PairedValues, test: PairedTest, adjusted: float | None) -
     )
 
 
+def is_known(found: Difference, margin: float | None) -> bool:
+    """Whether it is known which run is better, or that B is at most the margin worse: else a run was not stopped early
+    but broken off."""
+    within = margin is not None and found.interval is not None and found.interval.high <= margin
+    return found.better is not None or within
+
+
 def outcome_words(n: int, better: str | None, *, same: bool = False) -> str:
     """The outcome of one test in words."""
     if n == 0:

@@ -298,6 +298,7 @@ class RunRows(NamedTuple):
     changed: Sequence[str] = ()
     clustered: bool = False  # whether prompts that belong together are one cluster (--cluster-by)
     has_stop_rule: bool = False  # whether it could be stopped early (--stop-when-known)
+    stop_margin: float | None = None  # by which it could be known to be hardly worse
     stopped: bool = False  # whether it was
 
     def values(self, field: str) -> list[float]:
@@ -401,7 +402,7 @@ def read_run(
 ) -> RunRows:
     """The rows of one file; a line that cannot be used is reported and left out."""
     rows: dict[str, ComparedRow] = {}
-    has_stop_rule = False
+    rules: list[Any] = []
     for batch in source.lines():
         for number, line in batch:
             try:
@@ -413,11 +414,18 @@ def read_run(
                 console.refuse(f"{source.name}:{number}", why)
                 continue
             rows[row.id] = compared_row(row, number, options)
-            has_stop_rule = has_stop_rule or STOP_RULE in (row.metadata or {})
+            rules = rules or [rule for rule in [(row.metadata or {}).get(STOP_RULE)] if isinstance(rule, dict)]
             for use in uses:
                 use.add(row.metadata)
     clustered = options.cluster_by is not None
-    return RunRows(label, with_failures_graded(rows), clustered=clustered, has_stop_rule=has_stop_rule)
+    margin = rules[0].get("margin") if rules else None
+    return RunRows(
+        label,
+        with_failures_graded(rows),
+        clustered=clustered,
+        has_stop_rule=bool(rules),
+        stop_margin=margin if isinstance(margin, float) else None,
+    )
 
 
 def _why_not_kept(row: Row, rows: Container[str], trials: bool) -> str | None:

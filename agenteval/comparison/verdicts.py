@@ -92,7 +92,9 @@ def details(pair: Pair, report: Report) -> list[Line]:
         Line(name, before_and_after(found, unit, report)) for name, unit, found in in_order(pair, report) if found.n
     ]
     if pair.stopped:
-        lines.append(Line("Stopped", f"early: {STOPPED}"))
+        lines.append(
+            Line("Stopped", f"early: {STOPPED if pair.better else 'it is known to be hardly worse (--margin)'}")
+        )
     lines += [
         Line("Missing", f"{counted(len(ids), 'prompt')} that {label} lacks count as not passed")
         for label, ids in (meta.counted_as_failed or {}).items()
@@ -200,7 +202,7 @@ def preference_words(pair: PreferredRun) -> str:
     (first, wins), (second, losses) = (b, a) if pair.better == pair.run_b else (a, b)
     claim = f"the comparison grader prefers {first}" if pair.better else "the comparison grader prefers neither"
     counts = f"{first} on {wins}, {second} on {losses} of {counted(pair.n, 'prompt')}, {counted(pair.ties, 'tie')}"
-    return f"{claim}: {counts} (sign test, {p_text(pair.adjusted_p)})"
+    return f"{claim}: {counts} (sign test, {p_text(pair.adjusted_p)}{' adjusted' * (pair.adjusted_p != pair.p)})"
 
 
 # --- the gate -----------------------------------------------------------------------------------

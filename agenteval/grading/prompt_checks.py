@@ -7,17 +7,21 @@ be applied raises BadRecord: the record gets no verdict.
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
+from agenteval.agents.workspaces import copy_tree
 from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
 from agenteval.grading.workspace import directory_of, run_in_copy
+from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.agent_files import read_regular
-from agenteval.streams.jsonl import encode
+from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview
 from agenteval.wire import checks as kinds
@@ -85,7 +89,7 @@ def _problems(check: AnyCheck) -> Iterator[str]:
             Pattern(text)
         if isinstance(check, kinds.JsonSchema):
             structure_of(check.schema, "schema")
-        if isinstance(check, kinds.MaxDuration | kinds.CommandSucceeds):
+        if isinstance(check, kinds.MaxDuration | kinds.CommandSucceeds | kinds.HarborTests):
             _milliseconds(check.value if isinstance(check, kinds.MaxDuration) else check.timeout)
     except (ValueError, BadRecord) as error:
         yield str(error)
@@ -175,7 +179,7 @@ def label_of(check: AnyCheck) -> str:
     return f"{kind_of(check)} {preview(one_line(text, SHOWN), SHOWN)}"
 
 
-_SUBJECTS = ("value", "tool", "tools", "skill", "path", "run", "rubric")
+_SUBJECTS = ("value", "tool", "tools", "skill", "path", "run", "tests", "rubric")
 
 
 # --- the evidence -------------------------------------------------------------------------------
@@ -344,6 +348,37 @@ class Evidence:
         last = one_line(printed.strip().rpartition("\n")[2], 2 * SHOWN)
         return Finding(code == 0, f"it {how}{f': {last}' if last and code != 0 else ''}")
 
+    def harbor(self, check: kinds.HarborTests) -> Finding:
+        """Runs the tests of a Harbor task in a copy of the workspace, and reads the reward that they write."""
+        if not os.path.isdir(check.tests):
+            raise BadRecord(f"tests {check.tests}: no such directory")
+        folder = self.processes.scratch.new_directory()
+        try:
+            return self._rewarded(check, folder)
+        except OSError as error:
+            raise BadRecord(f"cannot run {check.tests}: {error}") from None
+        finally:
+            with suppress(OSError):
+                remove_tree(folder)
+
+    def _rewarded(self, check: kinds.HarborTests, folder: str) -> Finding:
+        tests, logs = os.path.join(folder, "tests"), os.path.join(folder, "logs")
+        rewards = os.path.join(logs, "verifier")
+        copy_tree(check.tests, tests)
+        os.makedirs(rewards)
+        _replace_paths(tests, {"/tests": tests, "/logs": logs, check.workdir: "."})
+        run, limit = f"bash {shlex.quote(os.path.join(tests, 'test.sh'))}", _milliseconds(check.timeout)
+        how, _code, printed = run_in_copy(self.record, self.directory, run, limit, None, self.processes)
+        paths = [path for name in ("reward.json", "reward.txt") if os.path.isfile(path := os.path.join(rewards, name))]
+        if not paths:
+            raise BadRecord(f"test.sh wrote no reward; it {how}: {one_line(printed.strip(), 2 * SHOWN)}")
+        reward = decode(read_regular(paths[0], FILE_LIMIT))
+        values = list(reward.values()) if isinstance(reward, dict) else [reward]
+        if not values or not all(isinstance(value, int | float) for value in values):
+            raise BadRecord(f"the reward of test.sh is not a number: {preview(str(reward), SHOWN)}")
+        said = ", ".join(f"{name} {value:g}" for name, value in reward.items()) if isinstance(reward, dict) else reward
+        return Finding(all(value >= 1 for value in values), f"the reward is {said}")
+
     # --- limits ---
 
     def duration(self, check: kinds.MaxDuration) -> Finding:
@@ -396,6 +431,7 @@ _TESTS: dict[type, Callable[[Evidence, Any], Finding]] = {
     kinds.FileExists: Evidence.file_exists,
     kinds.FileContains: Evidence.file_contains,
     kinds.CommandSucceeds: Evidence.command,
+    kinds.HarborTests: Evidence.harbor,
     kinds.MaxDuration: Evidence.duration,
     kinds.MaxTokens: Evidence.tokens,
     kinds.MaxCost: Evidence.cost,
@@ -477,3 +513,14 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
     text = re.sub(r">\s*\S+", "", fold(call.text))  # a shell command may write the file
     folder, file = rf"(?:^|[/\s\"'=])skills/{re.escape(name)}[/\s\"';&]", re.escape(fold("SKILL.md"))
     return re.search(f"{folder}.*{file}", text, re.DOTALL) is not None
+
+
+def _replace_paths(folder: str, places: dict[str, str]) -> None:
+    """Replaces absolute paths, such as /tests, in all files below a directory."""
+    names = {name.encode(): place.encode() for name, place in places.items()}
+    pattern = re.compile(rb"(?<![\w./-])(" + b"|".join(map(re.escape, names)) + rb")(?![\w.-])")
+    for parent, _folders, files in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in files):
+            content = read_regular(path, FILE_LIMIT)
+            with open(path, "wb") as file:
+                file.write(pattern.sub(lambda found: names[found[1]], content))

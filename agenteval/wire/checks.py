@@ -149,6 +149,17 @@ class CommandSucceeds(Check, tag="command"):
     """A directory with hidden tests that is copied over the copy first."""
 
 
+class HarborTests(Check, tag="harbor"):
+    """A Harbor task's tests/test.sh, run in a copy of the workspace, writes the reward 1."""
+
+    tests: Text
+    """The directory tests/ of the task."""
+    timeout: Duration | None = None
+    """The limit in milliseconds, or a time with a unit; 50 s by default."""
+    workdir: Text = "/app"
+    """What the tests call the workspace; it is replaced in them, as are /tests and /logs."""
+
+
 class MaxDuration(Check, tag="max-duration"):
     """The agent took at most this long."""
 
@@ -203,6 +214,7 @@ AnyCheck = (
     | FileExists
     | FileContains
     | CommandSucceeds
+    | HarborTests
     | MaxDuration
     | MaxTokens
     | MaxCost

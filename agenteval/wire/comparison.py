@@ -166,7 +166,7 @@ class PairStatistics(Difference, kw_only=True):
     `better` is what the headline of every form and `--fail-if-worse` go by. Other measures never change it."""
 
     stopped: bool = False
-    """Whether a run was stopped early (`--stop-when-known`): the direction is known, the size is overstated."""
+    """Whether a run was stopped early because enough was known (`--stop-when-known`): the size is overstated."""
     pass_rate: Difference
     """Difference of the pass rates."""
     mcnemar: McNemar | None = None

@@ -336,7 +336,7 @@ def test_a_judge_says_who_wins_where_nothing_is_graded(ungraded: Path) -> None:
     assert pair["p"] == pytest.approx(2 / 2**12) and found["orders"] == 2
     assert found["positionBias"]["consistent"] == 12 and "strengths" not in found
     report = ae_compare("a.jsonl", "b.jsonl", "-g", "longest.py", "-f", "markdown", cwd=ungraded).expect(0).stdout
-    assert "**b wins against a.** b is preferred on 12, a on 0 of 12 prompts, 0 ties (sign test: p 0.00049)." in report
+    assert "the comparison grader prefers b: b on 12, a on 0 of 12 prompts, 0 ties (sign test, p 0.00049)." in report
 
 
 def test_a_preference_is_the_verdict_and_the_gate_where_nothing_is_graded(ungraded: Path) -> None:

@@ -173,20 +173,29 @@ def test_what_a_pass_costs_and_which_prompts_tell_nothing() -> None:
     assert "Drop these 15" in text and "COST OF A PASS" in text
 
 
-@pytest.mark.parametrize("passes", [False, True])
-def test_a_run_that_was_stopped_is_judged_by_its_rule(passes: bool) -> None:
+@pytest.mark.parametrize(
+    ("passes", "margin", "better", "reason"),
+    [
+        (False, None, "before", "now is worse than before: "),
+        (True, 0.3, None, ""),
+        (True, None, None, "now cannot be compared with before: only 24 of the 80 prompts"),  # broken off
+    ],
+)
+def test_a_run_that_was_stopped_is_judged_by_its_rule(
+    passes: bool, margin: float | None, better: str | None, reason: str
+) -> None:
     before = results("before", [1.0] * 80)
     first = sorted(before.rows, key=place)[:24]
     rows = {id: result_row(score=float(passes), passed=passes) for id in first}
-    now = RunRows("now", rows, has_stop_rule=True)
+    now = RunRows("now", rows, has_stop_rule=True, stop_margin=margin)
     report = compare_results([before, now], WEIGHTED._replace(missing_fail=True))
     [pair] = report.statistics.pairs
-    assert (pair.stopped, pair.n, pair.better) == (True, 24, None if passes else "before")
-    assert "Stopped: early: the direction is known, the size is overstated." in pair.sentences
+    assert (pair.n, pair.better, pair.stopped) == (24, better, not passes or margin is not None)
+    assert ("Stopped: early: the direction is known, the size is overstated." in pair.sentences) == (not passes)
     assert pair.interval and pair.interval.method == "betting"
     reasons = gate_reasons(report, GateSettings())
-    assert not reasons if passes else reasons[0].startswith("now is worse than before: ")
-    assert any("stopped early" in remark for remark in remarks(report))
+    assert [found[: len(reason)] for found in reasons] == ([reason] if reason else [])
+    assert any("stopped early" in remark for remark in remarks(report)) == (not passes)
 
 
 def test_the_interval_of_a_stopped_run_is_what_its_test_does_not_reject() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from agenteval.comparison import figures
 from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, measures
-from agenteval.comparison.verdicts import dropped, headline, p_text, points
+from agenteval.comparison.verdicts import dropped, headline, p_text, points, preference_words
 from agenteval.reports.figures import UNKNOWN, number, percent, span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
@@ -21,7 +21,7 @@ from agenteval.wire.comparison import (
     TrialsComparisonReport,
     TrialsPrompt,
 )
-from agenteval.wire.differences import Category, Difference, PositionBias, Preference, PreferredRun
+from agenteval.wire.differences import Category, Difference, PositionBias, Preference
 
 PROMPTS_SHOWN = 10
 MISSING_SHOWN = 20
@@ -140,9 +140,7 @@ def preference_section(found: Preference | None) -> list[str]:
     """Who wins by the comparison grader, how sure that is, and whether the order mattered."""
     if found is None:
         return []
-    lines = [preference_line(pair) for pair in found.pairs]
-    if len(lines) > 1:
-        lines = [f"- {line}" for line in lines]
+    lines = [f"- {inline(pair.run_a)}, {inline(pair.run_b)}: {inline(preference_words(pair))}." for pair in found.pairs]
     parts = ["## The comparison grader's verdict", "", *lines]
     if found.strengths:
         rows = [
@@ -152,20 +150,12 @@ def preference_section(found: Preference | None) -> list[str]:
         title = "Bradley-Terry strengths (log odds to be preferred to an average run):"
         parts += ["", title, "", *table(["Run", "Strength", INTERVAL, "Won"], rows)]
     bias = found.position_bias
-    orders = position_line(bias) if bias else "Asked in one order only: a preference for a place counts."
+    orders = (
+        position_line(bias)
+        if bias
+        else "Asked once, in an order that changes with the prompt: a preference for a place is noise."
+    )
     return [*parts, "", orders]
-
-
-def preference_line(pair: PreferredRun) -> str:
-    """The verdict on one pair, with the wins and the test."""
-    names = (pair.run_a, pair.run_b) if pair.better != pair.run_b else (pair.run_b, pair.run_a)
-    first, second = map(inline, names)
-    claim = f"{first} wins against {second}" if pair.better is not None else f"{first} and {second}: {pair.verdict}"
-    wins = (pair.a_wins, pair.b_wins) if pair.better != pair.run_b else (pair.b_wins, pair.a_wins)
-    of = f"{counted(pair.n, 'prompt')}, {counted(pair.ties, 'tie')}"
-    counts = f"{first} is preferred on {wins[0]}, {second} on {wins[1]} of {of}"
-    adjusted = f", by Holm {p_text(pair.adjusted_p)}" if pair.adjusted_p != pair.p else ""
-    return f"**{claim}.** {counts} (sign test: {p_text(pair.p)}{adjusted})."
 
 
 def position_line(bias: PositionBias) -> str:

@@ -1,0 +1,168 @@
+"""The frame of all formats: a case of a suite → a prompt, and what no prompt can express.
+
+A format is a module with `cases(path)`, which finds the cases, and `fill(case, raw)`, which turns one into a prompt.
+A case that is wrong raises BadRecord and costs only itself.
+"""
+
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from agenteval.errors import BadRecord
+from agenteval.streams.console import Console
+from agenteval.streams.text import counted, one_line, preview
+from agenteval.suites.documents import Found
+from agenteval.wire.records import Prompt, Record
+from agenteval.wire.validation import check as convert
+
+OF_FILES = ("file-exists", "file-contains", "command")  # checks of what the agent leaves in its workspace
+NAMED = 60  # characters of a value in a message
+
+
+class Settings(NamedTuple):
+    """What the user says about a suite."""
+
+    base: str  # the directory from which paths in the prompts count
+    skill: str | None = None
+    on_host: bool = False
+
+
+class Case:
+    """A case on its way to a prompt."""
+
+    def __init__(self, where: str, settings: Settings) -> None:
+        self.where, self.settings = where, settings
+        self.fields: Record = {}
+        self.metadata: Record = {}
+        self.checks: list[Record] = []
+        self.workspace: Record | None = None  # where the case needs one
+        self.setup: list[str] = []  # commands that fill it
+        self.lost: list[str] = []  # what no prompt can express
+
+    def check(self, type_: str, **parameters: Any) -> None:
+        """Adds a check."""
+        self.checks.append(check_of(type_, **parameters))
+
+    def lose(self, name: str, value: object = None) -> None:
+        """Notes a part of the case that no prompt can express."""
+        value = ", ".join(map(str, value)) if isinstance(value, list) else value
+        text = "" if value is None else preview(one_line(str(value), NAMED), NAMED)
+        self.lost.append(f"{name} ({text})" if text else name)
+
+    def path(self, path: str) -> str:
+        """Returns a path that works from where the prompts are."""
+        return os.path.relpath(path, self.settings.base)
+
+    def shell_path(self, path: str) -> str:
+        """Returns a path for `setup`, which runs elsewhere."""
+        return f'"$AE_PROMPTS"/{shlex.quote(self.path(path))}'
+
+    def prompt(self) -> Record:
+        """Returns the prompt; BadRecord if it is none."""
+        prompt = dict(self.fields)
+        if self.checks:
+            prompt["checks"] = self.checks
+        if self.setup:
+            prompt["workspace"] = (self.workspace or {}) | {"setup": " && ".join(self.setup)}
+        elif self.workspace is not None or any(check["type"] in OF_FILES for check in self.checks):
+            prompt["workspace"] = self.workspace or {}
+        metadata = {name: value for name, value in self.metadata.items() if value not in (None, "", [], {})}
+        if self.lost:
+            metadata["notExpressed"] = self.lost
+        if metadata:
+            prompt["metadata"] = metadata
+        convert(prompt, Prompt)
+        return prompt
+
+
+def check_of(type_: str, **parameters: Any) -> Record:
+    """Returns a check without the parameters that are not given."""
+    return {"type": type_} | {name: value for name, value in parameters.items() if value not in (None, False)}
+
+
+def converted(
+    found: Iterable[Found],
+    fill: Callable[[Case, Any], None],
+    settings: Settings,
+    validate: Callable[[Record], object],
+    console: Console,
+) -> Iterator[Record]:
+    """Yields the prompts; reports cases that are wrong, what cannot be expressed, and how often."""
+    seen: set[str] = set()
+    lost: Counter[str] = Counter()
+    affected = 0
+    for where, raw in found:
+        case = Case(where, settings)
+        try:
+            if isinstance(raw, BadRecord):
+                raise raw
+            fill(case, raw)
+            prompt = case.prompt()
+            if "checks" in prompt:
+                validate(prompt)
+            if prompt["id"] in seen:
+                raise BadRecord(f'duplicate id "{prompt["id"]}"')
+        except BadRecord as error:
+            console.refuse(where, str(error), "refused case")
+            continue
+        seen.add(prompt["id"])
+        if case.lost:
+            affected += 1
+            lost.update(name.partition(" (")[0] for name in case.lost)
+            console.say(f"{where}: {prompt['id']}: not expressed: {', '.join(case.lost)}")
+        yield prompt
+    if lost:
+        parts = ", ".join(f"{name} {count}" for name, count in lost.most_common())
+        console.say(f"{affected} of {counted(len(seen), 'prompt')} lack a part of their case: {parts}")
+
+
+# --- parts that several formats have ------------------------------------------------------------
+
+
+def text_of(raw: Record, name: str) -> str:
+    """Returns a text that a case must have."""
+    value = raw.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise BadRecord(f'"{name}" is missing' if value in (None, "") else f'"{name}" must be a text')
+    return value
+
+
+def object_of(raw: object, what: str) -> Record:
+    """Returns an object; BadRecord says what is not one."""
+    if not isinstance(raw, dict):
+        raise BadRecord(f"{what} must be an object with fields")
+    return raw
+
+
+def turns(case: Case, messages: list[Any]) -> str | list[str]:
+    """Returns what the user says in a chat; other messages cannot be expressed."""
+    said: list[str] = []
+    for message in messages:
+        content = object_of(message, "a message").get("content")
+        if isinstance(content, list):
+            parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+            if len(parts) < len(content):
+                case.lose("media in messages")
+            content = "\n".join(str(part.get("text")) for part in parts)
+        if message.get("role") == "user":
+            said.append(str(content))
+        else:
+            case.lose(f"{message.get('role')} message", content)
+    if not said:
+        raise BadRecord("the input has no message of the user")
+    return said[0] if len(said) == 1 else said
+
+
+def seconds(value: object, name: str) -> float:
+    """Returns seconds as milliseconds."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        raise BadRecord(f'"{name}" must be a number of seconds above 0, got {value!r}')
+    return value * 1000
+
+
+def as_id(name: str) -> str:
+    """Returns a name as an id: without white space."""
+    return re.sub(r"\s+", "-", name.strip())

@@ -1,0 +1,144 @@
+"""Reads the files of a suite: JSON, JSON Lines, YAML, TOML, CSV and front matter, with the line of each case."""
+
+import csv
+import io
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenteval.errors import BadRecord, MissingExtra, UserError
+from agenteval.streams.jsonl import decode
+
+YAML = (".yaml", ".yml")
+FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+class Document(NamedTuple):
+    """A file's data, and the line on which each item of a list begins: by the list's field, "" for the file itself."""
+
+    data: Any
+    lines: dict[str, list[int]]
+
+    def line(self, field: str, index: int) -> int:
+        """Returns the line of an item."""
+        return self.lines[field][index]
+
+
+class Found(NamedTuple):
+    """A case as it is in the suite: where it is, and its data, or why it cannot be read."""
+
+    where: str
+    raw: Any
+
+
+def read_text(path: str) -> str:
+    """Returns a file's text; UserError if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="strict") as file:
+            return file.read()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not text in UTF-8") from None
+
+
+def read_document(path: str) -> Document:
+    """Returns a JSON, JSON Lines or YAML file; BadRecord, with the line, if it is not one."""
+    text = read_text(path)
+    if path.endswith(YAML):
+        return read_yaml(text)
+    if path.endswith(".jsonl"):
+        numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        return Document([_decoded(line) for _number, line in numbered], {"": [number for number, _line in numbered]})
+    return Document(decode(text), _json_lines(text.encode()))
+
+
+def _decoded(line: str) -> Any:
+    try:
+        return decode(line)
+    except BadRecord as error:
+        return error
+
+
+def _json_lines(data: bytes) -> dict[str, list[int]]:
+    if data.lstrip().startswith(b"["):
+        lists = {"": data}
+    elif data.lstrip().startswith(b"{"):
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        lists = {name: bytes(raw) for name, raw in fields.items() if bytes(raw).startswith(b"[")}
+    else:
+        return {}
+    lines: dict[str, list[int]] = {}
+    for name, content in lists.items():
+        at, lines[name] = data.find(content), []
+        for item in msgspec.json.decode(content, type=list[msgspec.Raw]):
+            at = data.find(bytes(item), at)
+            lines[name].append(data.count(b"\n", 0, at) + 1)
+            at += len(bytes(item))
+    return lines
+
+
+def read_yaml(text: str) -> Document:
+    """Returns a YAML text; BadRecord, with the line, if it is not one."""
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtra("YAML needs PyYAML", "suites") from None
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        data = None if node is None else loader.construct_document(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error)
+        raise BadRecord(f"{f'line {mark.line + 1}: ' if mark else ''}is not YAML: {reason}") from None
+    finally:
+        loader.dispose()
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    lists = {key.value: value for key, value in pairs if isinstance(value, yaml.SequenceNode)}
+    if isinstance(node, yaml.SequenceNode):
+        lists[""] = node
+    return Document(data, {name: [item.start_mark.line + 1 for item in one.value] for name, one in lists.items()})
+
+
+def read_front_matter(path: str) -> tuple[dict[str, Any], str]:
+    """Returns the fields at the top of a Markdown file between lines of ---, and the text below them."""
+    text = read_text(path)
+    found = FRONT_MATTER.match(text)
+    fields = read_yaml(found[1]).data if found else None
+    if not isinstance(fields, dict | None):
+        raise BadRecord("the front matter must be fields, such as `type: regex`")
+    return fields or {}, text[found.end() :] if found else text
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """Returns a TOML file; BadRecord, with the line, if it is not one."""
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise BadRecord(f"is not TOML: {error}") from None
+
+
+def read_csv(path: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    """Yields the line and the cells of each row, each with the name of its column; the header's delimiter counts."""
+    text = read_text(path)
+    header = text.split("\n", 1)[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True)
+    try:
+        names = [name.strip() for name in next(rows, [])]
+        line = rows.line_num + 1
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                yield line, list(zip(names, row, strict=False)) + [("", cell) for cell in row[len(names) :] if cell]
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: {error}") from None
+
+
+def file_in(folder: str, *names: str) -> str | None:
+    """Returns the first of the files that a directory has."""
+    return next((path for name in names if os.path.isfile(path := os.path.join(folder, name))), None)

@@ -1,0 +1,287 @@
+"""ae-prompts: suites made with the real programs → prompts, which pass and fail the answers that those programs do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agenteval.suites.promptfoo import render
+from tests.support.tool import ROOT, Record, jsonl, run
+
+DATA = ROOT / "tests" / "data" / "suites"
+
+
+def write(path: Path, text: str) -> Path:
+    """Writes a file and the directories above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def graded(prompts: list[Record], answers: dict[str, str | Record]) -> dict[str, bool]:
+    """Returns which answers pass; an answer is a text, or fields of a result."""
+    fields = {ident: {"output": one} if isinstance(one, str) else one for ident, one in answers.items()}
+    records = [{**prompt, "trajectory": [], **fields[prompt["id"]]} for prompt in prompts if prompt["id"] in fields]
+    done = run("ae-grade", "-g", "ae-grader-checks --offline", stdin=jsonl(*records)).expect(0)
+    return {record["id"]: record["score"]["pass"] for record in done.records}
+
+
+def call(name: str, **given: str) -> Record:
+    return {"type": "tool_call", "name": name, "status": "completed", "input": given}
+
+
+def prompts_of(*args: object, code: int = 0) -> tuple[dict[str, Record], str]:
+    done = run("ae-prompts", *args).expect(code)
+    return {record["id"]: record for record in done.records}, done.stderr
+
+
+# --- promptfoo ----------------------------------------------------------------------------------
+
+
+def test_promptfoo_passes_and_fails_as_promptfoo_did() -> None:
+    """results.json is what promptfoo 0.121.20 wrote for this configuration, with answer.sh as its provider."""
+    results = json.loads((DATA / "promptfoo" / "results.json").read_text())["results"]["results"]
+    theirs = {f"{one['testIdx'] + 1}-{one['promptIdx'] + 1}": one for one in results}
+    prompts, said = prompts_of("promptfoo", DATA / "promptfoo")
+    assert {ident: prompt["input"] for ident, prompt in prompts.items()} == {
+        ident: one["prompt"]["raw"] for ident, one in theirs.items()
+    }
+    answers: dict[str, str | Record] = {
+        ident: {"output": one["response"]["output"], "timing": {"total": 5}} for ident, one in theirs.items()
+    }
+    assert graded(list(prompts.values()), answers) == {ident: one["success"] for ident, one in theirs.items()}
+    assert "promptfooconfig.yaml:72: 13-1: not expressed: javascript (output.length < 100)" in said
+    assert said.endswith("2 of 40 prompts lack a part of their case: javascript 2\n")
+    assert prompts["13-1"]["metadata"]["notExpressed"] == ["javascript (output.length < 100)"]
+
+
+def test_a_broken_test_of_promptfoo_costs_only_itself(tmp_path: Path) -> None:
+    config = """\
+prompts: ["{{q}}", "file://missing.txt"]
+assertionTemplates: {polite: {type: icontains, value: please}}
+defaultTest: {vars: {q: default}, threshold: 0.5}
+tests:
+  - {vars: {q: a}, assert: [{type: contains, value: x}, {$ref: "#/assertionTemplates/polite", weight: 3}]}
+  - just text
+  - {vars: {q: "{{ a | upper }}"}}
+  - {vars: {q: b}, assert: [{type: contains}]}
+  - {vars: {q: file://code.py}}
+  - {assert: [{type: similar, value: near}, {type: skill-used, value: pdf}]}
+scenarios:
+  - config: [{vars: {who: Ada}}, {vars: {who: Bo}}]
+    tests: [{vars: {q: "Hi {{who}}"}, assert: [{type: contains, value: "{{who}}"}]}]
+"""
+    write(tmp_path / "promptfooconfig.yaml", config)
+    prompts, said = prompts_of("promptfoo", tmp_path, code=1)
+    assert {ident: prompt["input"] for ident, prompt in prompts.items()} == {
+        "1-1": "a",
+        "6-1": "default",
+        "7-1": "Hi Ada",
+        "8-1": "Hi Bo",
+    }
+    assert prompts["1-1"]["checks"] == [
+        {
+            "type": "group",
+            "threshold": 0.5,
+            "name": "threshold 0.5",
+            "checks": [
+                {"type": "contains", "value": "x"},
+                {"type": "contains", "value": "please", "ignoreCase": True, "weight": 3},
+            ],
+        }
+    ]
+    assert prompts["8-1"]["checks"][0]["checks"] == [{"type": "contains", "value": "Bo"}]
+    for line, reason in (
+        (6, f"{tmp_path}/just text: no such file, or not one with tests"),
+        (7, "{{ a | upper }} is not a variable: filters and expressions cannot be filled in"),
+        (8, "an assertion has no value"),
+        (9, "file://code.py is a program, which is not run"),
+        (5, f"the prompt {tmp_path}/missing.txt cannot be read: no such file"),
+    ):
+        assert f"promptfooconfig.yaml:{line}: {reason}\n" in said
+    assert "6-1: not expressed: similar (near)\n" in said
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ a }}-{{b.c}}-{{list[1]}}-{{missing}}", "1-2-y-"),
+        ("{{nested}}", "see 1"),
+        ("{{-a-}} {{b}}", '1 {"c":2}'),
+    ],
+)
+def test_templates(template: str, text: str) -> None:
+    assert render(template, {"a": 1, "b": {"c": 2}, "list": ["x", "y"], "nested": "see {{a}}"}) == text
+
+
+# --- claude plugin eval -------------------------------------------------------------------------
+
+
+def test_claude_evals_pass_and_fail_as_claude_plugin_eval_did(tmp_path: Path) -> None:
+    """aggregate-result.json is what claude 2.1.326 wrote for this plugin, with a scripted model."""
+    result = json.loads((DATA / "claude-evals" / "aggregate-result.json").read_text())
+    theirs = {case["name"]: case["arms"]["with"][0] for case in result["cases"]}
+    prompts, said = prompts_of("claude-evals", DATA / "claude-evals")
+    workspace = tmp_path / "report"
+    assert prompts["report"]["workspace"]["setup"].startswith('bash "$AE_PROMPTS"/')
+    write(workspace / "numbers.txt", "1\n2\n3\n")
+    write(workspace / "report.md", "# Report\n\nTotal: 6\n")
+    answers: dict[str, str | Record] = {
+        "greeting": {"output": "Hello, Ada!", "trajectory": [call("Skill", skill="greeter:greet")]},
+        "farewell": "So long, Ada.",
+        "no-digits": "Nineteen ninety.",
+        "report": {"output": "Done.", "trajectory": [call("Read"), call("Write")], "cwd": str(workspace)},
+    }
+    done = graded(list(prompts.values()), answers)
+    assert (
+        done == {name: one["passed"] for name, one in theirs.items()} == {name: name != "farewell" for name in theirs}
+    )
+    wrong: dict[str, str | Record] = {
+        "greeting": "Hello, Ada!",
+        "no-digits": "1990",
+        "report": {"output": "", "trajectory": [call("Write"), call("Bash")], "cwd": str(workspace)},
+    }
+    assert not any(graded(list(prompts.values()), wrong).values())
+    assert prompts["farewell"]["timeout"] == 120_000 and prompts["greeting"]["timeout"] == 300_000
+    assert "greeting: not expressed: max_turns (10), allowed_tools (Read, Glob, Grep, Skill)" in said
+
+
+def test_wrong_cases_of_claude_evals_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "evals/a/prompt.md", "---\nmax_turn: 3\n---\nHi\n")
+    write(tmp_path / "evals/b/prompt.md", "Hi\n")
+    write(tmp_path / "evals/group/c/case.yaml", 'schema_version: "1.1"\nname: c\nexecution: {prompt: "Hi"\n')
+    write(tmp_path / "evals/d/prompt.md", "Hi\n")
+    kinds = {"e": "regex\npattern: a\nmatch: 'count:2'", "f": "baseline", "g": "regex\npattern: '('", "h": "magic"}
+    write(tmp_path / "evals/d/graders/ok.md", "---\ntype: llm\n---\nPASS if it greets.\n")
+    for name, kind in kinds.items():
+        place = "d" if name != "g" else "g"
+        write(tmp_path / f"evals/{place}/graders/{name}.md", f"---\ntype: {kind}\n---\n")
+    write(tmp_path / "evals/g/prompt.md", "Hi\n")
+    prompts, said = prompts_of("claude-evals", tmp_path, code=1)
+    assert list(prompts) == ["d"] and [check["type"] for check in prompts["d"]["checks"]] == ["judge"]
+    for part in (
+        "a/prompt.md: prompt.md: unknown field 'max_turn'",
+        "b/prompt.md: has no grader",
+        "c/case.yaml: line 4",
+    ):
+        assert part in said
+    assert "g/prompt.md: checks[0] (regex):" in said
+    assert "d: not expressed: regex match count:2 (e), baseline (f), magic (h)" in said
+
+
+# --- the others ---------------------------------------------------------------------------------
+
+
+def test_inspect_samples_pass_and_fail_as_in_inspect(tmp_path: Path) -> None:
+    """verdicts.json has the scores that inspect_ai 0.3.285 gave to these answers (includes, choice)."""
+    answers = json.loads((DATA / "inspect" / "answers.json").read_text())
+    prompts, said = prompts_of("inspect", DATA / "inspect" / "questions.jsonl")
+    assert graded(list(prompts.values()), answers) == json.loads((DATA / "inspect" / "verdicts.json").read_text())
+    others: dict[str, str | Record] = {
+        "planet": "ANSWER: B because",
+        "giants": "ANSWER: A",
+        "star": "**ANSWER: (c)**",
+        "chat": "43",
+    }
+    assert graded(list(prompts.values()), others) == {
+        **dict.fromkeys(("planet", "chat", "giants"), False),
+        "star": True,
+    }
+    assert "questions.jsonl:5: chat: not expressed: system message (Be brief.)" in said
+    write(tmp_path / "d.csv", 'input,target,choices\n"Which?",B,"x,y"\n,,\nWhich?,D,"x,y"\n')
+    rows, said = prompts_of("inspect", tmp_path / "d.csv", code=1)
+    assert list(rows) == ["1"] and "A) x\nB) y" in rows["1"]["input"]
+    assert "d.csv:4: the target of a sample with choices must be of A, B" in said
+
+
+def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "harbor" / "hello", tmp_path / "hello")
+    refused = run("ae-prompts", "harbor", tmp_path).expect(1)
+    assert "runs in an image (environment/Dockerfile)" in refused.says("--on-host")
+    done = run("ae-prompts", "harbor", tmp_path, "--on-host", "-o", tmp_path / "out" / "p.jsonl").expect(0)
+    prompt = json.loads((tmp_path / "out" / "p.jsonl").read_text())
+    assert prompt["input"] == 'Write "Hello, world!" into ./hello.txt.' and prompt["timeout"] == 600_000
+    assert prompt["checks"] == [{"type": "harbor", "tests": "../hello/tests", "timeout": 600_000}]
+    assert prompt["metadata"]["category"] == "software_engineering" and "image (environment/Dockerfile)" in done.stderr
+    prompt["checks"][0]["tests"] = str(tmp_path / "hello" / "tests")
+    for name, text in (("right", "Hello, world!\n"), ("wrong", "Hello\n")):
+        write(tmp_path / name / "hello.txt", text)
+    records = [{**prompt, "id": name, "output": "", "cwd": str(tmp_path / name)} for name in ("right", "wrong")]
+    graded = run("ae-grade", "-g", "ae-grader-checks", stdin=jsonl(*records)).expect(0).records
+    assert [record["score"]["pass"] for record in graded] == [True, False]
+    assert graded[1]["outcome"]["checks"][0]["reason"] == "the reward is 0"
+    write(tmp_path / "hello" / "tests" / "test.sh", "echo oops; exit 3\n")
+    failed = run("ae-grade", "-g", "ae-grader-checks", stdin=jsonl(records[0])).expect(1).records[0]
+    assert failed["graderError"] == "test.sh wrote no reward; it exits with 3: oops" and "score" not in failed
+
+
+def test_evals_and_queries_of_skill_creator() -> None:
+    evals, said = prompts_of("skill-creator", DATA / "skill-creator", code=1)
+    assert 'evals.json:11: "prompt" is missing' in said
+    assert [check["rubric"] for check in evals["1"]["checks"]] == [
+        *("The answer greets Ada by name", "The answer is one line")
+    ]
+    assert evals["1"]["hint"] == "A greeting that names Ada"
+    assert evals["1"]["workspace"]["setup"].endswith("evals/files/people.txt .")
+    queries, _said = prompts_of("skill-creator", DATA / "skill-creator" / "evals" / "triggers.json")
+    used = {"output": "", "trajectory": [call("Read", file_path="/w/.claude/skills/greet/SKILL.md")]}
+    assert graded(list(queries.values()), {"query-1": used, "query-2": used}) == {"query-1": True, "query-2": False}
+    assert graded(list(queries.values()), {"query-1": "", "query-2": ""}) == {"query-1": False, "query-2": True}
+
+
+def test_a_table(tmp_path: Path) -> None:
+    write(
+        tmp_path / "q.csv",
+        "\ufeffid;input;contains;contains;max-duration;tool-order;category;timeout;json-schema\n"
+        'a;"What; is\nit?";yes;no;30s;Read, Write;x;5s;"{""type"": ""object""}"\n'
+        ";Q2;y;;;;;;\nc;;y;;;;;;\na;Q;;;;;;;\nd;Q;;;soon;;;;\n",
+    )
+    prompts, said = prompts_of("csv", tmp_path / "q.csv", code=1)
+    assert prompts["a"] == {
+        "id": "a",
+        "input": "What; is\nit?",
+        "category": "x",
+        "timeout": 5000,
+        "checks": [
+            {"type": "contains", "value": "yes"},
+            {"type": "contains", "value": "no"},
+            {"type": "max-duration", "value": "30s"},
+            {"type": "tool-order", "tools": ["Read", "Write"]},
+            {"type": "json-schema", "schema": {"type": "object"}},
+        ],
+    }
+    assert prompts["row-2"] == {"id": "row-2", "input": "Q2", "checks": [{"type": "contains", "value": "y"}]}
+    for part in (
+        *('q.csv:5: "input" is missing', 'q.csv:6: duplicate id "a"', "q.csv:7: checks[0] (max-duration)"),
+        "1 of 2 prompts have no id of their own",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("format_", "path", "like"),
+    [
+        ("csv", "inspect/questions.jsonl", "inspect"),
+        ("inspect", "promptfoo/promptfooconfig.yaml", "promptfoo"),
+        ("promptfoo", "claude-evals", "claude-evals"),
+        ("claude-evals", "harbor", "harbor"),
+        ("harbor", "skill-creator", "skill-creator"),
+        ("skill-creator", "promptfoo", "promptfoo"),
+        ("inspect", "skill-creator/evals/triggers.json", "skill-creator"),
+    ],
+)
+def test_a_file_of_another_format_says_which(format_: str, path: str, like: str) -> None:
+    done = run("ae-prompts", format_, DATA / path).expect(2)
+    done.says(f"does not look like {format_}, but like {like}: ae-prompts {like} ")
+
+
+def test_what_is_no_suite(tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", '{"id": "a", "input": "b", "checks": []}\n')
+    run("ae-prompts", "inspect", tmp_path / "prompts.jsonl").expect(2).says("holds prompts already")
+    run("ae-prompts", "harbour", tmp_path).expect(2).says('no format is named "harbour"; did you mean harbor?')
+    run("ae-prompts", "harbor", tmp_path / "none").expect(2).says("No such file or directory")
+    run("ae-prompts", "harbor", tmp_path).expect(2).says("does not look like tasks of Harbor")
+    run("ae-prompts", "csv", write(tmp_path / "a.csv", "a,b\n1,2\n")).expect(2).says('has no column "input"')
