@@ -378,10 +378,12 @@ RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "t
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
 STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: what it is tested against
+AGENT_SETUP = "agentSetup"  # in the metadata of a result: what the agent reports about itself at its start
 RUN_METADATA = frozenset(
     (
         STOP_RULE,
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs", "sandbox"),
+        *("isolated", "variant", AGENT_SETUP),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )
