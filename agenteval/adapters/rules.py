@@ -377,6 +377,14 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
 
         act = compiler.traced("metadata", note)
         actions.append(Rule((), None, act, fields=_fields([*config.metadata.values()])))
+    if config.setup:
+        reports = {name: first_of(values_at(compiler, paths, f"setup.{name}")) for name, paths in config.setup.items()}
+
+        def note_setup(item: Any, event: Any, out: Trajectory) -> None:
+            out.note_setup({name: get(item, event) for name, get in reports.items()})
+
+        act = compiler.traced("setup", note_setup)
+        actions.append(Rule((), None, act, fields=_fields([*config.setup.values()])))
     path = compiler.path((config.resume and config.resume.session_id_path) or SESSION_ID, "resume.sessionIdPath")
     get = path.get
 

@@ -15,7 +15,7 @@ from agenteval.adapters.values import (
     status_of,
 )
 from agenteval.streams.patterns import PER_RECORD, SlowPattern
-from agenteval.wire.records import LARGEST, Richness
+from agenteval.wire.records import AGENT_SETUP, LARGEST, Richness
 
 MOST_OPEN = 256  # calls among which an event without an id may find its own; a search of all is slow if they are many
 MOST_STEPS = 100_000  # of a record: 60 MB
@@ -133,6 +133,12 @@ class Trajectory:
     def note(self, facts: dict[str, Any]) -> None:
         """Keeps those facts that are not None for the metadata."""
         self.facts |= {name: fact for name, fact in facts.items() if fact is not None}
+
+    def note_setup(self, reports: dict[str, Any]) -> None:
+        """Keeps what the agent reports about itself; the first report of each thing counts."""
+        found = {name: report for name, report in reports.items() if report is not None}
+        if found:
+            self.facts[AGENT_SETUP] = found | self.facts.get(AGENT_SETUP, {})
 
     def set_parent(self, parent: Any) -> None:
         """Sets the id of the tool call that the next steps belong to, None for the agent itself."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from agenteval.adapters.reader import Adapter, Reading
 from agenteval.adapters.schema_file import load_adapter
@@ -22,6 +23,7 @@ from agenteval.agents.acp.client import Client
 from agenteval.errors import UserError
 from agenteval.processes.process import ANSWER_FILE, Command, find_program
 from agenteval.streams.digests import contents, programs_in
+from agenteval.wire.records import Record
 
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
@@ -68,8 +70,8 @@ class AnyAgent:
 class TurnAgent(AnyAgent):
     """An agent that is started anew for each turn."""
 
-    def open(self) -> NextCommand:
-        """Returns a new session, for one prompt."""
+    def open(self, additions: Sequence[str] = ()) -> NextCommand:
+        """Returns a new session, for one prompt; `additions` are arguments, of an agent with a schema."""
         raise NotImplementedError
 
 
@@ -90,20 +92,24 @@ class SchemaAgent(TurnAgent):
         self.words = [*config.command, *self.arguments]
         commands = [config.command, *([config.resume.command] if config.resume and config.resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
-        self.definition = [config, *self.arguments] if self.arguments else config
+        # What says how to isolate and vary it counts only where that is done.
+        plain = structs.replace(config, home=None, model=None, instructions=None, skills=None, mcp=None)
+        self.definition = [plain, *self.arguments] if self.arguments else plain
         self.has_no_resume = config.session_mode == "stream" and config.resume is None
         self.resumable = config.session_mode == "stream" and config.resume is not None
 
-    def open(self) -> NextCommand:
-        return self._with_history() if self.config.session_mode == "iterative" else self.resume(None)
+    def open(self, additions: Sequence[str] = ()) -> NextCommand:
+        if self.config.session_mode == "iterative":
+            return self._with_history(additions)
+        return self.resume(None, additions)
 
-    def resume(self, given_id: str | None) -> NextCommand:
+    def resume(self, given_id: str | None, additions: Sequence[str] = ()) -> NextCommand:
         """Continues the agent's own session of that id, None for a new one; so do its later turns."""
 
         def next_command(text: str, cwd: str, before: tuple[str, Reading] | None) -> Invocation:
             resume = self.config.resume
             if resume is None or (before is None and given_id is None):
-                return self._invocation(text, cwd, self.config.command, [])
+                return self._invocation(text, cwd, self.config.command, additions)
             session_id = (before[1].session_id if before else None) or given_id
             if session_id is None:
                 raise ValueError("the agent named no session id, so its session cannot be resumed")
@@ -112,11 +118,11 @@ class SchemaAgent(TurnAgent):
                 [part.replace("{sessionId}", session_id) for part in parts]
                 for parts in (resume.command or self.config.command, arguments)
             )
-            return self._invocation(text, cwd, command, arguments)
+            return self._invocation(text, cwd, command, [*additions, *arguments])
 
         return next_command
 
-    def _with_history(self) -> NextCommand:
+    def _with_history(self, additions: Sequence[str]) -> NextCommand:
         """Returns a session in which later turns have the turns before them in their prompt."""
         template = self.config.history_template or DEFAULT_HISTORY
         system, turn = ("", template) if isinstance(template, str) else (template.system, template.turn_format)
@@ -129,12 +135,15 @@ class SchemaAgent(TurnAgent):
                 output = reading.output if has_output else ""
                 history.append(head.replace("{{input}}", said) + output + tail.replace("{{input}}", said))
                 text = "\n\n".join([*history, f"User: {text}"])
-            return self._invocation(text, cwd, self.config.command, [])
+            return self._invocation(text, cwd, self.config.command, additions)
 
         return next_command
 
-    def _invocation(self, text: str, cwd: str, command: list[str], resume: list[str]) -> Invocation:
-        """Returns a turn's command line; its order is command, output, auto-approval, cwd, own, resume, prompt."""
+    def _invocation(self, text: str, cwd: str, command: list[str], more: Sequence[str]) -> Invocation:
+        """Returns a turn's command line; its order is command, output, auto-approval, cwd, own, more, prompt.
+
+        `more` are the additions and, of a later turn, the arguments that resume the session.
+        """
         config, output = self.config, self.config.output
         argv = list(command)
         if output and output.flag:
@@ -144,7 +153,7 @@ class SchemaAgent(TurnAgent):
         argv += config.auto_approve or []
         if config.cwd_flag:
             argv += flagged(config.cwd_flag, cwd)
-        argv += [*self.arguments, *resume]
+        argv += [*self.arguments, *more]
         stdin = f"{text}\n".encode() if config.prompt.stdin else None
         if stdin is None:
             argv += flagged(config.prompt.flag or "", text)
@@ -171,7 +180,7 @@ class TemplateAgent(TurnAgent):
         self.program = find(self.words[0])
         self.title, self.definition = os.path.basename(self.program), ["--simple", *self.words]
 
-    def open(self) -> NextCommand:
+    def open(self, additions: Sequence[str] = ()) -> NextCommand:
         name, *words = self.words
         return lambda text, _cwd, _before: Invocation(
             self.program, [name, *(word.replace("{}", text) for word in words)], {}
@@ -190,7 +199,7 @@ class ShellAgent(TurnAgent):
         self.adapter, self.program = load_adapter("text"), find_program("sh")
         self.words, self.definition = [line], ["--shell", line]
 
-    def open(self) -> NextCommand:
+    def open(self, additions: Sequence[str] = ()) -> NextCommand:
         return lambda text, _cwd, _before: Invocation(self.program, ["sh", "-c", *self.words], {"PROMPT": text})
 
 
@@ -207,20 +216,22 @@ class AcpAgent(AnyAgent):
         self.title = os.path.basename(self.program)
         self.definition = ["--", self.deny, *([] if files else ["--no-acp-fs"]), *argv]
 
-    def start_client(self, texts: list[str], cwd: str) -> tuple[Invocation, Client]:
+    def start_client(
+        self, texts: list[str], cwd: str, servers: Sequence[Record] = (), model: str | None = None
+    ) -> tuple[Invocation, Client]:
         """Returns how to start it, and the client that converses with it about these turns."""
-        client = Client(texts, cwd, deny=self.deny, files=self.files)
+        client = Client(texts, cwd, deny=self.deny, files=self.files, servers=servers, model=model)
         return Invocation(self.program, self.words, {}, client.opening), client
 
 
 Agent = TurnAgent | AcpAgent
 
 
-def first_invocation(agent: Agent, texts: list[str], cwd: str) -> Invocation:
+def first_invocation(agent: Agent, texts: list[str], cwd: str, additions: Sequence[str] = ()) -> Invocation:
     """Returns how an agent is started for the first of these turns; later ones may need what it answers."""
     if isinstance(agent, AcpAgent):
         return agent.start_client(texts, cwd)[0]
-    return agent.open()(texts[0], cwd, None)
+    return agent.open(additions)(texts[0], cwd, None)
 
 
 def split_words(template: str) -> list[str]:
@@ -290,9 +301,9 @@ def identity_of(
     return AgentIdentity((extract or agent.adapter).config.name, digest[:DIGEST_LENGTH])
 
 
-def agent_command(agent: Agent) -> str:
+def agent_command(agent: Agent, additions: Sequence[str] = ()) -> str:
     """Returns the agent's command line as one would type it, with {} for the prompt."""
-    argv = first_invocation(agent, ["{}"], "{cwd}").argv
+    argv = first_invocation(agent, ["{}"], "{cwd}", additions).argv
     return shlex.join(argv).replace(shlex.quote("{}"), "{}").replace(shlex.quote("{cwd}"), "{cwd}")
 
 
@@ -312,10 +323,14 @@ class Environment(msgspec.Struct, frozen=True):
     chosen: dict[str, str] = {}
     alone: bool = False
 
-    def command(self, invocation: Invocation, cwd: str, temporary: str | None) -> Command:
+    def command(
+        self, invocation: Invocation, cwd: str, temporary: str | None, unset: frozenset[str] = frozenset()
+    ) -> Command:
         """Returns what to start in a directory; `temporary` is the agent's own directory for temporary files."""
         env = self.with_own(invocation.env, temporary)
-        return Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, self.alone)
+        if unset and not self.alone:
+            env = {**{name: value for name, value in os.environ.items() if name not in unset}, **env}
+        return Command(invocation.program, invocation.argv, cwd, env, invocation.stdin, self.alone or bool(unset))
 
     def needs_temporary(self, own: Mapping[str, str]) -> bool:
         """Whether an agent gets a TMPDIR of ours: neither the user nor its schema names one."""

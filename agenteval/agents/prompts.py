@@ -9,13 +9,21 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from agenteval.errors import BadRecord
+from agenteval.errors import BadRecord, nearest
 from agenteval.streams.console import Console
 from agenteval.streams.digests import digest, tree_digest
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, refuse
 from agenteval.streams.text import parse_milliseconds
-from agenteval.wire.records import AGENT_METADATA, RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
+from agenteval.wire.records import (
+    AGENT_METADATA,
+    RUN_FIELDS,
+    RUN_METADATA,
+    TRIALS_FIELDS,
+    Prompt,
+    PromptWorkspace,
+    Record,
+)
 from agenteval.wire.validation import check
 
 
@@ -132,6 +140,9 @@ class Places:
         return prompt
 
     def _workspace(self, given: Record) -> Record:
+        if unknown := given.keys() - set(PromptWorkspace.__struct_fields__):
+            name = sorted(unknown)[0]
+            raise BadRecord(f"workspace: unknown field {name!r}; {nearest(name, PromptWorkspace.__struct_fields__)}")
         template, limit = given.get("template"), given.get("timeout")
         try:
             if isinstance(limit, str):

@@ -22,6 +22,7 @@ from agenteval import __version__
 from agenteval.adapters.reader import Reading, failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
+from agenteval.agents.isolation import Surroundings
 from agenteval.agents.kinds import (
     AcpAgent,
     Agent,
@@ -47,8 +48,9 @@ from agenteval.agents.resume import (
 )
 from agenteval.agents.sandbox import CONTAINERS, Sandbox, find_sandbox, is_below, programs_of, programs_of_line
 from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
+from agenteval.agents.variants import Variant, variant_of
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.agents.workspaces import Markers, SetupFailed, Workspaces, workspace_name
+from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers, SetupFailed, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
 from agenteval.processes.pool import Pool
 from agenteval.processes.process import ANSWER_FILE, find_program
@@ -87,6 +89,12 @@ class RunSettings(msgspec.Struct, frozen=True):
     workspace_template: str | None
     workspace_git: bool
     keep_workspaces: str
+    isolate: bool
+    model: str | None
+    instructions: str | None
+    skill: tuple[str, ...]
+    mcp: str | None
+    overlay: str | None
     sandbox: str | None  # the engine, "" for the one that is installed
     sandbox_net: str | None
     sandbox_image: str | None
@@ -195,8 +203,9 @@ class PromptRun:
         if settings.cwd is not None and not os.path.isdir(settings.cwd):
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
+        self.variant = _variant_of(settings, self.agent)
         self.sandbox = _sandbox_of(settings, self.agent, self.cwd, source.path)
-        surroundings = _surroundings(settings, self.sandbox)
+        surroundings = _place_words(settings, self.sandbox, self.variant)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
@@ -214,7 +223,7 @@ class PromptRun:
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
         clean = Places(source, settings.workspace_dir).clean
         self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, clean, validate)
-        self.conditions = _conditions_of(settings, self.agent, self.sandbox, self.console)
+        self.conditions = _conditions_of(settings, self.agent, self.variant, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
@@ -253,16 +262,20 @@ class PromptRun:
 
     def _provenance(self) -> Record:
         """Returns what says of each record where it comes from; --resume goes on with the same run."""
-        command = agent_command(self.agent).replace(ANSWER_FILE, "ANSWER_FILE")
+        settings, surroundings = self.settings, self.conditions.surroundings
+        additions = surroundings.planned("{cwd}", "{home}" if settings.isolate else None)[0] if surroundings else ()
+        command = agent_command(self.agent, additions).replace(ANSWER_FILE, "ANSWER_FILE")
         given = os.environ.pop(RUN_ID_VARIABLE, None)
         kept = self.output.written.run_id or (self.journal.run_id if self.journal else None)
         return {
             "runId": kept or given or secrets.token_hex(8),
-            **({} if self.settings.label is None else {"label": self.settings.label}),
+            **({} if settings.label is None else {"label": settings.label}),
             "suiteVersion": __version__,
             "agent": self.identity.name,
             "agentCommand": self.conditions.redact(command),
             "agentDigest": self.identity.digest,
+            "isolated": settings.isolate,
+            **({"variant": found} if (found := self.variant.metadata()) else {}),
             **({} if self.sandbox is None else {"sandbox": self.sandbox.identity}),
         }
 
@@ -280,6 +293,8 @@ class PromptRun:
         `hold` saves a result that has to wait for its turn (--keep-order).
         """
         settings, total = self.settings, self.prompts.total
+        if total != 0 and (line := self._configuration_line()):
+            self.console.say(line)
         if settings.dry_run:
             return self._print_starts(items)
         workers = self._open()
@@ -311,7 +326,7 @@ class PromptRun:
         each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
         self.processes = ProcessSupervisor(settings.concurrency * each)
         try:
-            self.workspaces = _open_workspaces(settings, self.processes, self.console.say, self.provenance["runId"])
+            self.workspaces = self._open_workspaces()
             if self.grader_plan:
                 self.graders = self.grader_plan.open(self.processes, self.console, self.conditions.redact)
             self.output.open()
@@ -326,6 +341,31 @@ class PromptRun:
             self.processes.close()
             raise
         return max(1, self.processes.concurrency // each)
+
+    def _open_workspaces(self) -> Workspaces | None:
+        """Returns the workspaces that the options ask for, marked with the run; warns if they are in a repository."""
+        settings, surroundings = self.settings, self.conditions.surroundings
+        if settings.workspace_dir is None:
+            return None
+        workspaces = Workspaces(
+            settings.workspace_dir,
+            settings.workspace_template,
+            self.processes,
+            git=settings.workspace_git,
+            fresh=settings.fresh_workspaces,
+            run_id=self.provenance["runId"],
+            report=self.console.say,
+            dress=partial(self.variant.dress, agent=self.agent) if self.variant.changes_workspace else None,
+            boundary=surroundings is not None and surroundings.needs_repository,
+        )
+        if repository := workspaces.repository_around():
+            self.console.say(
+                f"{settings.workspace_dir} is inside the git repository {repository}, where some agents "
+                "then work; --workspace-git makes each workspace its own"
+            )
+        if surroundings is not None:
+            surroundings.remove_left(workspaces.base, workspaces.markers)
+        return workspaces
 
     def _close(self) -> None:
         if self._syncer:
@@ -353,6 +393,14 @@ class PromptRun:
         incomplete = self.console.refused or self.missing.count or self.budget.not_run
         worse = self.settings.fail_if_worse and self.early_end is not None and self.early_end.worse
         return FAILED if incomplete or ungraded or failed or worse else OK
+
+    def _configuration_line(self) -> str | None:
+        """Returns what to tell the user about configuration of theirs that the agent reads."""
+        if self.sandbox is not None:
+            return None  # the agent sees nothing of it
+        base = self.settings.workspace_dir
+        place = os.path.join(os.path.abspath(base), PREFIX) if base else self.cwd
+        return self.conditions.surroundings.report(place) if self.conditions.surroundings else None
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
@@ -422,14 +470,23 @@ class PromptRun:
             metadata["agentArgs"] = self.agent.arguments
         key = self.processes.new_agent_key()
         prepare: Callable[[], str] | str = self.cwd
+        make_home = None
         if self.workspaces is not None:
             metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
             given = convert(prompt["workspace"], PromptWorkspace) if prompt.get("workspace") is not None else None
             prepare = partial(self.workspaces.make, prompt["id"], key, trial, given)
+            make_home = partial(self.workspaces.make_home, prompt["id"], trial)
         trace = (lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None
         prompt = {**prompt, "metadata": metadata}
         return PromptJob(
-            prompt, self.agent, self.processes, key, prepare=prepare, conditions=self.conditions, trace=trace
+            prompt,
+            self.agent,
+            self.processes,
+            key,
+            prepare=prepare,
+            make_home=make_home,
+            conditions=self.conditions,
+            trace=trace,
         )
 
     def of_run(self, prompt: Record) -> Record:
@@ -566,7 +623,9 @@ class PromptRun:
                 if fate in (Fate.GRADE, Fate.CARRY) or self.unfinished(prompt, trial or 1)[0] is not None:
                     continue  # an agent has answered it in an earlier run
                 cwd = os.path.join(base, workspace_name(prompt["id"], trial, ignores_case=case)) if base else self.cwd
-                start = planned_start(prompt, self.agent, cwd, self.conditions, trial)
+                home = (cwd + HOME_ENDING if base else "HOME") if self.settings.isolate else None
+                start = planned_start(prompt, self.agent, cwd, self.conditions, trial, home)
+                start |= {"variant": found} if (found := self.provenance.get("variant")) else {}
                 if stdout.isatty():
                     stdout.write_bytes("".join(f"{visible(line)}\n" for line in start_lines(start)).encode())
                 else:
@@ -652,6 +711,21 @@ def _refuse_lonely_options(settings: RunSettings) -> None:
         raise UserError(f"{option} needs --workspace-dir")
 
 
+def _variant_of(settings: RunSettings, agent: Agent) -> Variant:
+    """Returns the variant that the options ask for; UserError if it cannot be, or has no place to be put."""
+    variant = variant_of(
+        agent,
+        model=settings.model,
+        instructions=settings.instructions,
+        skills=settings.skill,
+        mcp=settings.mcp,
+        overlay=settings.overlay,
+        env=os.environ,
+    )
+    variant.check_place(agent, isolate=settings.isolate, workspaces=settings.workspace_dir is not None)
+    return variant
+
+
 def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | None) -> Sandbox | None:
     """Returns the wall that the options ask for; UserError if there can be none, or prompts would be behind it."""
     if settings.sandbox is None:
@@ -674,7 +748,7 @@ def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | No
     )
 
 
-def _surroundings(settings: RunSettings, sandbox: Sandbox | None) -> list[str]:
+def _place_words(settings: RunSettings, sandbox: Sandbox | None, variant: Variant) -> list[str]:
     """Returns what tells the place where agents work from another: with it they are asked something else."""
     template = settings.workspace_template
     found = {
@@ -682,6 +756,8 @@ def _surroundings(settings: RunSettings, sandbox: Sandbox | None) -> list[str]:
         "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
         "--workspace-git": settings.workspace_git,
         "--clean-env": settings.clean_env,
+        "--isolate": settings.isolate,
+        **variant.digests,
         "--sandbox": sandbox and sandbox.identity,
     }
     return [f"{option} {value}" for option, value in found.items() if value]
@@ -702,42 +778,27 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     return journal
 
 
-def _conditions_of(settings: RunSettings, agent: Agent, sandbox: Sandbox | None, console: Console) -> Conditions:
+def _conditions_of(
+    settings: RunSettings, agent: Agent, variant: Variant, sandbox: Sandbox | None, console: Console
+) -> Conditions:
     """Returns what all prompts have in common; the agent's schema may have variables of its own."""
     if settings.workspace_dir is not None:
         forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
     environment = agent_environment(settings.env, clean=settings.clean_env)
     hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
-    warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up
+    # Isolated sessions set up a HOME each, so that none has to wait for another.
+    warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up and not settings.isolate
+    redact = Redactor(hidden)
+    surroundings = Surroundings(
+        agent, variant, environment, redact, isolate=settings.isolate, dressed=settings.workspace_dir is not None
+    )
     return Conditions(
         pacer=RateLimiter(settings.rate),
         limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
         environment=environment,
         warm_up=WarmUp(warm_up if settings.warm_up is None else settings.warm_up),
-        redact=Redactor(hidden),
+        redact=redact,
         say=console.say,
+        surroundings=surroundings,
         sandbox=sandbox,
     )
-
-
-def _open_workspaces(
-    settings: RunSettings, processes: ProcessSupervisor, say: Callable[[str], None], run_id: str
-) -> Workspaces | None:
-    """Returns the workspaces that the options ask for, marked with the run; warns if they are inside a repository."""
-    if settings.workspace_dir is None:
-        return None
-    workspaces = Workspaces(
-        settings.workspace_dir,
-        settings.workspace_template,
-        processes,
-        git=settings.workspace_git,
-        fresh=settings.fresh_workspaces,
-        run_id=run_id,
-        report=say,
-    )
-    if repository := workspaces.repository_around():
-        say(
-            f"{settings.workspace_dir} is inside the git repository {repository}, where some agents "
-            "then work; --workspace-git makes each workspace its own"
-        )
-    return workspaces

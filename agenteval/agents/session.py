@@ -14,11 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from agenteval.adapters.reader import Reading, read_raw
 from agenteval.adapters.sessions.spent import session_log
 from agenteval.agents.acp.client import Client
 from agenteval.agents.acp.conversation import ConversingProcess
+from agenteval.agents.isolation import SessionPlace, Surroundings
 from agenteval.agents.kinds import (
     DEFAULT_TIMEOUT,
     TEMPORARY,
@@ -140,13 +142,15 @@ class Conditions(msgspec.Struct, frozen=True):
     warm_up: WarmUp = WarmUp(wanted=False)
     redact: Redactor = Redactor(None)
     say: Callable[[str], None] = lambda _message: None  # takes a message for the user
+    surroundings: Surroundings | None = None  # of --isolate and the options of variants
     sandbox: Sandbox | None = None
 
-    def behind_wall(self, command: Command, invocation: Invocation, home: str | None, temporary: str | None) -> Command:
+    def behind_wall(
+        self, command: Command, invocation: Invocation, home: str | None, write: Iterable[str] = ()
+    ) -> Command:
         """Returns the command behind the wall of --sandbox, if that is asked for; `home` is then its HOME."""
         if self.sandbox is None or home is None:
             return command
-        write = [] if temporary is None else [temporary]
         return self.sandbox.behind(command, home, write, [*invocation.env, *self.environment.chosen, TEMPORARY])
 
 
@@ -171,7 +175,8 @@ def turn_timeout(prompt: Record, limits: Limits, agent: Agent) -> float:
 class PromptJob:
     """One prompt and how to run it.
 
-    `prepare` is the directory to run in, or a function that makes it for each try; `trace` takes each command line.
+    `prepare` is the directory to run in, or a function that makes it for each try; `make_home` makes the HOME of an
+    isolated session, if that is to be kept; `trace` takes each command line.
     """
 
     def __init__(
@@ -183,13 +188,15 @@ class PromptJob:
         *,
         prepare: Callable[[], str] | str,
         conditions: Conditions,
+        make_home: Callable[[], str] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self.prompt, self.agent, self.processes, self.key = prompt, agent, processes, key
-        self.prepare, self.conditions, self.trace = prepare, conditions, trace
+        self.prepare, self.make_home, self.conditions, self.trace = prepare, make_home, conditions, trace
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
-        self.home: str | None = None  # its HOME behind the wall
+        self.place = SessionPlace(processes.scratch)  # its HOME, if isolated, and what its variant adds
+        self.home: str | None = None  # its HOME behind the wall, if it is not isolated
         self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one
@@ -234,11 +241,13 @@ class PromptJob:
         if self.conditions.environment.needs_temporary(self.agent.env):
             with suppress(OSError):  # a full disk: the agent may do without
                 self.temporary = self.processes.scratch.new_directory()
-        if self.conditions.sandbox is not None:
+        surroundings = self.conditions.surroundings
+        if self.conditions.sandbox is not None and not (surroundings and surroundings.isolate):
             self.home = self._new_home()
         try:
             return self._run_once()
         finally:
+            self.place.end()
             for made in filter(None, (self.temporary, self.home)):
                 discard(made)
 
@@ -252,6 +261,8 @@ class PromptJob:
         raw = RawRecordBuilder(self.conditions.redact)
         cwd = self.prepare if isinstance(self.prepare, str) else self.prepare()
         self.reading = None
+        if self.conditions.surroundings is not None:
+            self.place = self.conditions.surroundings.begin(cwd, self.make_home, self.processes.scratch)
         if isinstance(self.agent, AcpAgent):
             self._converse(self.agent, cwd, raw)
         else:
@@ -266,7 +277,7 @@ class PromptJob:
 
     def _run_turns(self, agent: TurnAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process per turn, until one fails."""
-        turns, next_command = len(self.texts), agent.open()
+        turns, next_command = len(self.texts), agent.open(self.place.arguments)
         self.reading = reading = agent.adapter.begin(self.prompt["id"])
         logged = agent.config.session_log if isinstance(agent, SchemaAgent) else None
         before = None
@@ -281,6 +292,7 @@ class PromptJob:
             outcome = self.processes.run(
                 self.key, command, timeout=self.timeout / 1000, max_output=left, trace=self.trace
             )
+            self._learn_secrets()
             outcome = raw.without_secrets(outcome)
             printed = raw.add_turn(outcome)
             if number < turns or logged or self.trace:  # else nothing here needs what it says
@@ -293,17 +305,20 @@ class PromptJob:
                 raw.fail(number, turns, problem + _refusal(agent, invocation, outcome))
                 break
         if logged and reading.session_id:
-            environment = self.conditions.environment.all_of(agent.env)
+            environment = self.conditions.environment.all_of({**agent.env, **self.place.env})
             environment |= {} if self.home is None else {"HOME": self.home}
             raw.session_log = session_log(logged, reading.session_id, environment)
 
     def _converse(self, agent: AcpAgent, cwd: str, raw: RawRecordBuilder) -> None:
         """Runs one process for all turns, with a client that converses with it."""
-        invocation, client = agent.start_client(self.texts, cwd)
+        surroundings = self.conditions.surroundings
+        invocation, client = agent.start_client(self.texts, cwd, *(surroundings.acp() if surroundings else ()))
         command, limit = self._command(invocation, cwd), self.conditions.limits.max_output
         process = ConversingProcess(self.processes, self.key, command, self.timeout / 1000, limit, client)
         process.trace = self.trace
-        outcome = raw.without_secrets(process.run())
+        outcome = process.run()
+        self._learn_secrets()
+        outcome = raw.without_secrets(outcome)
         raw.add_conversation(outcome, client)
         problem = self._too_much(outcome) or conversation_failure(outcome, client, self.timeout)
         if problem:
@@ -315,8 +330,15 @@ class PromptJob:
     def _command(self, invocation: Invocation, cwd: str) -> Command:
         if self.trace is not None:
             self.trace(f"in {cwd}: {shlex.join(invocation.argv)[:COMMAND_LENGTH]}")
-        command = self.conditions.environment.command(invocation, cwd, self.temporary)
-        return self.conditions.behind_wall(command, invocation, self.home, self.temporary)
+        invocation = structs.replace(invocation, env={**invocation.env, **self.place.env})
+        command = self.conditions.environment.command(invocation, cwd, self.temporary, self.place.unset)
+        write = filter(None, [self.temporary, *(() if self.place.home else self.place.lent)])
+        return self.conditions.behind_wall(command, invocation, self.place.home or self.home, write)
+
+    def _learn_secrets(self) -> None:
+        """Looks for credentials that the agent has renewed, before what it printed is recorded."""
+        if self.conditions.surroundings is not None:
+            self.conditions.surroundings.learn(self.place)
 
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:

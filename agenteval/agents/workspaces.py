@@ -16,8 +16,8 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from agenteval.agents.prompts import template_place
 from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline
@@ -46,6 +46,7 @@ CLONE_TIMEOUT = SETUP_TIMEOUT = 600.0
 GIT_OUTPUT = 1 << 28
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 PREFIX = "prompt-"
+HOME_ENDING = ".home"  # of the HOME beside a workspace (--isolate)
 COPIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 GIT_FILES = ("config", "config.worktree")
 # A work tree elsewhere: a copy of the repository would still use the original's.
@@ -60,7 +61,7 @@ def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bo
     Where the file system ignores case, an id with capital letters or a dot at its end is not safe either.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", prompt_id)[:LONGEST_NAME]
-    looks_changed = re.search(r"-[0-9a-f]{32}$" if trial else r"-([0-9a-f]{32}|trial-\d+)$", safe) is not None
+    looks_changed = re.search(r"-[0-9a-f]{32}$" if trial else r"-([0-9a-f]{32}|trial-\d+)$|\.home$", safe) is not None
     same_as_another = ignores_case and (safe != safe.lower() or safe.endswith("."))
     if safe != prompt_id or looks_changed or same_as_another:
         safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:DIGEST_LENGTH]}"
@@ -88,11 +89,14 @@ class Workspaces:
         fresh: bool = False,
         run_id: str | None = None,
         report: Callable[[str], None] = lambda _line: None,
+        dress: Callable[[str], None] | None = None,
+        boundary: bool = False,
     ) -> None:
         if not base:
             raise UserError("--workspace-dir: it is empty; name a directory")
         self.base = os.path.abspath(base)
         self.git, self.fresh, self.report = git, fresh, report
+        self.dress, self.boundary = dress, boundary  # what a variant puts there; whether it must be a repository
         if git:
             find_program("git")
         self.processes = processes
@@ -132,23 +136,42 @@ class Workspaces:
         `given` is what the prompt says about it; SetupFailed if its setup fails.
         """
         path, given = self.path(prompt_id, trial), given or PromptWorkspace()
-        try:
+        with self._workspace_errors():
             made = self._make(path)
             try:
                 if made:
                     self._filler_of(given)(path, key)
                     self._set_up(path, key, given, prompt_id)
+                    self._dress(path)
                 self._begin(path, key, self.git if given.git is None else given.git)
             except OSError:
                 if made:
                     with suppress(OSError):  # if it was removed meanwhile, git would have made it without a marker
                         remove_tree(path)
                 raise
+        return path
+
+    def make_home(self, prompt_id: str, trial: int | None = None) -> str:
+        """Creates the HOME of a session beside its workspace, which has been made; returns its path."""
+        path = self.path(prompt_id, trial) + HOME_ENDING
+        with self._workspace_errors():
+            if os.path.lexists(path):
+                if not (self.fresh or self._is_ours(path)):
+                    raise FileExistsError(f"{path} was not made by the suite; --fresh-workspaces replaces it")
+                remove_tree(path)
+            self.markers.make(path)
+            self._made.add(path)
+            os.chmod(path, 0o700)
+        return path
+
+    @contextmanager
+    def _workspace_errors(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             where = error.filename2 or error.filename
             reason = f"{error.strerror}: {where}" if error.strerror and where else error.strerror or str(error)
             raise WorkspaceError(reason, full=self._is_full(error)) from None
-        return path
 
     def _make(self, path: str) -> bool:
         """Creates a directory; returns False if there is one of the user's."""
@@ -192,6 +215,15 @@ class Workspaces:
         last = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise SetupFailed(f"workspace: its setup {how}{f': {one_line(last, 200)}' if last else ''}")
 
+    def _dress(self, path: str) -> None:
+        """Adds the files of a variant, and what keeps git from looking above the workspace."""
+        if self.dress:
+            self.dress(path)
+        if self.boundary and not os.path.lexists(git := os.path.join(path, ".git")):
+            for part in ("objects", "refs"):  # the least that git takes for a repository
+                os.makedirs(os.path.join(git, part))
+            replace_file(os.path.join(git, "HEAD"), b"ref: refs/heads/main\n")
+
     def _begin(self, path: str, key: int, git: bool) -> None:
         """Takes what is in a workspace for its state before the agent runs."""
         drop_baseline(path)
@@ -222,11 +254,12 @@ class Workspaces:
 
     def remove(self, prompt_id: str, trial: int | None = None) -> None:
         """Removes a workspace that the suite made, as far as it can be."""
-        path = self.path(prompt_id, trial)
-        if self._is_ours(path):
-            with suppress(OSError):
-                remove_tree(path)
-                self.markers.drop(path)
+        workspace = self.path(prompt_id, trial)
+        for path in (workspace, workspace + HOME_ENDING):
+            if self._is_ours(path) and os.path.lexists(path):
+                with suppress(OSError):
+                    remove_tree(path)
+                    self.markers.drop(path)
 
     def _is_ours(self, path: str) -> bool:
         return path in self._made or self.markers.has(path)
@@ -237,8 +270,15 @@ class Workspaces:
             raise NotADirectoryError(
                 f"{path} is not a directory, and was not made by the suite; --fresh-workspaces replaces it"
             )
+        if self.dress:
+            raise FileExistsError(
+                f"{path} was not made by the suite, and would have to be changed for the variant; "
+                "--fresh-workspaces replaces it"
+            )
         if self._reported.acquire(blocking=False):
             without = ", without the content of --workspace-template" if self.template else ""
+            if self.boundary and not os.path.lexists(os.path.join(path, ".git")):
+                without += ", and read what lies above them"
             self.report(
                 f"{path} was there and was not made by the suite: agents run in such directories as they are{without} "
                 "(--fresh-workspaces replaces them)"
@@ -297,12 +337,18 @@ class Markers:
                 except PermissionError:  # an agent may have changed its mode
                     os.unlink(self._own("locks"))
                     self._locks = open_regular(self._own("locks"), os.O_RDWR | os.O_CREAT)
-        place = int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
         try:
-            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place_of(path))
         except OSError as error:
             return error.errno not in (errno.EACCES, errno.EAGAIN)  # else a file system without locks
         return True
+
+    def is_claimed(self, path: str) -> bool:
+        """Whether another process uses a workspace; to be called before this one claims any."""
+        free = self.claim(path)
+        if free and self._locks is not None:
+            fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _place_of(path))
+        return not free
 
     def prepare(self) -> None:
         """Makes the folder of markers, which git ignores; OSError if that cannot be."""
@@ -367,6 +413,11 @@ class Markers:
         if os.path.lexists(path) and not is_regular(path):
             remove_tree(path)
         return path
+
+
+def _place_of(path: str) -> int:
+    """Returns the number of the byte that is locked for a workspace."""
+    return int.from_bytes(hashlib.sha256(os.fsencode(os.path.basename(path))).digest()[:7], "big")
 
 
 def run_of_workspace(path: str) -> str | None:

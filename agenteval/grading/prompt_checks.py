@@ -20,7 +20,7 @@ from agenteval.grading.checks import output_problems, structure_of
 from agenteval.grading.workspace import directory_of, run_in_copy
 from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.agent_files import read_regular
+from agenteval.streams.agent_files import open_regular, read_regular
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview
@@ -522,5 +522,5 @@ def _replace_paths(folder: str, places: dict[str, str]) -> None:
     for parent, _folders, files in os.walk(folder):
         for path in (os.path.join(parent, name) for name in files):
             content = read_regular(path, FILE_LIMIT)
-            with open(path, "wb") as file:
+            with os.fdopen(open_regular(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
                 file.write(pattern.sub(lambda found: names[found[1]], content))

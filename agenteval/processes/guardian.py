@@ -38,10 +38,10 @@ class Guardian:
             _watch(watched, tool, end_more)
         os.close(watched)
 
-    def remove_at_end(self, folder: str) -> None:
-        """Makes the guardian remove a directory if the tool is killed."""
+    def remove_at_end(self, path: str) -> None:
+        """Makes the guardian remove a directory or a file if the tool is killed."""
         with suppress(OSError):  # if the guardian was killed, the tool still removes it
-            os.write(self._lifeline, os.fsencode(folder) + b"\0")
+            os.write(self._lifeline, os.fsencode(path) + b"\0")
 
     def dismiss(self) -> None:
         """Makes the guardian exit: everything has been terminated."""
@@ -71,23 +71,23 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
             os.dup2(null, fd)
         with suppress(OSError), open("/proc/self/comm", "wb") as file:
             file.write(NAME)  # so that `pkill -9 ae-run` does not match the guardian
-        folders, seen = _await_end(tool)
-        if folders is not None:
+        paths, seen = _await_end(tool)
+        if paths is not None:
             _kill_all(tool, seen)
             if end_more is not None:
                 end_more()
-            for folder in folders:
-                discard(os.fsdecode(folder))
+            for path in paths:
+                discard(os.fsdecode(path))
     finally:
         os._exit(0)
 
 
 def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
-    """Waits for the end of the tool; returns the directories to remove, None if it ended in order.
+    """Waits for the end of the tool; returns the paths to remove, None if it ended in order.
 
     Also returns the processes below it, with their start times, as they were shortly before.
     """
-    received, seen, interval = b"", dict[int, str](), LOOK_INTERVAL
+    paths, begun, seen, interval = list[bytes](), b"", dict[int, str](), LOOK_INTERVAL
     poll = select.poll()
     poll.register(3, select.POLLIN)
     while True:
@@ -96,11 +96,12 @@ def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
             seen = {pid: start_time(pid) for pid in below([tool], process_table()) if pid != os.getpid()}
             interval = max(LOOK_INTERVAL or 0.0, LOOK_SHARE * (time.monotonic() - began))
         elif piece := os.read(3, 4096):
-            received += piece
-            if received.rpartition(b"\0")[2] == b".":  # the name of a directory begins with a slash
+            *whole, begun = (begun + piece).split(b"\0")
+            paths += whole
+            if begun == b".":  # a path begins with a slash
                 return None, seen
         else:
-            return received.split(b"\0")[:-1], seen
+            return paths, seen
 
 
 def _kill_all(tool: int, seen: dict[int, str]) -> None:

@@ -37,6 +37,7 @@ class Scratch:
         self._lock_file = -1
         self._making = threading.Lock()
         self._numbers = count(1)
+        self._lent: set[str] = set()
 
     def new_name(self, prefix: str = "") -> str:
         """Returns an unused path for a file or directory; OSError if the directory for it cannot be made.
@@ -61,10 +62,22 @@ class Scratch:
         os.chmod(path, SHARED)
         return path
 
+    def lend(self, path: str) -> None:
+        """Takes note of a file elsewhere that must not outlive the tool either, before it is written."""
+        self._announce(path)
+        self._lent.add(path)
+
+    def take_back(self, path: str) -> None:
+        """Removes a file that was lent."""
+        discard(path)
+        self._lent.discard(path)
+
     def remove(self) -> None:
         """Removes it with its content, as far as possible; it is not made again."""
         with self._making:
             self._removed = True
+        for path in list(self._lent):
+            self.take_back(path)
         if self._path is not None:
             for _ in range(REMOVALS):
                 discard(self._path)

@@ -30,6 +30,12 @@ def create_file(path: str) -> int:
     return os.open(path, NEW, 0o666)
 
 
+def write_new(path: str, content: bytes, mode: int) -> None:
+    """Writes a file that is not there yet."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        file.write(content)
+
+
 def replace_file(path: str, content: bytes) -> None:
     """Writes a small file in one step: a reader sees the old content or the new one."""
     new = f"{path}.{os.getpid()}.{threading.get_ident()}.new"

@@ -7,9 +7,10 @@ by its format, whoever's it is.
 
 import json
 import re
+import threading
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -37,10 +38,26 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str] | None, *, everywhere: bool = False) -> None:
         self.works, self._everywhere = environment is not None, everywhere
         self.secrets: dict[str, str] = {}  # value, in each form → variable
+        self._compiled: tuple[dict[str, str], re.Pattern[str]] = {}, re.compile("")
+        self._learning = threading.Lock()
         for name, value in (environment or {}).items():
-            for secret in secrets_in(name, value):
-                for form in forms_of(secret):
-                    self.secrets.setdefault(form, name)
+            self._add(secrets_in(name, value), name)
+        self._prepare()
+
+    def learn(self, text: str, name: str) -> None:
+        """Adds the secrets in a file that logs an agent in, whatever its format."""
+        with self._learning:
+            if self.works and (new := [found for found in _CREDENTIAL.findall(text) if found not in self.secrets]):
+                self.secrets = dict(self.secrets)  # another thread may be using the old one
+                self._add(new, name)
+                self._prepare()
+
+    def _add(self, secrets: Iterable[str], name: str) -> None:
+        for secret in secrets:
+            for form in forms_of(secret):
+                self.secrets.setdefault(form, name)
+
+    def _prepare(self) -> None:
         self._signs = _without_superstrings(self.secrets)
         as_json = (encode(form.encode("utf-8", "replace").decode())[1:-1] for form in self._signs)
         self._signs_in_json = [sign.encode() for sign in _without_superstrings(form.decode() for form in as_json)]
@@ -108,10 +125,15 @@ class Redactor:
         """Returns the JSON value without secrets."""
         return replace_texts(value, self) if self.works else value
 
-    @cached_property
+    @property
     def _pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self.secrets, key=len, reverse=True)  # one secret may start with another
-        return re.compile("|".join(map(re.escape, longest_first)))
+        secrets, pattern = self._compiled
+        if secrets is not self.secrets:
+            secrets = self.secrets
+            longest_first = sorted(secrets, key=len, reverse=True)  # one secret may start with another
+            pattern = re.compile("|".join(map(re.escape, longest_first)))
+            self._compiled = secrets, pattern
+        return pattern
 
 
 def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
@@ -161,6 +183,10 @@ _SETTINGS = (*_KINDS, "PWD", "ACCOUNTKEY", "ACCOUNT_KEY", "SIGNATURE")
 # The second one finds a password with a / in it, although that should be written as %2F.
 _USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
 _ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
+
+
+# In a file that logs an agent in: a long word with a digit in it that is neither a path nor the rest of an address.
+_CREDENTIAL = re.compile(r"(?<![\w.~+/-])(?=[\w.~+/-]*\d)(?![/.])[\w.~+/-]{20,}={0,2}")
 
 
 def looks_secret(name: str) -> bool:

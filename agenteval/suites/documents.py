@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord, MissingExtra, UserError
+from agenteval.streams.agent_files import read_given
 from agenteval.streams.jsonl import decode
 
 YAML = (".yaml", ".yml")
@@ -38,8 +39,7 @@ class Found(NamedTuple):
 def read_text(path: str) -> str:
     """Returns a file's text; UserError if it cannot be read."""
     try:
-        with open(path, encoding="utf-8-sig", errors="strict") as file:
-            return file.read()
+        return io.TextIOWrapper(io.BytesIO(read_given(path)), encoding="utf-8-sig").read()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -36,6 +36,8 @@ Patterns = Annotated[dict[str, Pattern], Meta(extra_json_schema={"propertyNames"
 Template = Annotated[str, Meta(extra_json_schema={"pattern": r"\{\{input\}\}"})]
 Environment = Annotated[dict[str, Argument], Meta(extra_json_schema={"propertyNames": {"pattern": r"^[^=\u0000]+$"}})]
 
+RelativePath = Annotated[str, Meta(extra_json_schema={"pattern": r"^(?!/)(?!(.*/)?\.\.(/|$))[^\u0000]+$"})]
+
 Paths = Path | list[Path]
 Facts = Annotated[
     dict[str, Paths], Meta(extra_json_schema={"propertyNames": {"not": {"enum": sorted(SUITE_METADATA)}}})
@@ -238,6 +240,82 @@ class UsagePaths(_Part):
     turn counts. Otherwise turns add up."""
 
 
+class Home(_Part):
+    """What --isolate needs to know: which files log the agent in, and what else of the user's it would read.
+
+    Paths are below HOME; where a variable of `env` (or an XDG one) puts a directory elsewhere, it is looked for there.
+    In `env` and `args`, `{home}` is the session's HOME, `{workspace}` its directory and `{above}` the JSON list of the
+    files of `above` in all directories above that.
+    """
+
+    copy: list[RelativePath] | None = None
+    """Files that log the agent in: copied, readable by the owner only, redacted from records, removed at the end."""
+    write_back: list[RelativePath] | None = None
+    """Those of them that the program renews: a renewed one replaces the user's, because the old one may be void."""
+    keys: dict[RelativePath, list[str]] | None = None
+    """Settings (JSON, TOML or YAML) of which only some keys are copied, such as the provider and the model: path →
+    keys, those of nested objects joined by dots (in YAML only keys at the top). They are redacted and removed, too."""
+    files: dict[RelativePath, str] | None = None
+    """Files that the agent needs in a new HOME: path → content; one that was copied stays as it is."""
+    env: Environment | None = None
+    """Variables that make the agent use its new HOME, such as {"CODEX_HOME": "{home}/.codex"}."""
+    unset: list[str] | None = None
+    """Variables that would bring the user's configuration back."""
+    args: list[Argument] | None = None
+    """Arguments that keep the agent from reading the user's configuration, or directories above its workspace."""
+    reads: list[RelativePath] | None = None
+    """Files and directories below HOME with the user's configuration: instructions, settings, skills, servers, memory.
+    Without --isolate, those that exist are named at the start."""
+    above: list[RelativePath] | None = None
+    """Files and directories that the agent reads in every directory above its workspace, too."""
+    boundary: Literal["args", "git"] | None = None
+    """What keeps those out: `args` (or `env`) alone, or a git repository in the workspace, which --isolate makes. Not
+    given: only --sandbox does."""
+    memory: str | None = None
+    """Where the agent keeps what it remembers across sessions, if that has no switch: "~/.gemini/GEMINI.md"."""
+
+
+class ModelChoice(_Part):
+    """How the agent takes the model of --model; `{model}` stands for its name."""
+
+    args: list[Argument] | None = None
+    """Such as ["--model", "{model}"]."""
+    env: Environment | None = None
+    """Such as {"GOOSE_MODEL": "{model}"}."""
+
+
+class Placement(_Part):
+    """Where the agent looks for instructions (a file), or for skills (a directory with a folder per skill)."""
+
+    workspace: RelativePath | None = None
+    """Path below the workspace, which is used with --workspace-dir: "AGENTS.md", ".claude/skills"."""
+    home: RelativePath | None = None
+    """Path below HOME, which is used with --isolate where there is no workspace: ".codex/AGENTS.md"."""
+    args: list[Argument] | None = None
+    """Arguments for it, once for each; `{file}` is the absolute path of the file, or of the skill's folder."""
+
+
+class McpServers(_Part):
+    """How the agent takes the MCP servers of --mcp: a file that an argument names, or one in its HOME (or both)."""
+
+    args: list[Argument] | None = None
+    """Arguments that name the file, `{file}`, and keep all other servers out."""
+    home: RelativePath | None = None
+    """Path of the file below HOME: it needs --isolate, so that no server of the user's is in it."""
+    key: str = "mcpServers"
+    """Where the servers are in the file; keys of nested objects are joined by dots."""
+    format: Literal["json", "toml"] = "json"
+    """Format of the file; json is for YAML, too."""
+    stdio: dict[str, Any] | None = None
+    """An entry for a server that is a command. In it "{command}", "{args}", "{env}", "{argv}" (the command and its
+    arguments) and "{name}" stand for those values; what a server does not have is left out. Not given: the entry of
+    the .mcp.json format."""
+    http: dict[str, Any] | None = None
+    """An entry for a server at an address: "{url}", "{headers}", "{name}"."""
+    as_list: bool = False
+    """true: the entries are a list, and have the name in them."""
+
+
 class HistoryTemplate(_Part):
     """How earlier turns are put into the prompt, with a text before them."""
 
@@ -313,6 +391,19 @@ class HeadlessAdapter(_Part):
     metadata: Facts | None = None
     """Facts about the run for `metadata` of its result: name → path; the last event that has one counts. The names
     that the suite itself writes there (`turnCount`, `exitCode`, …) are refused; `agent` replaces the schema's name."""
+    setup: dict[str, Paths] | None = None
+    """What the agent reports about itself at its start (model, tools, MCP servers, skills, …), for
+    `metadata.agentSetup`: name → path; the first event that has one counts."""
+    home: Home | None = None
+    """What of the user's the agent reads, and how --isolate keeps it out."""
+    model: ModelChoice | str | None = None
+    """How it takes --model; a text is a note of the author's."""
+    instructions: Placement | None = None
+    """Where it looks for the instructions of --instructions."""
+    skills: Placement | None = None
+    """Where it looks for skills (--skill)."""
+    mcp: McpServers | None = None
+    """How it takes the servers of --mcp."""
     history_template: Template | HistoryTemplate | None = None
     """Iterative mode: one earlier turn, with {{input}}, which must be there, and {{output}}."""
 
@@ -326,4 +417,6 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "otherwise": get_args(Otherwise),
     "cumulative": get_args(UsageField),
     "typeValues": get_args(StepKind),
+    "boundary": ("args", "git"),
+    "format": ("json", "toml"),
 }

@@ -34,7 +34,7 @@ ON_OUTPUT = frozenset(  # the types of checks that look at nothing but the outpu
 Richness = Literal["full", "messages-only", "minimal"]  # of a trajectory
 
 
-class PromptWorkspace(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+class PromptWorkspace(Wire):
     """What is in a prompt's workspace when its agent starts; it needs --workspace-dir."""
 
     template: Annotated[str, Meta(min_length=1)] | None = None
@@ -398,10 +398,12 @@ RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "t
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
 STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: what it is tested against
+AGENT_SETUP = "agentSetup"  # in the metadata of a result: what the agent reports about itself at its start
 RUN_METADATA = frozenset(
     (
         STOP_RULE,
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs", "sandbox"),
+        *("isolated", "variant", AGENT_SETUP),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
         *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )

@@ -53,12 +53,8 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
     run = ("runId", "suiteVersion", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest", "workspaceDir")
-    metadata = {
-        **dict.fromkeys((*run, "workspaceBaseline"), "0"),
-        "agentArgs": ["--model"],
-        "graderDigests": {},
-        "stopWhenKnown": "x",
-    }
+    more = ("sandbox", "isolated", "variant", "agentSetup", "stopWhenKnown", "workspaceBaseline")
+    metadata = {**dict.fromkeys((*run, *more), "0"), "agentArgs": ["--model"], "graderDigests": {}}
     turns = [{"lines": 0}, {"lines": 0}]
     raw = {
         "id": "i",

@@ -40,7 +40,8 @@ def test_a_prompt_brings_its_workspace(tmp_path: Path) -> None:
     assert (tmp_path / "ws" / "prompt-set-up" / ".git").is_dir()
     assert not (tmp_path / "ws" / "prompt-template" / ".git").exists()
     assert f"p.jsonl:5: workspace: {tmp_path}/suite/none: no such directory or git repository" in done.stderr
-    assert "p.jsonl:6:" in done.stderr and "p.jsonl:7: workspace: timeout: 'soon' is not a time" in done.stderr
+    assert "p.jsonl:6: workspace: unknown field 'tmplate'; did you mean template?" in done.stderr
+    assert "p.jsonl:7: workspace: timeout: 'soon' is not a time" in done.stderr
     (tmp_path / "suite" / "tpl" / "a.txt").write_text("hi\nthere\n")
     again = run("ae-capture", "suite/p.jsonl", *options, "--resume", cwd=tmp_path).expect(1)
     assert "3 kept, 2 of them failed (--retry-failed runs them again), 2 changed and run again" in again.stderr

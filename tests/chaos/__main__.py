@@ -6,7 +6,6 @@ import argparse
 import importlib.util
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -61,16 +60,16 @@ def _matrix(base: Path, jobs: int) -> int:
     """Performs every cell of the fault matrix; returns how many did not hold."""
     cells = [(name, kind) for name in PATHS for kind in KINDS]
     failed = 0
+
+    def perform(cell: tuple[str, str]) -> list[str]:
+        with tempfile.TemporaryDirectory(prefix="cell-", dir=base, ignore_cleanup_errors=True) as folder:
+            return check(cell[0], cell[1], Path(folder))
+
     with ThreadPoolExecutor(jobs) as pool:
-        folders = [Path(tempfile.mkdtemp(prefix="cell-", dir=base)) for _ in cells]
-        for cell, problems in zip(
-            cells, pool.map(lambda cell, folder: check(*cell, folder), cells, folders), strict=True
-        ):
+        for (name, kind), problems in zip(cells, pool.map(perform, cells), strict=True):
             failed += bool(problems)
             for problem in problems:
-                print(f"{cell[0]}, {cell[1]}: {problem}", flush=True)
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+                print(f"{name}, {kind}: {problem}", flush=True)
     print(f"{len(cells)} cells of the fault matrix, {failed} failed", flush=True)
     return failed
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.processes import handles, has_open, is_guardian, is_stopped, of_round
+from tests.chaos.processes import command_of, handles, has_open, is_guardian, is_stopped, of_round
 
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
@@ -126,6 +126,32 @@ def _stop_others(target: Target) -> None:
     _stop_for_a_while(target.rng.sample(others, min(len(others), 3)), target)
 
 
+def _stop_for_good(choose: Callable[[Target], list[int]]) -> Callable[[Target], None]:
+    """Returns what stops processes and never lets them go on: a limit of time has to end them."""
+
+    def stop(target: Target) -> None:
+        for pid in choose(target):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    return _later(stop)
+
+
+def _one_of_the_others(target: Target) -> list[int]:
+    others = [pid for pid in target.others() if command_of(pid) != "git"]  # which has ten minutes
+    return target.rng.sample(others, min(len(others), 1))
+
+
+def _fill_and_empty(target: Target) -> None:
+    """Fills the small disk of the output, and makes room again a moment later."""
+    filler = target.folder / "out" / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    time.sleep(target.rng.uniform(0.0, 0.3))
+    filler.unlink(missing_ok=True)
+
+
 def _kill_some(target: Target) -> None:
     for _ in range(3):
         if others := target.others():
@@ -194,6 +220,9 @@ FAULTS: dict[str, Fault] = {
     "agents stopped": Fault(_later(_stop_others), fails=True),
     "agents killed": Fault(_later(_kill_some), codes=(2,), fails=True),
     "guardian killed": Fault(_later(_kill_guardian)),
+    "guardian stopped for good": Fault(_stop_for_good(lambda target: target.guardians())),
+    "agent or grader stopped for good": Fault(_stop_for_good(_one_of_the_others), codes=(2,), fails=True),
+    "disk that fills and empties": Fault(_later(_fill_and_empty), fails=True, disk=8 * SMALL_DISK),
     "full disk": Fault(_nothing, weight=2, fails=True, disk=SMALL_DISK),
     "file size limit": Fault(_nothing, fails=True, limit=FILE_LIMIT),
     "closed pipe": Fault(_nothing, weight=1.5, stdout="closed"),

@@ -80,3 +80,10 @@ def _state(pid: int | str) -> str:
     with suppress(OSError):
         return _read(str(pid), "stat").rpartition(b")")[2].split()[0].decode()
     return ""
+
+
+def command_of(pid: int) -> str:
+    """Returns the name of a process's program; "" if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""

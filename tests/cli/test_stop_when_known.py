@@ -70,6 +70,7 @@ def test_trials_against_a_threshold(folder: Path) -> None:
     done = run("ae-trials", *args(RIGHT, "-k", "2", "--threshold", "0.5"), cwd=folder).expect(0)
     assert len(done.records) < 20 and all(len(record["trials"]) == 2 for record in done.records)
     assert re.search(r"known after \d+ prompts: above 0.5 \(on \d+ prompts it passes 100.0%\)", done.stderr), done
+    run("ae-trials", *args(WRONG, "-k", "2", "--threshold", "0.5", "--fail-if-worse"), cwd=folder).expect(1)
 
 
 def test_interrupted_and_resumed_it_decides_the_same(folder: Path) -> None:

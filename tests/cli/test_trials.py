@@ -56,7 +56,7 @@ def test_a_graded_record(tmp_path: Path) -> None:
         "passExpK": pytest.approx((2 / 3) ** 3),
         "passAt": {"1": pytest.approx(2 / 3), "2": 1.0, "3": 1.0},
         "passExp": {"1": pytest.approx(2 / 3), "2": pytest.approx(1 / 3), "3": 0.0},
-        "metadata": {"category": "c", "agent": "text", "workspaceDir": str(tmp_path / "ws")},
+        "metadata": {"category": "c", "agent": "text", "isolated": False, "workspaceDir": str(tmp_path / "ws")},
         "own": [1],
         "reference": "yes",
     }

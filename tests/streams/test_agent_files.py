@@ -39,6 +39,7 @@ ALLOWED = {
     "processes/guardian.py": "/proc and /dev/null",
     "processes/scratch.py:_locked": "creates a file, with O_EXCL",
     "agents/acp/client.py": "opens step by step below a directory, with O_NOFOLLOW and O_NONBLOCK",
+    "agents/sandbox.py": "/proc, the program that the user names, and a pipe of its own",
     "agents/workspaces.py:copy_tree": "each file by copy_regular()",
     "adapters/sessions/logs.py:connect": "after open_regular()",
     "adapters/sessions/schema.py": "a file of the package",

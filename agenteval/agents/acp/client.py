@@ -8,7 +8,7 @@ permission, for files. The older dialect of agent-eval-harness differs only in i
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -40,8 +40,17 @@ class Client:
 
     interactive = True
 
-    def __init__(self, texts: list[str], cwd: str, *, deny: bool, files: bool = True) -> None:
-        self.texts, self.cwd = texts, cwd
+    def __init__(
+        self,
+        texts: list[str],
+        cwd: str,
+        *,
+        deny: bool,
+        files: bool = True,
+        servers: Sequence[Message] = (),
+        model: str | None = None,
+    ) -> None:
+        self.texts, self.cwd, self.servers, self.model = texts, cwd, list(servers), model
         self.turn, self.done = 1, False
         self.problem: str | None = None
         self.ends: list[tuple[int, float]] = []  # per answered turn: lines read up to its answer, and its time
@@ -124,14 +133,26 @@ class Client:
         for method in methods if isinstance(methods, list) else []:
             if isinstance(method, dict):
                 self._logins.append(str(method.get("name") or method.get("id")))
-        return self._request("session/new", {"cwd": self.cwd, "mcpServers": []}, self._opened)
+        offered = answer.get("agentCapabilities")
+        transports = offered.get("mcpCapabilities") if isinstance(offered, dict) else None
+        for server in self.servers:
+            kind = server.get("type", "stdio")
+            if kind != "stdio" and not (isinstance(transports, dict) and transports.get(kind)):
+                return self._fail(f"the agent takes no MCP server over {kind} (--mcp: {server['name']})")
+        return self._request("session/new", {"cwd": self.cwd, "mcpServers": self.servers}, self._opened)
 
     def _opened(self, result: Any) -> bytes:
         self.session = result.get("sessionId") if isinstance(result, dict) else None
         if self.session is None:
             return self._fail("the agent answered session/new without a sessionId")
         self.session_began = time.monotonic()
-        return self._prompt()
+        if self.model is None:
+            return self._prompt()
+        offered = model_choice(result, self.model)
+        if isinstance(offered, str):
+            return self._fail(offered)
+        method, params = offered
+        return self._request(method, {"sessionId": self.session, **params}, lambda _result: self._prompt())
 
     def _prompt(self) -> bytes:
         block = {"type": "text", "text": self.texts[self.turn - 1]}
@@ -172,6 +193,26 @@ class Client:
             self.no_session = False
             text += f"; log in with the agent's own command first{ways}"
         return text
+
+
+def model_choice(session: Message, model: str) -> tuple[str, Message] | str:
+    """Returns the request that sets the model of a new session, or why there is none."""
+    options = session.get("configOptions")
+    for option in options if isinstance(options, list) else ():
+        if isinstance(option, dict) and option.get("category") == "model":
+            given = option.get("options") or []
+            nested = [one for item in given if isinstance(item, dict) for one in (item.get("options") or [item])]
+            if model in (names := [str(one.get("value")) for one in nested if isinstance(one, dict)]):
+                return "session/set_config_option", {"configId": option.get("id"), "value": model}
+            return f"the agent does not offer the model {model} (--model); it offers {', '.join(names)}"
+    models = session.get("models")
+    available = models.get("availableModels") if isinstance(models, dict) else None
+    if not isinstance(available, list):
+        return f"the agent does not let its client choose the model (--model {model})"
+    names = [str(one.get("modelId")) for one in available if isinstance(one, dict)]
+    if model in names:
+        return "session/set_model", {"modelId": model}
+    return f"the agent does not offer the model {model} (--model); it offers {', '.join(names)}"
 
 
 def _is_progress(message: Message) -> bool:

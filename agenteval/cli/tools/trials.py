@@ -24,7 +24,7 @@ from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_re
 from agenteval.reports.figures import percent, percent_span
 from agenteval.streams.source import Source
 from agenteval.streams.text import counted
-from agenteval.wire.records import Record
+from agenteval.wire.records import AGENT_SETUP, Record
 
 DEFAULT_K = 5
 
@@ -147,7 +147,7 @@ class Trials:
                 **self.run.of_run(prompt),
                 **self.metadata,
                 "agent": of_agent.get("agent", self.run.adapter.config.name),
-                **{name: of_agent[name] for name in ("model", "agentVersion") if name in of_agent},
+                **{name: of_agent[name] for name in ("model", "agentVersion", AGENT_SETUP) if name in of_agent},
             }
             self.run.write(trials_record(prompt, trials, self.k, metadata))
             verdicts = [trial["pass"] for trial in trials if "pass" in trial]
