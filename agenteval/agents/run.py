@@ -738,13 +738,10 @@ def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | No
                 raise UserError(
                     f"--sandbox: agents could read {file}, which is in their directory: use --workspace-dir"
                 )
-    shell = isinstance(agent, ShellAgent)
-    return find_sandbox(
-        settings.sandbox,
-        settings.sandbox_net or "host",  # most agents ask a model
-        settings.sandbox_image,
-        read=settings.sandbox_read,
-        programs=programs_of_line(agent.words[0]) if shell else programs_of(agent.words),
+    net = settings.sandbox_net or "host"  # most agents ask a model
+    sandbox = find_sandbox(settings.sandbox, net, settings.sandbox_image, read=settings.sandbox_read)
+    return sandbox.showing(
+        programs_of_line(agent.words[0]) if isinstance(agent, ShellAgent) else programs_of(agent.words)
     )
 
 
