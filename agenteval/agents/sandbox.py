@@ -89,6 +89,11 @@ class Sandbox(msgspec.Struct, frozen=True):
         """Returns what tells this wall from another: an agent behind another one is another agent."""
         return " ".join(filter(None, [self.engine, f"net={self.net}", self.image_id, *self.arguments, *self.read]))
 
+    def showing(self, programs: Iterable[str]) -> "Sandbox":
+        """Returns the wall with the installations of programs readable: names on PATH, and paths."""
+        links, places = installations(programs) if self.engine == BUBBLEWRAP else ({}, ())
+        return replace(self, links=links, places=places)
+
     def behind(
         self, command: Command, home: str, write: Iterable[str] = (), named: Iterable[str] | None = None
     ) -> Command:
@@ -156,12 +161,11 @@ def find_sandbox(
     *,
     read: Sequence[str] = (),
     arguments: Sequence[str] = (),
-    programs: Iterable[str] = (),
     option: str = "--sandbox",
 ) -> Sandbox:
     """Returns a wall whose engine works, "" for the one that is installed; UserError with what to do if there is none.
 
-    `programs` are names on PATH and paths: their installations are made readable. `option` names the engine.
+    `option` is the one that names the engine.
     """
     of_image = "--image" if option == "--engine" else "--sandbox-image"
     if not engine:
@@ -188,8 +192,7 @@ def find_sandbox(
     if found.returncode:
         advice = "it needs user namespaces, or root with CAP_SYS_ADMIN"
         raise UserError(f"{option} bwrap does not work here: {_last_line(found)} ({advice})")
-    links, places = installations(programs)
-    return replace(sandbox, links=links, places=places)
+    return sandbox
 
 
 def _ask(argv: list[str]) -> subprocess.CompletedProcess[str]:

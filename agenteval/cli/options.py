@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from agenteval.agents.sandbox import ENGINES, NETWORKS
+from agenteval.agents.sandbox import ENGINES, NETWORKS, Sandbox, find_sandbox
 from agenteval.cli.completion import starting
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import decode_record
@@ -191,6 +191,14 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
         click.option("--sandbox-image", metavar="IMAGE", help="Image to run in, for podman and docker."),
         click.option("--sandbox-read", multiple=True, metavar="PATH", help="What they may read besides; repeatable."),
     )
+
+
+def sandbox_of_graders(engine: str | None, net: str | None, image: str | None, read: tuple[str, ...]) -> Sandbox | None:
+    """Returns the wall that a grader's options ask for, None if they ask for none."""
+    if engine is None:
+        refuse_without("--sandbox", "sandbox_net", "sandbox_image", "sandbox_read")
+        return None
+    return find_sandbox(engine, net or "none", image, read=read)
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:

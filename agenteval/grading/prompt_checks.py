@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
+from agenteval.agents.sandbox import Sandbox
 from agenteval.agents.workspaces import copy_tree
 from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
@@ -122,11 +123,11 @@ def _milliseconds(value: float | str | None) -> float:
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge) -> Record:
+def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge, sandbox: Sandbox | None = None) -> Record:
     """Passes if all required checks pass; the score is the share of checks that pass, by weight."""
     try:
         checks = parsed_checks(record)
-        evidence = Evidence(record, processes)
+        evidence = Evidence(record, processes, sandbox)
         rubrics = [one.rubric for one in _flat(checks) if isinstance(one, kinds.Judged)]
         opinions, used = ask(record, rubrics) if rubrics else ((), {})
         evidence.opinions = iter(opinions)
@@ -211,8 +212,8 @@ class Evidence:
 
     opinions: Iterator[Opinion] = iter(())
 
-    def __init__(self, record: Record, processes: ProcessSupervisor) -> None:
-        self.record, self.processes = record, processes
+    def __init__(self, record: Record, processes: ProcessSupervisor, sandbox: Sandbox | None) -> None:
+        self.record, self.processes, self.sandbox = record, processes, sandbox
 
     def find(self, check: AnyCheck) -> Finding:
         """Returns whether a check passes; raises BadRecord if that cannot be told."""
@@ -347,7 +348,9 @@ class Evidence:
             raise BadRecord(f"tests {check.tests}: no such directory")
         limit = _milliseconds(check.timeout)
         try:
-            how, code, printed = run_in_copy(self.record, self.directory, check.run, limit, check.tests, self.processes)
+            how, code, printed = run_in_copy(
+                self.record, self.directory, check.run, limit, check.tests, self.processes, self.sandbox
+            )
         except OSError as error:
             raise BadRecord(f"cannot copy {self.directory}: {error}") from None
         last = one_line(printed.strip().rpartition("\n")[2], 2 * SHOWN)
@@ -373,7 +376,9 @@ class Evidence:
         os.makedirs(rewards)
         _replace_paths(tests, {"/tests": tests, "/logs": logs, check.workdir: "."})
         run, limit = f"bash {shlex.quote(os.path.join(tests, 'test.sh'))}", _milliseconds(check.timeout)
-        how, _code, printed = run_in_copy(self.record, self.directory, run, limit, None, self.processes)
+        how, _code, printed = run_in_copy(
+            self.record, self.directory, run, limit, None, self.processes, self.sandbox, [folder]
+        )
         paths = [path for name in ("reward.json", "reward.txt") if os.path.isfile(path := os.path.join(rewards, name))]
         if not paths:
             raise BadRecord(f"test.sh wrote no reward; it {how}: {one_line(printed.strip(), 2 * SHOWN)}")

@@ -8,8 +8,13 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
+from agenteval.agents.kinds import TEMPORARY, agent_environment
+from agenteval.agents.sandbox import Sandbox, programs_of_line
 from agenteval.agents.workspace_changes import changed_files
 from agenteval.agents.workspace_git import find_work_tree
 from agenteval.agents.workspaces import copy_over, copy_workspace, run_of_workspace
@@ -36,6 +41,7 @@ def grade_git(
     tests: str | None,
     require: tuple[str, ...],
     allow_unchanged: bool,
+    sandbox: Sandbox | None = None,
 ) -> Record:
     """Passes if something changed, every required file exists and the command succeeds in a copy."""
     try:
@@ -54,7 +60,7 @@ def grade_git(
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:
         try:
-            problem, code, printed = run_in_copy(record, cwd, command, command_timeout, hidden, processes)
+            problem, code, printed = run_in_copy(record, cwd, command, command_timeout, hidden, processes, sandbox)
         except OSError as error:
             return {"error": f"cannot copy {cwd}: {error}"}
         outcome |= {"command": command, "exitCode": code, "commandPassed": code == 0, "output": printed}
@@ -111,12 +117,20 @@ def tests_of(record: Record, tests: str) -> str:
 
 
 def run_in_copy(
-    record: Record, cwd: str, command: str, timeout: float, tests: str | None, processes: ProcessSupervisor
+    record: Record,
+    cwd: str,
+    command: str,
+    timeout: float,
+    tests: str | None,
+    processes: ProcessSupervisor,
+    sandbox: Sandbox | None = None,
+    write: Sequence[str] = (),
 ) -> tuple[str, int | None, str]:
     """Runs a command in a copy of the agent's directory with the tests over it, and removes the copy.
 
     Without a workspace, the copy is that of the whole repository that the directory belongs to. The command finds the
-    record's id in AE_ID, and the path of a file with the record in AE_RECORD.
+    record's id in AE_ID, and the path of a file with the record in AE_RECORD. With a sandbox it sees
+    nothing else but the directories `write`.
     """
     cwd = os.path.realpath(cwd)
     top = cwd if _metadata(record).get("workspaceDir") else find_work_tree(cwd) or cwd
@@ -132,22 +146,26 @@ def run_in_copy(
         with os.fdopen(create_file(stored), "wb") as file:
             file.write(encode(record) + b"\n")
         env = {"AE_ID": str(record.get("id", "")), "AE_RECORD": stored}
-        return _run(command, os.path.normpath(place), env, timeout, processes)
+        # It prints to stderr: of that only the end is kept, however much it is.
+        shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], os.path.normpath(place), env)
+        if sandbox is not None:  # where the agent's code sees no variables of the user's
+            home, variables = os.path.join(folder, "home-"), {**agent_environment((), clean=True).variables, **env}
+            os.mkdir(home)
+            variables.pop(TEMPORARY, None)
+            shell = replace(shell, env=variables, alone=True)
+            shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [folder, *write], env)
+        return _run(shell, timeout, processes)
     finally:
         with suppress(OSError):
             remove_tree(folder)
 
 
-def _run(
-    command: str, cwd: str, env: dict[str, str], timeout: float, processes: ProcessSupervisor
-) -> tuple[str, int | None, str]:
+def _run(shell: Command, timeout: float, processes: ProcessSupervisor) -> tuple[str, int | None, str]:
     """Runs a shell command to its end, then ends what it left running.
 
     Returns how it ended, its exit code (negative: a signal; None: it took too long) and the end of what it printed.
     """
     key = processes.new_agent_key()
-    # It prints to stderr: of that only the end is kept, however much it is.
-    shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], cwd, env)
     outcome = processes.run(key, shell, timeout=timeout / 1000, max_output=0)
     if outcome.left_helpers:
         processes.terminate_tree(key)

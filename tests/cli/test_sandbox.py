@@ -314,3 +314,38 @@ def test_the_answer_file_and_acp(tmp_path: Path) -> None:
     )
     conversed = run("ae-capture", prompts, *wall, "--", agent, cwd=tmp_path).expect(0).records[0]
     assert conversed["output"] == f"I am in {conversed['cwd']}"
+
+
+# --- graders ------------------------------------------------------------------------------------
+
+
+@bubblewrap
+def test_code_of_the_agent_runs_behind_the_wall(tmp_path: Path) -> None:
+    """It sees the copy, the hidden tests in it and the record; neither the workspace, the user's files nor keys."""
+    workspace, tests, tools = (tmp_path / name for name in ("ws", "tests", "tools"))
+    for folder in (workspace, tests, tools):
+        folder.mkdir()
+    subprocess.run(["git", "init", "-q", workspace], check=True)
+    (tests / "expected").write_text("42\n")
+    (tmp_path / "secret").write_text("secret\n")
+    script(tools / "same", 'cmp "$@"')  # a program of the user's own, on PATH
+    script(
+        workspace / "check.sh",
+        f'echo "$KEY$(cat {tmp_path}/secret {workspace}/check.sh 2>&1 | grep -c "No such")"; echo 42 > made\n'
+        'test -d ~ && test -n "$AE_ID" && grep -q "hint" "$AE_RECORD"',
+    )
+    record = {"id": "a", "input": "i", "output": "o", "hint": "hint", "cwd": str(workspace)}
+    command = "sh check.sh && same made expected"
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "KEY": "key-0123456789"}
+    options = ("--sandbox", "--tests", tests, "--allow-unchanged", "--command", command)
+    graded = run("ae-grader-git", *options, stdin=jsonl(record), cwd=tmp_path, env=env).expect(0).records[0]
+    assert graded["pass"] and graded["outcome"]["output"] == "2\n", graded
+    assert not (workspace / "made").exists()
+    check = {"type": "command", "run": command, "tests": str(tests)}
+    stdin = jsonl({**record, "checks": [check]})
+    checked = run("ae-grader-checks", "--sandbox", stdin=stdin, cwd=tmp_path, env=env).expect(0).records[0]
+    assert checked["pass"], checked
+    without = jsonl({**record, "checks": [{**check, "run": "test -z $KEY"}]})
+    assert not run("ae-grader-checks", stdin=without, cwd=tmp_path, env=env).expect(0).records[0]["pass"]
+    run("ae-grader-git", "--sandbox-net", "none", stdin="").expect(2).says("no effect without --sandbox")
+    run("ae-grader-git", "--sandbox", stdin="").expect(2).says("--sandbox needs --command")

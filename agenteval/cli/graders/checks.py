@@ -7,7 +7,15 @@ from functools import cache
 import click
 
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.cli.options import MILLISECONDS, NumberRange, concurrency_option, input_argument, output_option
+from agenteval.cli.options import (
+    MILLISECONDS,
+    NumberRange,
+    concurrency_option,
+    input_argument,
+    output_option,
+    sandbox_of_graders,
+    sandbox_options,
+)
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.offline_judge import judge as judge_by_rules
@@ -31,6 +39,7 @@ from agenteval.wire.records import Record
 @click.option("--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Of the judge.")
 @click.option("--timeout", type=MILLISECONDS, default=50_000, help="Limit of the judge per record.")
 @concurrency_option("Records", default=4)
+@sandbox_options("Commands", net="none")
 @output_option
 def main(
     path: str | None,
@@ -39,6 +48,10 @@ def main(
     temperature: float,
     timeout: float,
     concurrency: int,
+    sandbox: str | None,
+    sandbox_net: str | None,
+    sandbox_image: str | None,
+    sandbox_read: tuple[str, ...],
     output: str | None,
     debug: bool,
 ) -> int:
@@ -74,6 +87,7 @@ def main(
       ae-grade results.jsonl -g ae-grader-checks | ae-format -f table
       echo '{"id":"a","output":"It is 42.","checks":[{"type":"contains","value":"42"}]}' | ae-grader-checks
     """
+    wall = sandbox_of_graders(sandbox, sandbox_net, sandbox_image, sandbox_read)
     forget_repository(os.environ)
     processes = ProcessSupervisor()
 
@@ -91,6 +105,6 @@ def main(
         return judge()(record, rubrics)
 
     try:
-        return answer_all(lambda record: grade_checks(record, processes, ask), path, output, ahead=concurrency)
+        return answer_all(lambda record: grade_checks(record, processes, ask, wall), path, output, ahead=concurrency)
     finally:
         processes.close()

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.cli.options import MILLISECONDS, input_argument, output_option
+from agenteval.cli.options import MILLISECONDS, input_argument, output_option, sandbox_of_graders, sandbox_options
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
@@ -30,9 +30,19 @@ from agenteval.processes.supervisor import ProcessSupervisor
 )
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")
 @click.option("--allow-unchanged", is_flag=True, help="Pass also if no file was changed.")
+@sandbox_options("Commands", net="none")
 @output_option
 def main(
-    path: str | None, command: str | None, tests: str | None, output: str | None, debug: bool, **checks: Any
+    path: str | None,
+    command: str | None,
+    tests: str | None,
+    sandbox: str | None,
+    sandbox_net: str | None,
+    sandbox_image: str | None,
+    sandbox_read: tuple[str, ...],
+    output: str | None,
+    debug: bool,
+    **checks: Any,
 ) -> int:
     """Grade what an agent did to its working directory, as git sees it.
 
@@ -45,10 +55,12 @@ def main(
 
     --command runs in a copy of the directory, which is removed afterwards: neither the evidence nor what the
     next grader sees is changed. AE_ID has the record's id, AE_RECORD the path of a file with the record.
-    A directory that is gone, or that a later run has used again, cannot be judged: a grader error.
+    With --sandbox it sees that copy, the system and its own program, and nothing else: it may run code
+    of the agent's. A directory that is gone, or that a later run has used again, cannot be judged: a grader error.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git
+      ae-grade results.jsonl -g "ae-grader-git --sandbox --command 'make test'"
       ae-grade results.jsonl -g "git=ae-grader-git --command 'make test'"
       ae-grade results.jsonl -g "git=ae-grader-git --require README.md --command 'pytest -q'"
       ae-grade results.jsonl -g "hidden=ae-grader-git --tests tests/{id} --command 'pytest -q tests'"
@@ -57,11 +69,16 @@ def main(
         raise UserError("--tests needs --command: the command that runs the tests")
     if tests is not None and not FIELD.search(tests) and not os.path.isdir(tests):
         raise UserError(f"--tests {tests}: no such directory")
+    if sandbox is not None and command is None:
+        raise UserError("--sandbox needs --command: the command that runs behind it")
+    wall = sandbox_of_graders(sandbox, sandbox_net, sandbox_image, sandbox_read)
     forget_repository(os.environ)  # of a hook that we may run in
     processes = ProcessSupervisor()
     try:
         return answer_all(
-            lambda record: grade_git(record, processes, command=command, tests=tests, **checks), path, output
+            lambda record: grade_git(record, processes, command=command, tests=tests, sandbox=wall, **checks),
+            path,
+            output,
         )
     finally:
         processes.close()

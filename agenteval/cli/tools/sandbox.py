@@ -65,15 +65,8 @@ def main(
     for place in (*writable, *filter(None, [home])):
         if not os.path.isdir(place):
             raise UserError(f"{place}: no such directory to write to")
-    sandbox = find_sandbox(
-        engine or "",
-        net,
-        image,
-        read=readable,
-        arguments=engine_arg,
-        programs=programs_of(command),
-        option="--engine",
-    )
+    sandbox = find_sandbox(engine or "", net, image, read=readable, arguments=engine_arg, option="--engine")
+    sandbox = sandbox.showing(programs_of(command))
     environment = agent_environment(env, clean=True)
     walled = sandbox.engine == BUBBLEWRAP
     variables = environment.with_own({}) if walled else environment.chosen
