@@ -151,6 +151,12 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "reads_all_first": True,
         "empty": 1,  # nothing is graded
     },
+    "ae-history": {
+        "make": result,
+        "processed": lambda done: sum(run["prompts"] for run in json.loads(done.stdout)["runs"]),
+        "comparable": lambda done: re.sub(rb'"(generatedAt|name|file)": "[^"]*"', b"", done.out),
+        "reads_all_first": True,
+    },
     "ae-show": {"processed": lambda done: done.stdout.count("== p")},
     # A judge that has no answer to judge need not load what it would ask with, which takes seconds.
     "ae-grade": {"args": ("-g", "ae-grader-hint")},
@@ -241,6 +247,7 @@ SAME_NAME = {
     "--require": "a file for ae-grader-git, a tool for ae-grader-tools",
     "--threshold": "a percentage of a share, and a score from which an answer passes",
     "--timeout": "ae-wikiagent counts seconds",
+    "--baseline": "a file in ae-calibrate; ae-history also knows its runs by name",
 }
 
 

@@ -134,7 +134,7 @@ class ComparedRow(msgspec.Struct, gc=False, frozen=True):
         return f"={self.cluster}" if self.cluster is not None else f"#{id}"
 
 
-def compared_row(row: RowWithCalls, line: int = 0, options: RowOptions = RowOptions()) -> ComparedRow:  # noqa: B008
+def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) -> ComparedRow:  # noqa: B008
     """What is kept of a row."""
     attempts, notes, rate = row.attempts, row.metadata or {}, row.pass_rate
     spent = [expense(attempt.timing, row.model or notes.get("model")) for attempt in attempts]

@@ -1,6 +1,5 @@
 """The answers in a file of results or trials, one by one: what most forms show, and what exports are made of."""
 
-import os
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,24 +8,10 @@ import msgspec
 
 from agenteval.wire.records import Record, Step
 from agenteval.wire.row import Attempt, Number, Row
+from agenteval.wire.run_names import AGENT, AGENT_VERSION, MODEL, first_text
 
 EPOCH = 1e11  # a larger timestamp counts from 1970, not from the start of the run
 LATEST = 253_402_300_799_000  # the end of the year 9999, in milliseconds: the last that can be written as a date
-AGENT, MODEL = ("agent",), ("model", "modelName", "model_name")  # what metadata calls them
-LABEL, UNNAMED = ("label",), ("text", "acp")  # of --label; what an agent is called that has no adapter of its own
-AGENT_VERSION = ("agentVersion", "agent_version", "version")
-
-
-def agent_name(metadata: Record) -> str | None:
-    """Returns what a title calls the agent: its name or, if it has no adapter of its own, that of its program."""
-    name = first_text(metadata, AGENT)
-    if name not in UNNAMED:
-        return name
-    command = first_text(metadata, ("agentCommand",)) or ""
-    program, _, rest = command.partition(" ")
-    if program == "sh" and rest.startswith("-c "):  # of --shell, as a whole
-        return rest.removeprefix("-c ").strip("'")
-    return os.path.basename(program) or None
 
 
 class ReportedAnswer(NamedTuple):
@@ -141,11 +126,6 @@ def story(attempts: Sequence[Attempt]) -> str:
         if attempt.score is not None and attempt.score.reasoning and not attempt.score.pass_:
             return attempt.score.reasoning
     return attempts[0].output if attempts else ""
-
-
-def first_text(record: Record, keys: tuple[str, ...]) -> str | None:
-    """The first of these fields that has a text; None if none has."""
-    return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)
 
 
 def iso(milliseconds: Number) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agenteval.reports.answers import ReportedAnswer, first_text
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import ReportContext, ReportForms
 from agenteval.reports.markup import between_fences, inline, normal_line_ends
 from agenteval.reports.reader import RowReader
@@ -12,6 +12,7 @@ from agenteval.streams.jsonl import encode
 from agenteval.streams.text import plain_text, preview, visible, visible_bytes
 from agenteval.wire.records import Step, Summary
 from agenteval.wire.row import RowWithCalls
+from agenteval.wire.run_names import first_text
 
 STEP_PREVIEW = 100
 PLAN_PREVIEW = 80

@@ -15,6 +15,7 @@ from agenteval.wire import comparison as reports
 from agenteval.wire.balance import Balance
 from agenteval.wire.comparison import TrialsComparisonReport
 from agenteval.wire.evaluation import Evaluation
+from agenteval.wire.history import History
 from agenteval.wire.plan import EvaluationPlan
 
 JsonSchema = dict[str, Any]
@@ -46,6 +47,7 @@ SCHEMAS: dict[str, Kind] = {
     "HeadlessAdapter": headless.HeadlessAdapter,
     "Evaluation": Evaluation,
     "EvaluationPlan": EvaluationPlan,
+    "History": History,
 }
 OTHER_NAMES = {"PromptCase": "PromptInput", "ComparisonGraderResult": "ComparisonAnswer"}  # of agent-eval-harness
 

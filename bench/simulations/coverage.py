@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from agenteval.comparison import comparison, figures, pairing
 from agenteval.wire.comparison import HeadToHead, TrialsHeadToHead
 from agenteval.wire.differences import Resources
-from bench.simulations import interval_check, judge_check, plan_check, stop_check, verdict_check
+from bench.simulations import history_check, interval_check, judge_check, plan_check, stop_check, verdict_check
 from bench.simulations.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
 from bench.simulations.simulation import Counts, Scenario, repeat
 
@@ -240,6 +240,7 @@ PARTS: dict[str, StartPart] = {
     "judges": checked("judges", judge_check.tables),
     "plans": checked("plans", plan_check.tables),
     "stops": checked("stops", stop_check.tables),
+    "histories": checked("histories", history_check.tables),
     "intervals": intervals,
     "verdicts": checked("verdicts", verdict_check.tables),
     "comparisons": comparisons,

@@ -359,6 +359,7 @@ WRITTEN = [
     Written("custom.json", "ae-compare graded.jsonl twice.jsonl --strategy custom -g ./ranking", "ComparisonReport"),
     Written("ungraded.json", "ae-compare results.jsonl kept.jsonl", "ComparisonReport"),
     Written("nothing.json", "ae-compare --run a:/dev/null --run b:/dev/null", "ComparisonReport"),
+    Written("history.json", "ae-history graded.jsonl twice.jsonl", "History"),
     Written("ranking.jsonl", "./ranking | cat", "ComparisonAnswer"),
     Written(
         "asked.jsonl",

@@ -15,13 +15,14 @@ from typing import Any
 
 from agenteval.comparison.run_summary import COST, Grades, RunSummary, add_to_groups
 from agenteval.errors import BadRecord
-from agenteval.reports.answers import AGENT, AGENT_VERSION, LABEL, LATEST, MODEL, agent_name, first_text
+from agenteval.reports.answers import LATEST
 from agenteval.reports.figures import duration_text, number, outcomes, percent, percent_span, whole
 from agenteval.reports.page.rows import PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
 from agenteval.wire.row import FLAKY, Number, Row, RowWithCalls
+from agenteval.wire.run_names import AGENT, AGENT_VERSION, LABEL, MODEL, agent_name, first_text
 
 MOST_GROUPS = 200
 NO_GROUP = ""

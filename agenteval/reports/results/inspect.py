@@ -6,7 +6,7 @@ from typing import Any
 
 from agenteval import __version__
 from agenteval.comparison.run_summary import Mean
-from agenteval.reports.answers import LABEL, ReportedAnswer, agent_name, first_text, iso
+from agenteval.reports.answers import ReportedAnswer, iso
 from agenteval.reports.conversation import AgentTurn, exchanges
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
@@ -14,6 +14,7 @@ from agenteval.streams.jsonl import encode
 from agenteval.streams.spool import Spool
 from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, Number
+from agenteval.wire.run_names import LABEL, agent_name, first_text
 
 CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
 UNKNOWN_MODEL = "none/none"  # how inspect_ai names the model of an evaluation that has none
